@@ -42,9 +42,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def text_model(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], tuple[Path, TextTruth]]:
+def text_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, TextTruth]]:
     """Builds a model of ``text_models.py`` when it is first asked for; needs TensorFlow."""
     from tests.builders.text_models import build_texts
 

@@ -48,9 +48,9 @@ def noted_as(text: str) -> str:
     return hashlib.md5(text.encode()).hexdigest()
 
 
-def write_corpus(path: Path, documents: int) -> list[str]:
-    """JSON lines with id, text and title; the texts are all different."""
-    texts = [f"document {number} {'ab'[number % 2] * (number % 7)}" for number in range(documents)]
+def write_corpus(path: Path, count: int, end: str = "") -> list[str]:
+    """JSON lines with id, text, title and number; the texts are all different."""
+    texts = [f"document {at} {'ab'[at % 2] * (at % 7)}{end}" for at in range(count)]
     with path.open("w", encoding="utf-8") as file:
         for number, text in enumerate(texts):
             row = {"id": f"d{number}", "text": text, "title": f"t{number % 10}", "n": number}

@@ -44,7 +44,6 @@ def static(folder: Path) -> Case:
     """Plain means; weights and components are in ``test_static_encoder.py``."""
     path = write_vectors(folder / "vectors.npz", WORDS, MATRIX)
     more = write_vectors(folder / "more.npz", WORDS, MATRIX + 1)
-
     opened = partial(open_encoder, rule="lower", weights="none", max_batch=MAX_BATCH)
     return Case("static", partial(opened, path), partial(opened, more), _mean, 1e-6)
 
@@ -65,7 +64,6 @@ def lengths(texts: list[str]) -> list[list[float]]:
 
 
 def halves(texts: list[str]) -> list[list[float]]:
-    """Another one."""
     return [[len(text) / 2, 0.0, 1.0] for text in texts]
 
 

@@ -24,7 +24,8 @@ def judged(
     and there are words that stand nowhere."""
     flat = [word for text in texts for word in text]
     distinct = [b"nowhere", *flat] if repeated else list(dict.fromkeys(flat))
-    codes = np.arange(1, len(distinct)) if repeated else np.array([distinct.index(w) for w in flat])
+    places = {word: place for place, word in enumerate(distinct)}
+    codes = np.arange(1, len(distinct)) if repeated else np.array([places[word] for word in flat])
     positions = np.array([vocabulary.get(word, -1) for word in distinct], np.int64)
     counted = None if pieces is None else np.array([pieces.get(w, 1) for w in distinct], np.int32)
     return WordLookup(

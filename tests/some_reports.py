@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
-from vocabtool import (
-    ByteStrings,
-    Diff,
-    OovReport,
-    Vocabulary,
-    pairwise,
-    save_diff,
-    save_report,
-)
+from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise, save_diff, save_report
 from vocabtool.choices import Fold
 from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare

@@ -27,15 +27,11 @@ def run(bare: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
-def test_help(bare: Path, tmp_path: Path) -> None:
-    """`vocabtool --help` works without any extra."""
+def test_commands(bare: Path, tmp_path: Path) -> None:
+    """Help, an extraction in every format, and words of a tokenizer.json work without any extra."""
     done = run(bare, "--help", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "extract" in done.stdout
-
-
-def test_extract(bare: Path, tmp_path: Path) -> None:
-    """So does an extraction, in every format."""
     for output in ("text", "json", "csv", "parquet"):
         file = tmp_path / output
         model = str(ROOT / "data" / "sentence_encoder")
@@ -43,12 +39,8 @@ def test_extract(bare: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert file.stat().st_size > 10_000
     assert len((tmp_path / "text").read_text("utf-8").split("\n")) == 2001
-
-
-def test_words_of_a_tokenizer(bare: Path, tmp_path: Path) -> None:
-    """So do the words of a tokenizer.json, the commonest vocabulary there is."""
-    model = {"type": "WordLevel", "vocab": {"[UNK]": 0, "love": 1}, "unk_token": "[UNK]"}
-    parts = {"pre_tokenizer": {"type": "Whitespace"}, "model": model}
+    level = {"type": "WordLevel", "vocab": {"[UNK]": 0, "love": 1}, "unk_token": "[UNK]"}
+    parts = {"pre_tokenizer": {"type": "Whitespace"}, "model": level}
     (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", **parts}))
     done = run(bare, "words", "tokenizer.json", "love Xapian", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -56,16 +48,12 @@ def test_words_of_a_tokenizer(bare: Path, tmp_path: Path) -> None:
 
 
 def test_tensorflow_is_not_there(bare: Path) -> None:
-    """What is installed does not bring TensorFlow along."""
+    """Neither TensorFlow comes along, nor is the marker missing that types are to be used."""
     code = "import importlib.util as u; print(u.find_spec('tensorflow'), u.find_spec('pytest'))"
     done = subprocess.run([bare / "python", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "None None\n"
-
-
-def test_typed(bare: Path) -> None:
-    """The wheel carries the marker that its types are to be used."""
     code = (
-        "from importlib.resources import files; print((files('vocabtool') / 'py.typed').is_file())"
+        "from importlib.resources import files as f; print((f('vocabtool') / 'py.typed').is_file())"
     )
     done = subprocess.run([bare / "python", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

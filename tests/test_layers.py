@@ -29,11 +29,8 @@ HEAVY = (
 
 
 # What reads models: an index opens sooner without.
-READING = (
-    "vocabtool.formats.registry",
-    "vocabtool.formats.gguf",
-    "vocabtool.tokenization.infer_rule",
-)
+READING = tuple(f"vocabtool.{name}" for name in ("formats.registry", "formats.gguf"))
+READING += ("vocabtool.tokenization.infer_rule",)
 
 
 @cache
@@ -63,18 +60,14 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
-def test_the_public_names() -> None:
-    """What the package says it exports is there, and nothing else is public."""
+def test_parts_and_public_names() -> None:
+    """Each part once, and none that is not there; public is what the package says it exports."""
+    assert sorted(ORDER) == sorted({name.partition(".")[0] for name in imports()})
     assert [name for name in vocabtool.__all__ if not hasattr(vocabtool, name)] == []
     assert set(dir(vocabtool)) == {*vocabtool.__all__, "__version__", "open"}
     assert "open" not in vocabtool.__all__  # or `import *` would take Python's own away
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = vocabtool.nonsense
-
-
-def test_every_part_is_in_the_table() -> None:
-    """The table names each part once, and none that is not there."""
-    assert sorted(ORDER) == sorted({name.partition(".")[0] for name in imports()})
 
 
 @pytest.mark.parametrize("part", ORDER)
@@ -90,10 +83,7 @@ def test_imports_point_up(part: str) -> None:
     }
     assert wrong == set()
 
-
-@pytest.mark.parametrize("part", ORDER)
-def test_modules_of_a_part_import_in_no_circle(part: str) -> None:
-    """So each can be read alone, after those that it imports."""
+    # and in no circle: each can be read alone, after those that it imports
     inside = {
         name: {other for other in others if other.partition(".")[0] == part and other != name}
         for name, others in imports().items()
@@ -103,21 +93,16 @@ def test_modules_of_a_part_import_in_no_circle(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "modules"),
     [
-        "import vocabtool",
-        "import vocabtool; vocabtool.extract('data/sentence_encoder')",
-        "import vocabtool.cli.main",
+        *(("import vocabtool", HEAVY), ("import vocabtool.cli.main", HEAVY)),
+        ("import vocabtool; vocabtool.extract('data/sentence_encoder')", HEAVY),
+        ("from vocabtool import Index", READING),
     ],
 )
-def test_heavy_libraries_are_imported_on_use(statement: str) -> None:
-    """Neither the import nor an extraction loads TensorFlow, FAISS, pyarrow, tantivy or Ray."""
-    assert loaded(statement, HEAVY) == []
-
-
-def test_an_index_does_not_import_what_reads_models() -> None:
-    """Each is imported where a model is read."""
-    assert loaded("from vocabtool import Index", READING) == []
+def test_what_is_imported_on_use(statement: str, modules: tuple[str, ...]) -> None:
+    """Heavy libraries, also after an extraction; by an index what reads models."""
+    assert loaded(statement, modules) == []
 
 
 def loaded(statement: str, modules: tuple[str, ...]) -> list[str]:

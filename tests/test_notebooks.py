@@ -88,13 +88,6 @@ def execute(tmp_path: Path) -> Callable[[str], Any]:
     return run
 
 
-def test_every_notebook_is_tested() -> None:
-    """Those that are there are those that are tested, and the README names each."""
-    assert sorted(file.stem for file in FOLDER.glob("*.ipynb")) == sorted(NEEDS)
-    readme = (FOLDER / "README.md").read_text("utf-8")
-    assert [name for name in NEEDS if f"{name}.ipynb" not in readme] == []
-
-
 @NAMES
 def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: str) -> None:
     """Outputs are not stale: all texts are equal, and images are where images were."""
@@ -108,7 +101,7 @@ def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: s
 
 @NAMES
 def test_stored_outputs(name: str) -> None:
-    """Every cell was run in order, none failed, and the figures of the story are there."""
+    """Run in order, none failed, the figures are there; nothing of a machine, nothing private."""
     notebook = load(FOLDER / f"{name}.ipynb")
     counts = [cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell]
     assert counts == list(range(1, len(counts) + 1))
@@ -119,9 +112,31 @@ def test_stored_outputs(name: str) -> None:
     together = "\n".join(every)
     assert [figure for figure in FIGURES[name] if figure not in together] == []
 
+    assert notebook["metadata"] == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
+
+    assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", together) == []
+    streams = [out.get("name") for _, outputs in code_cells(notebook) for out in outputs]
+    assert "stderr" not in streams
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < 400_000
+    for source, _ in code_cells(notebook):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("vocabtool.") for alias in node.names)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vocabtool"):
+                assert node.module == "vocabtool"
+                assert {alias.name for alias in node.names} <= set(vocabtool.__all__)
+            if isinstance(node, ast.Attribute):
+                assert not node.attr.startswith("_"), ast.unparse(node)
+                if isinstance(node.value, ast.Name) and node.value.id == "vocabtool":
+                    assert node.attr in vocabtool.__all__
+
 
 def test_figures_are_those_of_the_library() -> None:
-    """What the notebooks print is what vocabtool finds, asked without them."""
+    """What notebooks print vocabtool finds without them; all are tested, and in the README."""
     model, questions = ROOT / "data" / "sentence_encoder", ROOT / "data" / "questions.txt"
     diff = vocabtool.diff(model, ROOT / "data" / "small_glove.txt")
     assert (diff.common, diff.only_a, diff.only_b) == (680, 1_320, 2_524)
@@ -130,6 +145,9 @@ def test_figures_are_those_of_the_library() -> None:
     report = counter.report()
     assert (len(seen), report.documents_unknown) == (80, 57)
     assert (report.tokens, report.tokens_unknown) == (709, 84)
+    assert sorted(file.stem for file in FOLDER.glob("*.ipynb")) == sorted(NEEDS)
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    assert [name for name in NEEDS if f"{name}.ipynb" not in readme] == []
 
 
 def test_the_askers_comparison_runs_where_the_files_are(
@@ -147,36 +165,3 @@ def test_the_askers_comparison_runs_where_the_files_are(
         f"entries of USE that are not in GloVe: {len(alone):,} (the asker counted 281,150)\n"
     )
     assert "only in 'universal-sentence-encoder_4'" in shown[2][0]
-
-
-@NAMES
-def test_only_public_names_are_used(name: str) -> None:
-    """Of vocabtool only what it exports, of nothing what begins with an underscore."""
-    for source, _ in code_cells(load(FOLDER / f"{name}.ipynb")):
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Import):
-                assert not any(alias.name.startswith("vocabtool.") for alias in node.names)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vocabtool"):
-                assert node.module == "vocabtool"
-                assert {alias.name for alias in node.names} <= set(vocabtool.__all__)
-            if isinstance(node, ast.Attribute):
-                assert not node.attr.startswith("_"), ast.unparse(node)
-                if isinstance(node.value, ast.Name) and node.value.id == "vocabtool":
-                    assert node.attr in vocabtool.__all__
-
-
-@NAMES
-def test_nothing_tells_of_the_machine(name: str) -> None:
-    """No path of a computer, no kernel's name or time of a run, and a small file."""
-    file = FOLDER / f"{name}.ipynb"
-    notebook = load(file)
-    assert notebook["metadata"] == {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
-    every = "\n".join(text for cell in texts(notebook) for text in cell)
-    assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", every) == []
-    streams = [out.get("name") for _, outputs in code_cells(notebook) for out in outputs]
-    assert "stderr" not in streams
-    assert file.stat().st_size < 400_000

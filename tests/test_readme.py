@@ -100,15 +100,8 @@ def test_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (runner.failures, runner.tries > 5) == (0, True)
 
 
-def test_the_test_command_is_one_line() -> None:
-    """CI takes the README's test command: one line that sets everything up."""
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
-    found = [line for line in lines if re.fullmatch(r"python3 -m venv .*pytest( .*)?", line)]
-    assert len(found) == 1
-
-
 def test_extras() -> None:
-    """The table names them all, and what a message advises is one of them, in a clone."""
+    """It names all extras that are advised, each option of each command, and CI's one line."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     rows = re.search(r"^\| extra \|.*\n.*\n((?:\|.*\n)+)", README, re.MULTILINE)
     assert rows is not None
@@ -118,10 +111,6 @@ def test_extras() -> None:
     advised = re.findall(r"pip install '(.*?)\[(.+?)\]'", "".join((*sources, README)))
     assert {folder for folder, _ in advised} == {"."}
     assert {name for _, names in advised for name in names.split(",")} <= set(chain(*named))
-
-
-def test_every_option_is_in_the_readme() -> None:
-    """The README names each option of each command."""
     import click
 
     from vocabtool.cli.main import cli
@@ -131,3 +120,6 @@ def test_every_option_is_in_the_readme() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert any(option in README for option in parameter.opts), parameter.opts
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    found = [line for line in lines if re.fullmatch(r"python3 -m venv .*pytest( .*)?", line)]
+    assert len(found) == 1

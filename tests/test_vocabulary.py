@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +48,7 @@ CASES = cases()
 
 @given(CASES)
 def test_entries_and_ids(case: tuple[Pairs, Vocabulary]) -> None:
-    """Ids, tokens and size are those of the pairs, in their order."""
+    """Ids, tokens, size and the Arrow table are those of the pairs, in their order."""
     pairs, held = case
     assert held.id_array().tolist() == [id_ for id_, _ in pairs]
     assert held.id_array().dtype == np.int64
@@ -53,44 +56,32 @@ def test_entries_and_ids(case: tuple[Pairs, Vocabulary]) -> None:
     assert held.tokens == list(held)
     assert len(held) == held.size == len(pairs)
     assert held.duplicates == len(pairs) - len({entry for _, entry in pairs})
-
-
-@given(CASES, ENTRY)
-def test_id_of(case: tuple[Pairs, Vocabulary], entry: bytes) -> None:
-    """An entry's id is that of its first pair, asked for as text or as bytes."""
-    pairs, held = case
-    expected = next((id_ for id_, other in pairs if other == entry), None)
-    assert (entry in held) == (decode(entry) in held) == (expected is not None)
-    for asked in (entry, decode(entry)):
-        if expected is None:
-            with pytest.raises(KeyError):
-                held.id_of(asked)
-        else:
-            assert held.id_of(asked) == expected
-
-
-@given(CASES, st.one_of(INT64, st.integers()))
-def test_entry_of(case: tuple[Pairs, Vocabulary], id_: int) -> None:
-    """An id's entry is that of its first pair; there is none for another id, however large."""
-    pairs, held = case
-    for asked in {id_, *(used for used, _ in pairs)}:
-        expected = next((decode(entry) for used, entry in pairs if used == asked), None)
-        if expected is None:
-            with pytest.raises(KeyError):
-                held.entry_of(asked)
-        else:
-            assert held.entry_of(asked) == expected
-
-
-@given(CASES)
-def test_arrow_table(case: tuple[Pairs, Vocabulary]) -> None:
-    """The Arrow table holds ids as int64 and entries as bytes, as they are."""
     pairs, held = case
     table = held.to_arrow()
     assert [str(kind) for kind in table.schema.types] == ["int64", "large_binary"]
     assert table.column("id").to_pylist() == [id_ for id_, _ in pairs]
     assert table.column("token").to_pylist() == [entry for _, entry in pairs]
     table.validate(full=True)
+
+
+def found(look_up: Callable[[Any], object], asked: object) -> object:
+    """What is found, ``None`` for a ``KeyError``."""
+    try:
+        return look_up(asked)
+    except KeyError:
+        return None
+
+
+@given(CASES, ENTRY, st.one_of(INT64, st.integers()))
+def test_id_of_and_entry_of(case: tuple[Pairs, Vocabulary], entry: bytes, id_: int) -> None:
+    """Those of the first pair, asked for as text or bytes; none for another, however large."""
+    pairs, held = case
+    expected = next((id_ for id_, other in pairs if other == entry), None)
+    assert (entry in held) == (decode(entry) in held) == (expected is not None)
+    assert found(held.id_of, entry) == found(held.id_of, decode(entry)) == expected
+    for asked in {id_, *(used for used, _ in pairs)}:
+        token = next((decode(entry) for used, entry in pairs if used == asked), None)
+        assert found(held.entry_of, asked) == token
 
 
 @given(CASES, CASES)
@@ -101,25 +92,14 @@ def test_equality_is_that_of_pairs(
     assert (left[1] == right[1]) == (left[0] == right[0])
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        Vocabulary("words", "table", ByteStrings.of([b"a"]), first_id=1),
-        Vocabulary("words", "table", ByteStrings.of([b"a"]), unknown=Unknown(0)),
-        Vocabulary("words", "table", ByteStrings.of([b"a"]), specials=(Special(1, "", "mask"),)),
-        Vocabulary("words", "table", ByteStrings.of([b"a"]), entry_type="integer"),
-        vocabulary(b"a", b""),
-        vocabulary(b"A"),
-    ],
-)
-def test_what_equality_compares(other: Vocabulary) -> None:
-    """Another id, unknown id, special entry, type or entry makes another vocabulary."""
-    assert vocabulary(b"a") != other
-    assert vocabulary(b"a").fingerprint != other.fingerprint
-
-
-def test_what_equality_leaves_out() -> None:
-    """Name, kind, places, notes and how ids are held do not make another vocabulary."""
+def test_what_equality_compares() -> None:
+    """Ids, special entries, type and entries; not name, kind, places, notes, how ids are held."""
+    one = vocabulary(b"a")
+    others = [vocabulary(b"a", b""), vocabulary(b"A"), vocabulary(b"a", first_id=1)]
+    others += [replace(one, unknown=Unknown(0)), replace(one, entry_type="integer")]
+    for other in (*others, replace(one, specials=(Special(1, "", "mask"),))):
+        assert one != other
+        assert one.fingerprint != other.fingerprint
     stored = ByteStrings.of([b"a", b"b"])
     places, notes = (Place("saved_model.pb", "Const"),), ("a note",)
     held = Vocabulary("words", "table", stored, 2)
@@ -130,7 +110,7 @@ def test_what_equality_leaves_out() -> None:
 
 
 def test_special_entries_are_found_but_not_counted() -> None:
-    """Specials have ids and stand among the entries in id order, but are not stored."""
+    """Specials have ids but are not stored; odd things are no entries; the fingerprint is fixed."""
     specials = (Special(0, "", "mask"), Special(1, "[UNK]", "unknown"))
     held = Vocabulary("words", "table", ByteStrings.of([b"the", b"of"]), 2, specials=specials)
     assert held.entries() == ["", "[UNK]", "the", "of"]
@@ -147,26 +127,11 @@ def test_special_entries_are_found_but_not_counted() -> None:
     ids, stored = np.array([-2, 5, 7]), ByteStrings.of([b"a", b"b", b"c"])
     held = Vocabulary("w", "table", stored, ids=ids, specials=specials)
     assert held.entries() == ["a", "<pad>", "<unk>", "b", "c"]
-
-
-@pytest.mark.parametrize("odd", ["\ud800", "\udfff", "a\udc00", 1, None, ["a"], bytearray(b"a")])
-def test_what_can_be_no_entry(odd: object) -> None:
-    """Text that no bytes are shown as, and what is neither text nor bytes, is unknown, no error."""
     held = vocabulary(b"a", b"\xed\xa0\x80")
-    assert odd not in held
-    if isinstance(odd, str):
-        with pytest.raises(KeyError):
-            held.id_of(odd)
-
-
-def test_fingerprint_is_fixed() -> None:
-    """The fingerprint stays what it is: indexes remember it."""
-    held = Vocabulary(
-        "words",
-        "table",
-        ByteStrings.of([b"the", b"\xff"]),
-        2,
-        unknown=Unknown(1),
-        specials=(Special(1, "[UNK]", "unknown"),),
-    )
+    for odd in ("\ud800", "\udfff", "a\udc00", 1, None, ["a"], bytearray(b"a")):
+        assert odd not in held
+        assert not isinstance(odd, str) or found(held.id_of, odd) is None
+    mark = Special(1, "[UNK]", "unknown")
+    held = vocabulary(b"the", b"\xff", first_id=2)
+    held = replace(held, unknown=Unknown(1), specials=(mark,))
     assert held.fingerprint == "39e6078696bcf971bdf9761e34c84a9bae70db9639c840a6562bbdc412f4768b"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -60,11 +60,16 @@ def function(call: Callable[..., Tensor], *specs: Tensor) -> Tensor:
     return tf.function(call, input_signature=list(specs), autograph=False)
 
 
-def save(folder: Path, module: Tensor, signatures: Mapping[str, Tensor] | None = None) -> None:
+def save(folder: Path, module: Tensor, **signatures: Tensor) -> None:
     """Save a module, which keeps its functions."""
-    for name, each in (signatures or {}).items():
+    for name, each in signatures.items():
         setattr(module, f"kept_{name}", each)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    tf.saved_model.save(module, str(folder), signatures=signatures or None)
+
+
+def serve(folder: Path, module: Tensor, call: Callable[..., Tensor], *specs: Tensor) -> None:
+    """Save a module that serves one function, of texts if nothing else is said."""
+    save(folder, module, serving_default=function(call, *(specs or (TEXT,))))
 
 
 def called(folder: Path) -> None:
@@ -82,15 +87,15 @@ def called(folder: Path) -> None:
     save(folder, module)
 
 
-def serving(folder: Path, *, given: Tensor = TEXT, **more: Callable[[Mean], Tensor]) -> None:
-    """A signature ``serving_default`` with the output ``vectors``, and others."""
+def serving(folder: Path, *, given: Tensor = TEXT, **more: Callable[[Tensor], Tensor]) -> None:
+    """A signature ``serving_default`` with the output ``vectors``, and others made of it."""
     module = Mean()
 
-    def serve(texts: Tensor) -> Tensor:
+    def vectors(texts: Tensor) -> Tensor:
         found = module.embed(tf.reshape(texts, [-1]))
-        return {"vectors": found, **{name: make(module)(found) for name, make in more.items()}}
+        return {"vectors": found, **{name: make(found) for name, make in more.items()}}
 
-    save(folder, module, {"serving_default": function(serve, given)})
+    serve(folder, module, vectors, given)
 
 
 def output(change: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
@@ -98,8 +103,7 @@ def output(change: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
 
     def build(folder: Path) -> None:
         module = Mean()
-        call = function(lambda texts: {"vectors": change(module.embed(texts))}, TEXT)
-        save(folder, module, {"serving_default": call})
+        serve(folder, module, lambda texts: {"vectors": change(module.embed(texts))})
 
     return build
 
@@ -111,11 +115,8 @@ def shaped(*shape: int | None) -> Callable[[Path], None]:
 
 def scalar_to_row(folder: Path) -> None:
     """A text in, a vector out: neither in a batch."""
-    module = Mean()
-    call = function(
-        lambda text: {"vectors": module.embed(text[None])[0]}, tf.TensorSpec([], tf.string)
-    )
-    save(folder, module, {"serving_default": call})
+    module, scalar = Mean(), tf.TensorSpec([], tf.string)
+    serve(folder, module, lambda text: {"vectors": module.embed(text[None])[0]}, scalar)
 
 
 def signatures(*names: str) -> Callable[[Path], None]:
@@ -127,7 +128,7 @@ def signatures(*names: str) -> Callable[[Path], None]:
         def scaled(factor: float) -> Tensor:
             return function(lambda texts: {"vectors": module.embed(texts) * factor}, TEXT)
 
-        save(folder, module, {name: scaled(i + 1.0) for i, name in enumerate(names)})
+        save(folder, module, **{name: scaled(i + 1.0) for i, name in enumerate(names)})
 
     return build
 
@@ -185,45 +186,38 @@ def ids(
             summed = tf.reduce_sum(tf.gather(module.rows, given) * weight, 1)
             return {"vectors": tf.math.divide_no_nan(summed, tf.reduce_sum(weight, 1))}
 
-        call = function(embed, tf.TensorSpec(shape, dtype, "ids"))
-        save(folder, module, {"serving_default": call})
+        serve(folder, module, embed, tf.TensorSpec(shape, dtype, "ids"))
 
     return build
 
 
 def no_texts(folder: Path) -> None:
     """Images in."""
-    module = tf.Module()
-    save(folder, module, {"serving_default": function(tf.identity, tf.TensorSpec([None, 4]))})
+    serve(folder, tf.Module(), tf.identity, tf.TensorSpec([None, 4]))
 
 
 def two_inputs(folder: Path) -> None:
     """A question and an answer."""
     module = Mean()
-    specs = (
-        tf.TensorSpec([None], tf.string, "question"),
-        tf.TensorSpec([None], tf.string, "answer"),
-    )
-    call = function(lambda a, b: {"vectors": module.embed(a) + module.embed(b)}, *specs)
-    save(folder, module, {"serving_default": call})
+    specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "answer")]
+    serve(folder, module, lambda a, b: {"vectors": module.embed(a) + module.embed(b)}, *specs)
 
 
 def reading_files(folder: Path) -> None:
     """Reads a file whenever it is called: texts are names."""
     module = Mean()
-    call = function(lambda t: {"vectors": module.embed(tf.map_fn(tf.io.read_file, t))}, TEXT)
-    save(folder, module, {"serving_default": call})
+    serve(folder, module, lambda t: {"vectors": module.embed(tf.map_fn(tf.io.read_file, t))})
 
 
 def running_python(folder: Path) -> None:
     """Calls Python, which is not saved with it."""
     module = Mean()
 
-    def serve(texts: Tensor) -> Tensor:
+    def vectors(texts: Tensor) -> Tensor:
         same = tf.ensure_shape(tf.numpy_function(lambda array: array, [texts], tf.string), [None])
         return {"vectors": module.embed(same)}
 
-    save(folder, module, {"serving_default": function(serve, TEXT)})
+    serve(folder, module, vectors)
 
 
 def numbers_looked_up(folder: Path) -> None:
@@ -231,30 +225,25 @@ def numbers_looked_up(folder: Path) -> None:
     module = tf.Module()
     module.table = table = static(filled(WORDS), 0)
 
-    def serve(texts: Tensor) -> Tensor:
+    def vectors(texts: Tensor) -> Tensor:
         number = tf.strings.to_number(texts)[:, None]
         known = tf.cast(table.lookup(texts), tf.float32)[:, None]
         return {"vectors": tf.concat([number, known + 0.0 * number / number], 1)}
 
-    save(folder, module, {"serving_default": function(serve, TEXT)})
+    serve(folder, module, vectors)
 
 
 def padded(folder: Path) -> None:
     """Words in a matrix with empty strings at the ends of rows: shapes tell whose they are."""
     module = Mean()
 
-    def serve(texts: Tensor) -> Tensor:
+    def vectors(texts: Tensor) -> Tensor:
         words = tf.strings.split(tf.strings.lower(texts)).to_tensor("")
         held = tf.cast(words != "", tf.float32)[..., None]
         summed = tf.reduce_sum(tf.gather(module.vectors, module.table.lookup(words)) * held, 1)
         return {"vectors": module.dense(tf.math.divide_no_nan(summed, tf.reduce_sum(held, 1)))}
 
-    save(folder, module, {"serving_default": function(serve, TEXT)})
-
-
-def of_unknown_shape(folder: Path) -> None:
-    """The graph does not say how long its vectors are."""
-    output(lambda found: tf1.placeholder_with_default(found, None))(folder)
+    serve(folder, module, vectors)
 
 
 def by_hash(folder: Path) -> None:
@@ -262,12 +251,11 @@ def by_hash(folder: Path) -> None:
     module = Mean()
     module.table = None
 
-    def serve(texts: Tensor) -> Tensor:
-        words = tf.strings.split(texts)
-        buckets = tf.strings.to_hash_bucket_fast(words, len(WORDS))
+    def vectors(texts: Tensor) -> Tensor:
+        buckets = tf.strings.to_hash_bucket_fast(tf.strings.split(texts), len(WORDS))
         return {"vectors": tf.reduce_sum(tf.gather(module.vectors, buckets), 1)}
 
-    save(folder, module, {"serving_default": function(serve, TEXT)})
+    serve(folder, module, vectors)
 
 
 BUILDERS: dict[str, Callable[[Path], None]] = {
@@ -276,9 +264,9 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "two_signatures": signatures("first", "second"),
     "one_signature": signatures("embed"),
     "default_among": signatures("a", "serving_default"),
-    "two_outputs": lambda folder: serving(folder, twice=lambda _: lambda found: found * 2),
-    "default_output": lambda folder: serving(folder, default=lambda _: lambda found: found * 2),
-    "with_scores": lambda folder: serving(folder, scores=lambda _: lambda found: found[:, 0]),
+    "two_outputs": lambda folder: serving(folder, twice=lambda found: found * 2),
+    "default_output": lambda folder: serving(folder, default=lambda found: found * 2),
+    "with_scores": lambda folder: serving(folder, scores=lambda found: found[:, 0]),
     "columns": shaped(None, 1),
     "unranked": lambda folder: serving(folder, given=tf.TensorSpec(None, tf.string, "texts")),
     "scalar": shaped(),
@@ -305,7 +293,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "running_python": running_python,
     "numbers_looked_up": numbers_looked_up,
     "padded": padded,
-    "of_unknown_shape": of_unknown_shape,
+    "of_unknown_shape": output(lambda found: tf1.placeholder_with_default(found, None)),
     "by_hash": by_hash,
 }
 

@@ -51,6 +51,18 @@ def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Inde
     return index
 
 
+def add(index: Index, given: Any, numbers: Any = None, **options: Any) -> int:
+    """Add documents in one commit, with these vectors."""
+    with index.writer() as writer:
+        return writer.add(given, numbers, **options)
+
+
+def delete(index: Index, given: str | Iterable[str]) -> int:
+    """Delete documents in one commit."""
+    with index.writer() as writer:
+        return writer.delete(given)
+
+
 def scored(hits: Hits) -> Scored:
     """Ids and scores."""
     return [(hit.id, hit.score) for hit in hits]

@@ -29,6 +29,7 @@ from tests.builders.tensorflow_models import (
     save_v1,
     sentencepiece_model,
     static,
+    tensorflow_text,
 )
 
 tf1 = tf.compat.v1
@@ -398,32 +399,31 @@ def mutable(folder: Path) -> TextTruth:
 
 REPLACED = r"[!\"#$%&()*+,./:;<=>?@\[\]^_`{|}~\\-]"
 
+
+def split_after(step: Callable[..., Tensor], *given: Any, **options: Any) -> Cutting:
+    """A cut at blanks of what another op makes of texts."""
+    return lambda texts: tf.strings.split(step(texts, *given, **options))
+
+
+REPLACE, TRANSCODE = tf.strings.regex_replace, tf.strings.unicode_transcode
 STEPS: dict[str, Cutting] = {
     "split": tf.strings.split,
-    "lower_ascii": lambda texts: tf.strings.split(tf.strings.lower(texts)),
-    "lower_utf8": lambda texts: tf.strings.split(tf.strings.lower(texts, "utf-8")),
-    "upper_utf8": lambda texts: tf.strings.split(tf.strings.upper(texts, "utf-8")),
+    "lower_ascii": split_after(tf.strings.lower),
+    "lower_utf8": split_after(tf.strings.lower, "utf-8"),
+    "upper_utf8": split_after(tf.strings.upper, "utf-8"),
     "split_max": lambda texts: tf.strings.split(texts, maxsplit=2),
     "split_comma": lambda texts: tf.strings.split(texts, ", "),
     "split_comma_max": lambda texts: tf.strings.split(texts, ",", maxsplit=1),
-    "replace_all": lambda texts: tf.strings.split(tf.strings.regex_replace(texts, REPLACED, "")),
-    "replace_first": lambda texts: tf.strings.split(
-        tf.strings.regex_replace(texts, "[^a-z ]", "", replace_global=False)
-    ),
-    "replace_unicode": lambda texts: tf.strings.split(
-        tf.strings.regex_replace(texts, r"[\p{P}\p{S}]+|\bthe\b", " ")
-    ),
+    "replace_all": split_after(REPLACE, REPLACED, ""),
+    "replace_first": split_after(REPLACE, "[^a-z ]", "", replace_global=False),
+    "replace_unicode": split_after(REPLACE, r"[\p{P}\p{S}]+|\bthe\b", " "),
     "characters": lambda texts: tf.strings.unicode_split(texts, "UTF-8"),
-    "transcode": lambda texts: tf.strings.split(
-        tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+    "transcode": split_after(TRANSCODE, "UTF-8", "UTF-8"),
+    "transcode_ignore": split_after(
+        TRANSCODE, "UTF-8", "UTF-8", errors="ignore", replace_control_characters=True
     ),
-    "transcode_ignore": lambda texts: tf.strings.split(
-        tf.strings.unicode_transcode(
-            texts, "UTF-8", "UTF-8", errors="ignore", replace_control_characters=True
-        )
-    ),
-    "joined_constant": lambda texts: tf.strings.split(
-        tf.strings.join(["[START]", texts, "[END]"], separator=" ")
+    "joined_constant": split_after(
+        lambda texts: tf.strings.join(["[START]", texts, "[END]"], separator=" ")
     ),
 }
 
@@ -438,25 +438,23 @@ WHOLE_STEPS: dict[str, Cutting] = {
 UNUSUAL: dict[str, tuple[tuple[str, ...], Cutting]] = {
     "joined_with_itself": (
         ("StringJoin",),
-        lambda texts: tf.strings.split(tf.strings.join([texts, texts], separator=" ")),
+        split_after(lambda texts: tf.strings.join([texts, texts], separator=" ")),
     ),
     "formatted": (
         ("StringFormat", "TensorListStack"),
-        lambda texts: tf.strings.split(
-            tf.map_fn(functools.partial(tf.strings.format, "the {}"), texts)
-        ),
+        split_after(lambda texts: tf.map_fn(functools.partial(tf.strings.format, "the {}"), texts)),
     ),
     "joined_again": (
         ("ReduceJoin",),
-        lambda texts: tf.strings.split(
-            tf.strings.reduce_join(tf.strings.split(texts).to_tensor(), -1, separator=" ")
+        split_after(
+            lambda texts: tf.strings.reduce_join(
+                tf.strings.split(texts).to_tensor(), -1, separator=" "
+            )
         ),
     ),
     "joined_ragged": (
         ("UnsortedSegmentJoin",),
-        lambda texts: tf.strings.split(
-            tf.strings.reduce_join(tf.strings.split(texts), -1, separator=",")
-        ),
+        split_after(lambda t: tf.strings.reduce_join(tf.strings.split(t), -1, separator=",")),
     ),
     "numbers": (
         ("AsString", "StringToNumber"),
@@ -469,19 +467,15 @@ UNUSUAL: dict[str, tuple[tuple[str, ...], Cutting]] = {
 }
 
 
-def add_steps() -> None:
-    """Add a case for each of the single steps."""
-    for name, cut in STEPS.items():
-        _cases.append(TextCase(name, functools.partial(save_cut, cut=cut)))
-    for name, cut in WHOLE_STEPS.items():
-        _cases.append(TextCase(name, functools.partial(save_cut, cut=cut, kind="whole")))
-    for name, (ops, cut) in UNUSUAL.items():
-        kind: TextKind = "whole" if name in ("numbers", "lengths") else "words"
-        build = functools.partial(save_cut, cut=cut, kind=kind, stuck_at=ops)
-        _cases.append(TextCase(name, build))
-
-
-add_steps()
+_cases += [
+    TextCase(name, functools.partial(save_cut, cut=cut, kind=kind))
+    for kind, steps in (("words", STEPS), ("whole", WHOLE_STEPS))
+    for name, cut in steps.items()
+]
+for name, (ops, cut) in UNUSUAL.items():
+    kind: TextKind = "whole" if name in ("numbers", "lengths") else "words"
+    build = functools.partial(save_cut, cut=cut, kind=kind, stuck_at=ops)
+    _cases.append(TextCase(name, build))
 
 # TF1 graphs.
 
@@ -633,9 +627,7 @@ def save_string_lookup(folder: Path, version: int, options: dict[str, Any]) -> T
 
 def nmt_standardize(texts: Tensor) -> Tensor:
     """As translators do: decompose, lower, keep a to z and marks, which stand alone."""
-    import tensorflow_text
-
-    texts = tf.strings.lower(tensorflow_text.normalize_utf8(texts, "NFKD"))
+    texts = tf.strings.lower(tensorflow_text().normalize_utf8(texts, "NFKD"))
     texts = tf.strings.regex_replace(texts, "[^ a-z.?!,¿]", "")
     texts = tf.strings.strip(tf.strings.regex_replace(texts, "[.?!,¿]", r" \0 "))
     return tf.strings.join(["[START]", texts, "[END]"], separator=" ")
@@ -672,13 +664,6 @@ add_layers(3)
 
 # What tensorflow-text does to texts, before a table.
 
-SPACES_AND_MARKS = r"\s|[.,;:!?]"
-
-
-def tensorflow_text() -> Any:
-    """The library, imported on use: it registers its ops."""
-    return importlib.import_module("tensorflow_text")
-
 
 def folded(texts: Tensor) -> Tensor:
     """Case fold and compose."""
@@ -686,25 +671,27 @@ def folded(texts: Tensor) -> Tensor:
     return tf.strings.split(text.normalize_utf8(text.case_fold_utf8(texts), "NFKC"))
 
 
+def tokens(name: str, **options: Any) -> Cutting:
+    """What a tokenizer of the library makes."""
+    return lambda texts: getattr(tensorflow_text(), name)(**options).tokenize(texts)
+
+
 TEXT_STEPS: dict[str, Cutting] = {
-    "text_nmt": lambda texts: tf.strings.split(nmt_standardize(texts)),
+    "text_nmt": split_after(nmt_standardize),
     "text_folded": folded,
-    "text_whitespace": lambda texts: tensorflow_text().WhitespaceTokenizer().tokenize(texts),
-    "text_script": lambda texts: tensorflow_text().UnicodeScriptTokenizer().tokenize(texts),
-    "text_script_blanks": lambda texts: (
-        tensorflow_text().UnicodeScriptTokenizer(keep_whitespace=True).tokenize(texts)
-    ),
+    "text_whitespace": tokens("WhitespaceTokenizer"),
+    "text_script": tokens("UnicodeScriptTokenizer"),
+    "text_script_blanks": tokens("UnicodeScriptTokenizer", keep_whitespace=True),
     "text_characters": lambda texts: tf.strings.unicode_encode(
-        tf.expand_dims(tensorflow_text().UnicodeCharTokenizer().tokenize(texts), -1), "UTF-8"
+        tf.expand_dims(tokens("UnicodeCharTokenizer")(texts), -1), "UTF-8"
     ),
     "text_regex": lambda texts: tensorflow_text().RegexSplitter(r"[\s,]+").split(texts),
     "text_regex_kept": lambda texts: tensorflow_text().regex_split(
-        texts, SPACES_AND_MARKS, "[.,;:!?]"
+        texts, r"\s|[.,;:!?]", "[.,;:!?]"
     ),
     "text_ngrams": lambda texts: tensorflow_text().ngrams(
-        tensorflow_text().WhitespaceTokenizer().tokenize(texts),
-        2,
-        reduction_type=tensorflow_text().Reduction.STRING_JOIN,
+        tokens("WhitespaceTokenizer")(texts),
+        *(2, -1, tensorflow_text().Reduction.STRING_JOIN),
     ),
 }
 
@@ -716,32 +703,34 @@ _cases += [TextCase(name, functools.partial(save_cut, cut=cut)) for name, cut in
 Pieces: TypeAlias = Callable[[Tensor], Tensor]
 
 
-def merged(found: Tensor) -> list[list[Any]]:
-    """Pieces of words of texts, without their words."""
-    return rows(found.merge_dims(1, -1) if found.shape.rank > 2 else found)
-
-
 def of_wordpieces(
     cut: Cutting, spell: Pieces, number: Pieces, vocabulary: str | None = None
 ) -> TextTruth:
     """The truth of a tokenizer: words, their pieces, shape (n, None, None), and the pieces' ids."""
+    return of_pieces(
+        words=lambda texts: rows(cut(strings(texts))),
+        pieces=lambda texts: rows(spell(strings(texts))),
+        number=number,
+        vocabulary=vocabulary,
+    )
 
-    def pieces(texts: Texts) -> list[list[list[bytes]]]:
-        return rows(spell(strings(texts)))
+
+def of_pieces(
+    words: Callable[[Texts], list[list[bytes]]],
+    pieces: Callable[[Texts], list[list[list[bytes]]]],
+    number: Pieces,
+    vocabulary: str | None = None,
+) -> TextTruth:
+    """The truth of a tokenizer; ids are those of the pieces, without their words."""
+
+    def ids(texts: Texts) -> list[list[int]]:
+        found = number(strings(texts))
+        return rows(found.merge_dims(1, -1) if found.shape.rank > 2 else found)
 
     def known(texts: Texts) -> list[list[bool]]:
         return [[b"[UNK]" not in word for word in words] for words in pieces(texts)]
 
-    return told(
-        TextTruth(
-            words=lambda texts: rows(cut(strings(texts))),
-            ids=lambda texts: merged(number(strings(texts))),
-            known=known,
-            kind="wordpiece",
-            vocabulary=vocabulary,
-            pieces=pieces,
-        )
-    )
+    return told(TextTruth(words, ids, known, "wordpiece", vocabulary, pieces=pieces))
 
 
 def serve_pieces(folder: Path, number: Pieces, **tracked: object) -> None:
@@ -820,18 +809,10 @@ def of_offsets(normalize: Callable[[Tensor], Tensor], speller: Any, number: Piec
         found = map(rows, speller.tokenize_with_offsets(normal))
         return [grouped(*row) for row in zip(normal.numpy().tolist(), *found, strict=True)]
 
-    def pieces(texts: Texts) -> list[list[list[bytes]]]:
-        return [[made for _, made in words] for words in spell(texts)]
-
-    return told(
-        TextTruth(
-            words=lambda texts: [[word for word, _ in words] for words in spell(texts)],
-            ids=lambda texts: merged(number(strings(texts))),
-            known=lambda texts: [[b"[UNK]" not in made for made in row] for row in pieces(texts)],
-            kind="wordpiece",
-            vocabulary=None,
-            pieces=pieces,
-        )
+    return of_pieces(
+        words=lambda texts: [[word for word, _ in words] for words in spell(texts)],
+        pieces=lambda texts: [[made for _, made in words] for words in spell(texts)],
+        number=number,
     )
 
 
@@ -879,22 +860,19 @@ def save_sentencepiece(
     serve_pieces(folder, lambda texts: tokenizer.tokenize(normalize(texts)), tokenizer=tokenizer)
     unknown = sentencepiece_unknown()
 
+    def words(texts: Texts) -> list[list[bytes]]:
+        return rows(normalize(strings(texts))[:, None])
+
     def ids(texts: Texts) -> list[list[int]]:
         return rows(tokenizer.tokenize(normalize(strings(texts))))
+
+    def known(texts: Texts) -> list[list[bool]]:
+        return [[piece != unknown for piece in row] for row in ids(texts)]
 
     def spelled(texts: Texts) -> list[list[list[bytes]]]:
         return [[row] for row in rows(speller.tokenize(normalize(strings(texts))))]
 
-    return told(
-        TextTruth(
-            words=lambda texts: rows(normalize(strings(texts))[:, None]),
-            ids=ids,
-            known=lambda texts: [[piece != unknown for piece in row] for row in ids(texts)],
-            kind="sentencepiece",
-            vocabulary=None,
-            pieces=spelled,
-        )
-    )
+    return told(TextTruth(words, ids, known, "sentencepiece", None, pieces=spelled))
 
 
 @functools.cache
@@ -920,29 +898,20 @@ def fast_sentencepiece_pair(**options: Any) -> tuple[Any, Any]:
     return fast, sentencepiece_pair(**options)[1]
 
 
-SENTENCEPIECES: dict[str, tuple[Callable[[], tuple[Any, Any]], Callable[[Tensor], Tensor]]] = {
-    "sentencepiece": (sentencepiece_pair, tf.identity),
-    "sentencepiece_ends": (
-        functools.partial(sentencepiece_pair, add_bos=True, add_eos=True),
-        tf.identity,
-    ),
-    "sentencepiece_best": (
-        functools.partial(sentencepiece_pair, nbest_size=0, alpha=0.0),
-        tf.identity,
-    ),
-    "sentencepiece_reversed": (functools.partial(sentencepiece_pair, reverse=True), tf.identity),
-    "sentencepiece_normalized": (sentencepiece_pair, decomposed),
-    "fast_sentencepiece": (fast_sentencepiece_pair, tf.identity),
-    "fast_sentencepiece_ends": (
-        functools.partial(fast_sentencepiece_pair, add_bos=True, add_eos=True),
-        tf.identity,
-    ),
+ENDS = {"add_bos": True, "add_eos": True}
+SENTENCEPIECES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Tensor], Tensor]]] = {
+    "sentencepiece": (sentencepiece_pair, {}, tf.identity),
+    "sentencepiece_ends": (sentencepiece_pair, ENDS, tf.identity),
+    "sentencepiece_best": (sentencepiece_pair, {"nbest_size": 0, "alpha": 0.0}, tf.identity),
+    "sentencepiece_reversed": (sentencepiece_pair, {"reverse": True}, tf.identity),
+    "sentencepiece_normalized": (sentencepiece_pair, {}, decomposed),
+    "fast_sentencepiece": (fast_sentencepiece_pair, {}, tf.identity),
+    "fast_sentencepiece_ends": (fast_sentencepiece_pair, ENDS, tf.identity),
 }
-
-_cases += [
-    TextCase(name, functools.partial(save_sentencepiece, make=make, normalize=normalize))
-    for name, (make, normalize) in SENTENCEPIECES.items()
-]
+for name, (pair, options, normalize) in SENTENCEPIECES.items():
+    make = functools.partial(pair, **options)
+    build = functools.partial(save_sentencepiece, make=make, normalize=normalize)
+    _cases.append(TextCase(name, build))
 
 
 # Models that take no texts.

@@ -1,11 +1,9 @@
-"""Comparing vocabularies: figures counted by hand, and laws that hold for any two.
-
-The oracles are Python's sets, ``unicodedata``, and Spearman's rho from its definition.
-"""
+"""Comparing vocabularies, against figures by hand, Python's sets and definitions of kinds."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import unicodedata
 from collections import Counter
@@ -13,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -45,8 +44,8 @@ def named(found: Diff, part: Any) -> list[str]:
     return [found.tokens[int(place)].as_py().decode() for place in found.places(part)]
 
 
-def test_sizes_by_hand() -> None:
-    """What is common, what is not, in the order of ids; a repeated entry counts once."""
+def test_by_hand() -> None:
+    """What is common, what is not, by ids, kinds, samples, and each fold apart."""
     found = diff(made(A, "one"), made(B, "two"))
     assert (found.a.label, found.a.size, found.a.distinct, found.a.duplicates) == ("one", 9, 8, 1)
     assert (found.b.label, found.b.size, found.b.distinct, found.b.duplicates) == ("two", 7, 7, 0)
@@ -57,20 +56,17 @@ def test_sizes_by_hand() -> None:
     assert named(found, "only_b") == ["[PAD]", "paris", "fine", "dog"]
     assert repr(found) == "<Diff: 3 common, 5 only in 'one', 4 only in 'two'>"
 
-
-def test_kinds_by_hand() -> None:
-    """How many of each kind there are, in the order of the kinds."""
-    assert diff(made(A), made(B)).kinds == (
+    assert found.sample("only_b", 2) == [b"paris", b"fine"]
+    assert found.sample("only_b", 5, kind="special") == [b"[PAD]"]
+    assert found.sample("only_a", 5, kind="number") == [b"287.9"]
+    assert found.sample("common", 0) == []
+    assert found.kinds == (
         ("word", 5, 6, 2, 3),
         ("capitalised", 1, 0, 1, 0),
         ("number", 1, 0, 1, 0),
         ("special", 1, 1, 1, 1),
     )
-
-
-def test_gains_by_hand() -> None:
-    """Each fold apart, and all together; nothing of it is applied."""
-    gains = diff(made(A), made(B)).gains
+    gains = found.gains
     paris, fine = (b"Paris", b"paris"), ("ﬁne".encode(), b"fine")
     assert gains == (
         ("case", 2, 2, 8, 7, 5, (paris, fine)),  # full case folding makes fi of ﬁ
@@ -82,7 +78,7 @@ def test_gains_by_hand() -> None:
 
 
 def test_gains_of_marks_by_hand() -> None:
-    """Marks differ, words do not; what folding makes equal on one side counts once."""
+    """Words are equal without marks, and ``Ġ`` is a blank; what one side folds counts once."""
     a = made(["▁the", "▁The", "▁cat", "s", "the"], marker="▁")
     b = made(["the", "##s", "CAT"], marker="##")
     case, nfkc, marks, every = diff(a, b).gains
@@ -92,42 +88,24 @@ def test_gains_of_marks_by_hand() -> None:
     assert marks == ("markers", 2, 1, 4, 3, 2, pairs)
     more = ((b"\xe2\x96\x81The", b"the"), (b"\xe2\x96\x81cat", b"CAT"), (b"s", b"##s"))
     assert every == ("all", 4, 2, 3, 3, 3, (pairs[0], *more))
-
-
-def test_byte_level_entries_are_understood() -> None:
-    """``Ġ`` is a blank, and the characters that stand for bytes are bytes again."""
-    a = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
-    found = diff(a, made(["café", "the"]), fold=["markers"])
+    bytes_ = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
+    found = diff(bytes_, made(["café", "the"]), fold=["markers"])
     assert (found.common, found.only_a, found.only_b) == (2, 1, 0)
     assert named(found, "common") == ["café", "the"]
 
 
 def test_a_fold_is_applied_when_asked_for() -> None:
-    """Then entries are merged, ids are the first ones, and the gains are told as before."""
+    """Merged entries have their first ids, gains are told as before; folds have one order."""
     found = diff(made(["The", "the", "CAT"], first_id=5), made(["cat"]), fold=["case"])
     assert (found.a.size, found.a.distinct, found.a.merged, found.a.duplicates) == (3, 2, 1, 0)
     assert (found.common, found.only_a, found.only_b, found.fold) == (1, 1, 0, ("case",))
-    assert found.to_arrow().to_pylist()[0] == {
-        "token": b"the",
-        "in_a": True,
-        "in_b": False,
-        "id_a": 5,
-        "id_b": None,
-        "kind_a": "capitalised",
-        "kind_b": None,
-        "rank_a": None,
-        "rank_b": None,
-        "shift": None,
-    }
+    first = tuple(found.to_arrow().to_pylist()[0].values())
+    assert first == (b"the", True, False, 5, None, "capitalised", *[None] * 4)
     assert found.gains == diff(made(["The", "the", "CAT"]), made(["cat"])).gains
-
-
-def test_folds_in_one_order() -> None:
-    """Folds are named in any order, once, or as one text; another is refused by name."""
     a, b = made(["▁\uff21"], marker="▁"), made(["a"])
     for given_ in (("markers", "case", "nfkc", "case"), "nfkc, markers,case"):
-        found = diff(a, b, fold=given_)
-        assert (found.fold, found.common) == (("case", "nfkc", "markers"), 1)
+        again = diff(a, b, fold=given_)
+        assert (again.fold, again.common) == (("case", "nfkc", "markers"), 1)
     assert diff(a, b, fold="").fold == ()
     for wrong in (["stem"], "case,stem"):
         with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
@@ -135,7 +113,7 @@ def test_folds_in_one_order() -> None:
 
 
 def test_rows() -> None:
-    """Arrow's row for a common word; ids with gaps, ranks among common words only."""
+    """Arrow's rows, with gaps of ids and ranks among common words; pairs in the order given."""
     a = replace(made(["x", "y", "z"]), ids=np.array([3, 7, 7]))
     table = diff(a, made(["z", "q", "y"])).to_arrow()
     assert table.column_names == [
@@ -149,10 +127,20 @@ def test_rows() -> None:
         (b"z", True, True, 7, 0, "word", "word", 2, 1, -1.0),
         (b"q", False, True, None, 1, None, "word", None, None, None),
     ]
+    vocabularies = [made(["a", "b"], "x"), made(["b", "c", "a"], "y"), made(["Q", "q"], "z")]
+    pairs = pairwise(vocabularies)
+    assert pairs.pairs == (
+        ("x", "y", 2, 3, 2, 0, 1, 2 / 3, -1.0),
+        ("x", "z", 2, 2, 0, 2, 2, 0.0, None),
+        ("y", "z", 3, 2, 0, 3, 2, 0.0, None),
+    )
+    assert pairwise(vocabularies, fold=["case"]).pairs[1].size_b == 1
+    assert pairs.to_arrow().to_pylist()[0] == pairs.pairs[0]._asdict()
+    assert pairwise(vocabularies[:1]).to_arrow().num_rows == 0
 
 
-def test_pandas_and_polars() -> None:
-    """Both show the same rows; pandas has text, and keeps bytes that are none."""
+def test_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas has text, polars bytes, words in use make a frame; what to install is said."""
     found = diff(made([b"caf\xe9", "the"]), made(["the"]))
     pytest.importorskip("pandas", reason="it makes the table")
     frame = found.to_pandas()
@@ -161,29 +149,25 @@ def test_pandas_and_polars() -> None:
     whole = ["id_a", "id_b", "rank_a", "rank_b"]
     assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # floats would be 0.0 and NaN
     assert frame["id_b"].dropna().tolist() == [0]
+    words = used(made(A), made(B)).words_b
+    assert [(each.word, each.count) for each in words] == [("dog", 2), ("paris", 1)]
+    assert (words[-1], words[:1]) == (words[1], [words[0]])
+    import pandas
+
+    counts = pandas.DataFrame(words)
+    assert counts["word"].tolist() == ["dog", "paris"]
+    assert counts["count"].dtype == "int64"
+    assert counts.columns.tolist() == ["word", "count"]
     pytest.importorskip("polars", reason="it makes the table")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
-
-
-def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """vocabtool needs neither: the message says what to install."""
     for library in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, library, None)
         with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install"):
             getattr(diff(made(A), made(B)), f"to_{library}")()
 
 
-def test_samples() -> None:
-    """Highest rank first; special entries only when they are asked for."""
-    found = diff(made(A), made(B))
-    assert found.sample("only_b", 2) == [b"paris", b"fine"]
-    assert found.sample("only_b", 5, kind="special") == [b"[PAD]"]
-    assert found.sample("only_a", 5, kind="number") == [b"287.9"]
-    assert found.sample("common", 0) == []
-
-
 def test_ranks_by_hand() -> None:
-    """Ranks are those among common words; the largest shift is a ratio of ranks."""
+    """Ranks among common words; shifts are ratios, special entries counted but not shown."""
     found = diff(made(["a", "x", "b", "c", "d"]), made(["d", "a", "b", "y", "c"]))
     assert found.ranks.a.tolist() == [1, 2, 3, 4]
     assert found.ranks.b.tolist() == [2, 3, 4, 1]
@@ -191,16 +175,16 @@ def test_ranks_by_hand() -> None:
     assert found.ranks.shifts.tolist() == pytest.approx([1, np.log2(1.5), np.log2(4 / 3), -2])
     assert found.ranks.largest(2).tolist() == [3, 0]
     assert found.ranks.largest(9).tolist() == [3, 0, 1, 2]
-
-
-def test_the_same_order_has_no_shifts() -> None:
-    """Rho is 1 in the same order and -1 in the other; with fewer than two words there is none."""
     words = ["a", "b", "c"]
     assert diff(made(words), made(["[X]", *words])).ranks.rho == 1.0
     assert diff(made(words), made(words)).ranks.largest(3).tolist() == []
     assert diff(made(words), made(words[::-1])).ranks.rho == -1.0
     assert diff(made(words), made(["b"])).ranks.rho is None
     assert diff(made(words), made([])).ranks.rho is None
+    special = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
+    assert special.shifts(9) == [(b"cat", 4, 1, -2.0)]
+    assert special.shifts(0) == []
+    assert len(special.ranks.largest(9)) == 2
 
 
 def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,29 +205,6 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("vocabtool.comparison.diff.NEIGHBOURS", 70)
 
 
-def test_the_largest_shifts_leave_special_entries_out() -> None:
-    """``<s>`` may stand first or last, which says nothing of words; ranks count it all the same."""
-    found = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
-    assert found.shifts(9) == [
-        (b"cat", 4, 1, -2.0),
-    ]
-    assert found.shifts(0) == []
-    assert len(found.ranks.largest(9)) == 2
-
-
-def test_notes_of_files(tmp_path: Path) -> None:
-    """What could not be read is known to a comparison and to a table of pairs, in that order."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
-        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
-    a, b = tmp_path / "a", tmp_path / "b"
-    first, second = diff(a, b).notes
-    assert first.startswith(f"{a}: incomplete: broken.tflite")
-    assert second.startswith(f"{b}: incomplete: broken.tflite")
-    assert pairwise([b, made(["x"]), a]).notes == (second, first)
-
-
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]
 
 
@@ -252,8 +213,8 @@ def used(a: Vocabulary, b: Vocabulary, texts: Sequence[str] = TEXTS, **options: 
     return diff(a, b, corpus=iter(texts), **options).use
 
 
-def test_use_by_hand() -> None:
-    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens."""
+def test_use_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens; by folds and other rules."""
     use = used(made(A), made(B))
     assert (use.documents, use.tokens) == (2, 12)
     assert (use.both, use.only_a, use.only_b, use.neither) == (6, 1, 3, 2)
@@ -267,10 +228,6 @@ def test_use_by_hand() -> None:
     assert (use.rule_name, use.rule[0]) == ("keras", "lower-case A to Z")
     assert (use.known_a, use.known_b) == (7, 9)
     assert "2 entries of A have capitals" in use.notes[0]
-
-
-def test_use_by_folds_and_another_rule() -> None:
-    """With case folded ``Paris`` is known to A; by blanks alone ``dog,`` is another word."""
     use = used(made(A), made(B), fold=("case",))
     assert (use.both, use.only_a, use.only_b, use.neither) == (7, 1, 2, 2)
     assert use.notes == ()
@@ -280,39 +237,6 @@ def test_use_by_folds_and_another_rule() -> None:
     for rule, told in (("tokenizer:x.model", r"x\.model: no such file"), ("kera", "mean keras")):
         with pytest.raises(VocabtoolError, match=told):
             used(made(A), made(B), rule=rule)
-
-
-@pytest.mark.parametrize(
-    ("marker", "entries"),
-    [
-        ("▁", ["▁the", "dog"]),
-        ("Ġ", ["Ġthe", "dog"]),
-        (" ", [" the", "dog"]),
-        ("##", ["the", "##dog"]),
-        ("@@", ["the", "dog@@"]),
-        ("</w>", ["the</w>", "dog"]),
-    ],
-)
-def test_only_whole_words_of_pieces_are_known(marker: Marker, entries: list[str]) -> None:
-    """A piece that goes on with a word, or does not end one, is no word of a text."""
-    use = used(made(entries, marker=marker), made([]))
-    assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
-
-
-def test_a_data_frame_of_the_words_in_use() -> None:
-    """pandas takes them as they are: words as text, whole numbers as counts."""
-    words = used(made(A), made(B)).words_b
-    assert [(each.word, each.count) for each in words] == [("dog", 2), ("paris", 1)]
-    assert (words[-1], words[:1]) == (words[1], [words[0]])
-    pandas = pytest.importorskip("pandas", reason="it makes the table")
-    frame = pandas.DataFrame(words)
-    assert frame["word"].tolist() == ["dog", "paris"]
-    assert frame["count"].dtype == "int64"
-    assert frame.columns.tolist() == ["word", "count"]
-
-
-def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded by looking words up before all were read: the figures stay the same."""
     texts = [f"the w{i} cat dog" for i in range(200)]
     whole = used(made(A), made(B), texts)
     monkeypatch.setattr("vocabtool.comparison.use.TOGETHER", 64)
@@ -321,8 +245,21 @@ def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch)
     assert (parts.both, parts.only_a, parts.only_b) == (whole.both, whole.only_a, whole.only_b)
 
 
+@pytest.mark.parametrize(
+    ("the", "dog", "marker"),
+    [
+        *(("▁the", "dog", "▁"), ("Ġthe", "dog", "Ġ"), (" the", "dog", " ")),
+        *(("the", "##dog", "##"), ("the", "dog@@", "@@"), ("the</w>", "dog", "</w>")),
+    ],
+)
+def test_only_whole_words_of_pieces_are_known(the: str, dog: str, marker: Marker) -> None:
+    """A piece that goes on with a word, or does not end one, is no word of a text."""
+    use = used(made([the, dog], marker=marker), made([]))
+    assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
+
+
 def test_files(tmp_path: Path) -> None:
-    """Paths are what ``extract`` takes, ``corpus`` what ``oov`` takes; ``field`` is handed on."""
+    """Paths as ``extract`` and ``oov`` take them; what could not be read is noted, in order."""
     for name, words in (("a", A), ("b", B)):
         (tmp_path / f"{name}.txt").write_text("\n".join(words) + "\n", "utf-8")
     a, b, path = tmp_path / "a.txt", str(tmp_path / "b.txt"), tmp_path / "corpus.jsonl"
@@ -336,20 +273,15 @@ def test_files(tmp_path: Path) -> None:
         diff(a, tmp_path / "c.txt")
     empty = used(made([]), made([]), [])
     assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (0, 0.0, (0, 0, 0.0))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
 
-
-def test_pairs_by_hand() -> None:
-    """Each with each behind it, in the order given."""
-    vocabularies = [made(["a", "b"], "x"), made(["b", "c", "a"], "y"), made(["Q", "q"], "z")]
-    found = pairwise(vocabularies)
-    assert found.pairs == (
-        ("x", "y", 2, 3, 2, 0, 1, 2 / 3, -1.0),
-        ("x", "z", 2, 2, 0, 2, 2, 0.0, None),
-        ("y", "z", 3, 2, 0, 3, 2, 0.0, None),
-    )
-    assert pairwise(vocabularies, fold=["case"]).pairs[1].size_b == 1
-    assert found.to_arrow().to_pylist()[0] == found.pairs[0]._asdict()
-    assert pairwise(vocabularies[:1]).to_arrow().num_rows == 0
+    first, second = diff(tmp_path / "a", tmp_path / "b").notes
+    assert first.startswith(f"{tmp_path / 'a'}: incomplete: broken.tflite")
+    assert second.startswith(f"{tmp_path / 'b'}: incomplete: broken.tflite")
+    assert pairwise([tmp_path / "b", made(["x"]), tmp_path / "a"]).notes == (second, first)
 
 
 # Laws.
@@ -367,7 +299,10 @@ folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
 
 @given(vocabularies, vocabularies, folds)
 def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """Only-A and common are A, only-B and common are B; without folds, Python's sets agree."""
+    """A is only-A and common, as sets have it; B with A is alike; nothing of A with A shifts."""
+    same = diff(a, a)
+    assert (same.only_a, same.only_b, same.jaccard) == (0, 0, 1.0)
+    assert not same.ranks.shifts.any()
     found = diff(a, b, fold=fold)
     assert found.only_a + found.common == found.a.distinct
     assert found.only_b + found.common == found.b.distinct
@@ -381,30 +316,17 @@ def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
         for part, entries in zip(("common", "only_a", "only_b"), parts, strict=True):
             places: Any = found.places(part)  # type: ignore[arg-type] # a parameter, so only a str
             assert {found.tokens[int(i)].as_py() for i in places} == entries
-
-
-@given(vocabularies, vocabularies, folds)
-def test_it_is_symmetric(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """With A and B changed for each other, so is all that is found."""
-    one, other = diff(a, b, fold=fold), diff(b, a, fold=fold)
-    assert (one.common, one.only_a, one.only_b) == (other.common, other.only_b, other.only_a)
-    assert (one.jaccard, one.ranks.rho) == (other.jaccard, other.ranks.rho)
-    assert one.kinds == tuple((k.kind, k.b, k.a, k.only_b, k.only_a) for k in other.kinds)
-    for gain, back in zip(one.gains, other.gains, strict=True):
-        assert gain[:6] == (back.fold, *(back[i] for i in (2, 1, 4, 3, 5)))
-        assert gain.jaccard == back.jaccard
-    shifts = {bytes(row["token"]): row["shift"] for row in one.to_arrow().to_pylist()}
-    for row in other.to_arrow().to_pylist():
+    back = diff(b, a, fold=fold)
+    assert (found.common, found.only_a, found.only_b) == (back.common, back.only_b, back.only_a)
+    assert (found.jaccard, found.ranks.rho) == (back.jaccard, back.ranks.rho)
+    assert found.kinds == tuple((k.kind, k.b, k.a, k.only_b, k.only_a) for k in back.kinds)
+    for gain, turned in zip(found.gains, back.gains, strict=True):
+        assert gain[:6] == (turned.fold, *(turned[i] for i in (2, 1, 4, 3, 5)))
+        assert gain.jaccard == turned.jaccard
+    shifts = {bytes(row["token"]): row["shift"] for row in found.to_arrow().to_pylist()}
+    for row in back.to_arrow().to_pylist():
         shift = shifts[row["token"]]
         assert row["shift"] == (None if shift is None else -shift)
-
-
-@given(vocabularies)
-def test_a_vocabulary_is_equal_to_itself(vocabulary: Vocabulary) -> None:
-    """Nothing is in one only, and nothing shifts."""
-    found = diff(vocabulary, vocabulary)
-    assert (found.only_a, found.only_b, found.jaccard) == (0, 0, 1.0)
-    assert not found.ranks.shifts.any()
 
 
 def folded(entry: bytes, fold: str) -> bytes:
@@ -498,3 +420,101 @@ def test_use_agrees_with_a_counter(a: Vocabulary, b: Vocabulary, documents: list
     assert use.both == sum(n for word, n in counts.items() if word in one & other)
     expected = sorted((-n, word) for word, n in counts.items() if word in one - other)
     assert [(-r["count"], r["word"]) for r in use.words_a.to_pylist()] == expected
+
+
+def kinds_of(some_entries: list[bytes], marker: Any = None) -> list[str]:
+    """The kind of each entry; some_entries are different ones."""
+    table = diff(vocabulary(some_entries, marker=marker), vocabulary([])).to_arrow()
+    return [str(kind) for kind in table["kind_a"].to_pylist()]
+
+
+def kind_of(entry: str | bytes, marker: Any = None) -> str:
+    data = entry if isinstance(entry, bytes) else entry.encode()
+    return kinds_of([data], marker)[0]
+
+
+EXAMPLES: dict[str, list[str | bytes]] = {
+    "word": [
+        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis"),
+        *("\u03b1-helix", "a\u03b1"),  # the script of most letters, or of the first
+    ],
+    "capitalised": ["Paris", "NASA", "Éclair", "'Tis", "O'Neill", "\uff21", "U.S.", "ǅ"],
+    "number": ["287.9", "1,000", "-3", "50%", "½", "٣", "Ⅷ", "10:30", "²"],
+    "punctuation": ["...", "€", "😀", "_", "--", "]", "<>", "[]", "<!>", "[]]"],
+    "identifier": [
+        *("b2b", "iPhone", "McDonald", "New_York", "os.path", "std::map", "C++", "C#", "a/b"),
+        *("1st", "a@b", "c+", "ж2", "H2O", "__init__", "[1a]"),
+    ],
+    "other script": ["москва", "Москва", "中国", "한국", "ж_", "हिन्दी", "\u03b1\u03b2c", "\u03b1a"],
+    "special": [
+        *("[CLS]", "[UNK]", "<s>", "</s>", "<unk>", "<|endoftext|>", "<0x0A>", "[unused1]"),
+        "<\uff5cbegin▁of▁sentence\uff5c>",
+    ],
+    "other": ["", " ", "\n", "\u2028", "\u200d", b"caf\xe9", b"\xff"],
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind"), [(entry, kind) for kind, some in EXAMPLES.items() for entry in some]
+)
+def test_by_example(entry: str | bytes, kind: str) -> None:
+    """Without a marker, there are no pieces."""
+    assert kind_of(entry) == kind
+
+
+@pytest.mark.parametrize(
+    ("marker", "pieces", "others"),
+    [
+        ("▁", ["ing", "s", "7", "ж"], {"▁the": "word", "▁The": "capitalised", ",": "punctuation"}),
+        ("Ġ", ["ing", "Ã"], {"Ġthe": "word", "Ġ7": "number", "Ġ": "other", "<s>": "special"}),
+        (" ", ["ing"], {" the": "word", ".": "punctuation", " Ж": "other script"}),
+        ("##", ["##ing", "##7", "##!"], {"the": "word", "!": "punctuation", "[CLS]": "special"}),
+        ("@@", ["th@@", "7@@"], {"the": "word", "7": "number"}),
+        ("</w>", ["th", "7"], {"the</w>": "word", "!": "punctuation", "7</w>": "number"}),
+    ],
+)
+def test_pieces_by_example(marker: str, pieces: list[str], others: dict[str, str]) -> None:
+    """What goes on with a word is a piece; the rest is told without its mark."""
+    assert {piece: kind_of(piece, marker) for piece in pieces} == dict.fromkeys(
+        pieces, "subword piece"
+    )
+    assert {entry: kind_of(entry, marker) for entry in others} == others
+
+
+def defined(entry: bytes) -> str:
+    """The definitions, one character after the other."""
+    special = rb"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]"
+    if re.fullmatch(special, entry):
+        return "special"
+    try:
+        text = entry.decode()
+    except UnicodeDecodeError:
+        return "other"
+    categories = [unicodedata.category(c) for c in text]
+    letters = [c for c, category in zip(text, categories, strict=True) if category[0] == "L"]
+    numbers = any(category[0] == "N" for category in categories)
+    if not letters:
+        signs = any(category[0] in "PS" for category in categories)
+        return "number" if numbers else "punctuation" if signs else "other"
+    w = r"[^\W_]"  # letters and numbers, as far as these tests go
+    joined = rf"(?:{w}|_)[_/\\@](?:{w}|_)|(?:{w}|_)::(?:{w}|_)|(?:{w}|_){{2}}\.(?:{w}|_){{2}}"
+    if numbers or re.search(rf"[a-z][A-Z]|{joined}|(?:{w}|_)(?:\+\+?|#)\Z", text):
+        return "identifier"
+    plain = [c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c)[0] == "L"]
+    scripts = [unicodedata.name(letter).split()[0] for letter in plain]
+    if max(scripts, key=scripts.count) != "LATIN":  # of equals the first
+        return "other script"
+    return "capitalised" if unicodedata.category(letters[0]) in ("Lu", "Lt") else "word"
+
+
+parts = st.sampled_from([*"aBzé1½٣_/\\@:.+#-' <>[]жЖ中한ａＡ€😀", "e\u0301", "\u200d", "ǅ", "º"])
+some_entries = st.one_of(
+    st.lists(parts, max_size=6).map("".join).map(str.encode), st.binary(max_size=4)
+)
+
+
+@given(st.lists(some_entries, max_size=30, unique=True), st.sampled_from([3, 1 << 14]))
+def test_by_definition(some: list[bytes], together: int) -> None:
+    """All at once, whatever stands beside them, and in parts."""
+    with mock.patch("vocabtool.comparison.entries.CHUNK", together):
+        assert kinds_of(some) == [defined(entry) for entry in some]

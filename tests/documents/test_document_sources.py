@@ -14,8 +14,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -44,26 +46,14 @@ LETTERS = "ab ,;\"'\t\n\r\\{}[]:éß\u00a0\u2028\x85\ufeff中😀\U0010ffff"
 STARTS = (0, 1, 17, 500, 999, 1000, 1500)
 
 
-class Row(NamedTuple):
-    """What a batch tells of one document."""
-
-    id: str
-    text: str
-    title: str | None
-    year: str | None
-
-
-def texts() -> list[str]:
-    """Whole Unicode, each of 1 to 40 characters: lines, quotes and blanks anywhere."""
-    rolled = random.Random(7)
-    return ["".join(rolled.choices(LETTERS, k=rolled.randint(1, 40))) for _ in range(COUNT)]
-
-
-TRUTH = [Row(f"doc-{n}", text, f"title {n}\n é", str(n - 500)) for n, text in enumerate(texts())]
+# Whole Unicode, each text of 1 to 40 characters: lines, quotes and blanks anywhere.
+ROLLED = random.Random(7)
+TEXTS = ["".join(ROLLED.choices(LETTERS, k=ROLLED.randint(1, 40))) for _ in range(COUNT)]
 OBJECTS: list[dict[str, Any]] = [
-    {"id": row.id, "text": row.text, "title": row.title, "year": int(row.year or 0)}
-    for row in TRUTH
+    {"id": f"doc-{n}", "text": text, "title": f"title {n}\n é", "year": n - 500}
+    for n, text in enumerate(TEXTS)
 ]
+TRUTH = [tuple(map(str, row.values())) for row in OBJECTS]  # as a batch tells
 TABLE = pa.Table.from_pylist(OBJECTS)
 
 
@@ -79,14 +69,10 @@ def write_csv(path: Path, dialect: str) -> None:
         writer.writerows(OBJECTS)
 
 
-def write_stream(path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
-        writer.write_table(TABLE, max_chunksize=70)
-
-
 def write_ipc(path: Path, codec: str | None = None) -> None:
     options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_file(str(path), TABLE.schema, options=options) as writer:
+    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as file, make(file, TABLE.schema, options=options) as writer:
         writer.write_table(TABLE, max_chunksize=70)
 
 
@@ -148,7 +134,7 @@ WRITTEN: dict[str, Callable[[Path], None]] = {
     "corpus.arrow": write_ipc,
     "packed.arrow": lambda path: write_ipc(path, "zstd"),
     "corpus.feather": lambda path: feather.write_feather(TABLE, path, chunksize=70),
-    "corpus.arrows": write_stream,
+    "corpus.arrows": write_ipc,
     "corpus.tfrecord": write_records,
     "corpus.tfrecord-00000-of-00001": write_records,
     "written.tfrecord.gz": lambda path: write_records(path, "GZIP"),
@@ -163,15 +149,9 @@ HELD: dict[str, Callable[[], Any]] = {
     "queue": lambda: queued(OBJECTS),
     "several": lambda: [iter(OBJECTS[:300]), Indexed(OBJECTS[300:700]), queued(OBJECTS[700:])],
 }
-FILES = [
-    *WRITTEN,
-    *(
-        f"corpus.{kind}{suffix}"
-        for kind in ("jsonl", "csv", "arrow", "arrows")
-        for suffix in PACKED
-    ),
-    "corpus.tfrecord.zst",
-]
+KINDS = ("jsonl", "csv", "arrow", "arrows")
+FILES = [*WRITTEN, *(f"corpus.{kind}{suffix}" for kind in KINDS for suffix in PACKED)]
+FILES.append("corpus.tfrecord.zst")
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +173,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return made
 
 
-def rows_of(found: Iterator[Batch]) -> list[Row]:
+def rows_of(found: Iterator[Batch]) -> list[tuple[str, ...]]:
     """What some batches hold, all of it checked to be of one length."""
     rows = []
     for batch in found:
         columns = (batch.id_array(), batch.texts, batch.columns["title"], batch.columns["year"])
         assert {pa.string()} == {column.type for column in columns}
-        rows += list(map(Row._make, zip(*(column.to_pylist() for column in columns), strict=True)))
+        rows += list(zip(*(column.to_pylist() for column in columns), strict=True))
         assert len(batch) == len(batch.texts)
     return rows
 
@@ -208,18 +188,21 @@ def rows_of(found: Iterator[Batch]) -> list[Row]:
 class TestEverySource:
     """1,000 documents, written by the library that owns the format."""
 
-    def test_batches(self, name: str, sources: Callable[[str], Any]) -> None:
-        """Texts, ids and kept columns come as they were written, whatever the size of a batch."""
+    def test_what_was_written_is_read(self, name: str, sources: Callable[[str], Any]) -> None:
+        """Texts, fields with their kinds, places as ids, a field of no row; any size of batches."""
         for size in (1 << 20, 1000):
-            found = batches(sources(name), id_field="id", keep=["title", "year"], size=size)
-            assert rows_of(found) == TRUTH
-
-    def test_documents(self, name: str, sources: Callable[[str], Any]) -> None:
-        """The same as documents: fields keep their kind where the format has kinds."""
+            asked: Any = {"id_field": "id", "keep": ["title", "year"], "size": size}
+            assert rows_of(batches(sources(name), **asked)) == TRUTH
         found = list(documents(sources(name), id_field="id"))
-        assert [(d.id, d.text) for d in found] == [(row.id, row.text) for row in TRUTH]
-        assert [d.fields["title"] for d in found] == [row.title for row in TRUTH]
-        assert [str(d.fields["year"]) for d in found] == [row.year for row in TRUTH]
+        told = [(d.id, d.text, d.fields["title"], str(d.fields["year"])) for d in found]
+        assert told == TRUTH
+        called = ids_of(batches(sources(name)))
+        assert called == [document.id for document in documents(sources(name))]
+        assert ids_of(batches(sources(name), start=500)) == called[500:]
+        assert len(set(called)) == COUNT
+        empty = list(batches(sources(name), keep=["nothing"]))
+        assert sum(len(batch) for batch in empty) == COUNT
+        assert all(batch.columns["nothing"].null_count == len(batch) for batch in empty)
 
     @pytest.mark.sampled(4)
     @pytest.mark.parametrize("start", STARTS)
@@ -229,43 +212,22 @@ class TestEverySource:
         assert rows_of(batches(sources(name), **asked)) == TRUTH[start:]
         assert rows_of(batches(sources(name), on_duplicate=None, **asked)) == TRUTH[start:]
         found = documents(sources(name), start=start, id_field="id")
-        assert [d.id for d in found] == [row.id for row in TRUTH[start:]]
+        assert [d.id for d in found] == [row["id"] for row in OBJECTS[start:]]
         counted = batches(sources(name), on_error="skip", skipped=SkipCounter(), **asked)
         assert rows_of(counted) == TRUTH[start:]
-
-    def test_places(self, name: str, sources: Callable[[str], Any]) -> None:
-        """Without an id field a document is called by its place, behind left out ones too."""
-        if name in ("index of documents", "documents"):
-            pytest.skip("documents come with their ids")
-        called = ids_of(batches(sources(name)))
-        assert called == [document.id for document in documents(sources(name))]
-        assert ids_of(batches(sources(name), start=500)) == called[500:]
-        assert len(set(called)) == COUNT
-
-    def test_a_field_that_is_nowhere(self, name: str, sources: Callable[[str], Any]) -> None:
-        """A field to be kept that no row has is null in all."""
-        found = list(batches(sources(name), keep=["nothing"]))
-        assert sum(len(batch) for batch in found) == COUNT
-        assert all(batch.columns["nothing"].null_count == len(batch) for batch in found)
-
-
-# ---- what is left out is not read
 
 
 class TestUnread:
     """Documents that are left out are not read where the source allows it."""
 
     def test_behind_an_index(self) -> None:
-        """The first row that is asked for is the first that is wanted."""
+        """The first row asked for is the first wanted, over several sources too."""
         source = Indexed([f"text {n}" for n in range(10)])
         found = [d.text for d in documents([source], start=7)]
         assert (found, source.read) == (["text 7", "text 8", "text 9"], [7, 8, 9])
-
-    def test_over_several(self) -> None:
-        """One source is left out whole, the next one in part."""
         first, second = Indexed(["a", "b", "c"]), Indexed(["d", "e", "f"])
-        found = batches([first, second], start=4, on_duplicate=None)
-        assert [batch.texts.to_pylist() for batch in found] == [["e", "f"]]
+        several = batches([first, second], start=4, on_duplicate=None)
+        assert [batch.texts.to_pylist() for batch in several] == [["e", "f"]]
         assert (first.read, second.read) == ([], [1, 2])
 
     @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -288,7 +250,7 @@ class TestUnread:
         assert texts_of(batches(str(path), start=60)) == binary(table["text"].combine_chunks())[60:]
 
     def test_lines(self, tmp_path: Path) -> None:
-        """JSON lines that are left out are counted, blank ones not, and not looked at."""
+        """Lines left out are counted, blank ones not, nor looked at; but ids are compared."""
         path = tmp_path / "corpus.jsonl"
         path.write_bytes(b"\xef\xbb\xbf" + b"\nno JSON\n \t\n\n" * 10 + b'"a"\n\n"b"')
         found = list(documents(str(path), start=11, size=8))
@@ -296,9 +258,6 @@ class TestUnread:
         counted = SkipCounter()
         found = list(documents(str(path), start=1, on_error="skip", skipped=counted))
         assert ([d.text for d in found], counted.count) == (["b"], 10)
-
-    def test_ids_that_are_left_out_are_compared(self) -> None:
-        """With an id field all is read: an id may repeat one that is left out."""
         rows = [{"id": n % 8, "text": "x"} for n in range(10)]
         told = r"texts:9: the id '0' is also that of texts:1"
         with pytest.raises(InvalidFile, match=told):
@@ -314,11 +273,7 @@ class TestUnread:
     as_json=st.booleans(),
 )
 def test_start_is_a_slice_of_lines(
-    lines: list[str],
-    start: int,
-    size: int,
-    as_json: bool,
-    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str], start: int, size: int, as_json: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Lines are counted as documents are, wherever blocks end and however blank lines lie."""
     path = tmp_path_factory.mktemp("lines") / ("corpus.jsonl" if as_json else "corpus.txt")
@@ -328,11 +283,8 @@ def test_start_is_a_slice_of_lines(
     assert list(documents(str(path), size=size, start=start)) == every[start:]
 
 
-# ---- laziness
-
-
-def test_endless_sources_in_a_row() -> None:
-    """The second source is not touched while the first gives documents."""
+def test_laziness() -> None:
+    """A source is not touched before its turn; no document of a queue waits for the next."""
     touched = []
 
     def second() -> Iterator[str]:
@@ -343,52 +295,33 @@ def test_endless_sources_in_a_row() -> None:
     found = documents([endless, second()])
     assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
     assert (touched, next(endless)) == ([], "text 3")
-
-
-def test_a_queue_whose_producer_waits() -> None:
-    """A document is given out while the producer, that waits for it, has put no other."""
     source: queue.Queue[Any] = queue.Queue()
-    found = documents(source)
-    for text in ("a", "b", "c"):
-        source.put(text)
-        assert next(found).text == text
+    queued_ = documents(source)
+    for item in ("a", "b", "c"):
+        source.put(item)
+        assert next(queued_).text == item
         assert source.empty()
     source.put(END)
-    assert list(found) == []
+    assert list(queued_) == []
     source.join()
-
-
-def test_a_batch_waits_for_no_more_than_it_holds() -> None:
-    """A batch out of a queue is full when it is full, not when the next document comes."""
-    source: queue.Queue[Any] = queue.Queue()
-    source.put("abc")
-    source.put("def")
-    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
-
-
-def test_a_producer_that_fails() -> None:
-    """An exception that is put into a queue is raised to the reader, behind what came before."""
-    source: queue.Queue[Any] = queue.Queue()
-    failed = RuntimeError("the database is gone")
-    for item in ("a", failed, "b"):
+    source = queue.Queue()
+    for item in ("abc", "def"):
         source.put(item)
-    found = documents(source)
-    assert next(found).text == "a"
+    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
+    source = queue.Queue()
+    failed = RuntimeError("the database is gone")
+    for put in ("a", failed, "b"):
+        source.put(put)
+    queued_ = documents(source)
+    assert next(queued_).text == "a"
     with pytest.raises(RuntimeError, match="the database is gone") as caught:
-        next(found)
+        next(queued_)
     assert caught.value is failed
-
-
-def test_the_end_goes_through_other_processes() -> None:
-    """The mark at the end of a queue is the same object after a trip through a pickle."""
     assert pickle.loads(pickle.dumps(END)) is END
 
 
-# ---- several sources, and what is one
-
-
 def test_several_sources(tmp_path: Path) -> None:
-    """Names, iterables, indexables and queues follow each other; places stay distinct."""
+    """Names, iterables, indexables and queues in a row; places stay distinct, names bytes."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     mixed = [iter(["x"]), str(tmp_path / "*.txt"), Indexed(["y", "z"]), [queued([{"text": "q"}])]]
     found = [(d.id, d.text) for d in documents(cast(Any, mixed))]
@@ -398,6 +331,14 @@ def test_several_sources(tmp_path: Path) -> None:
         *(("texts2:1", "y"), ("texts2:2", "z"), ("texts3:1", "q")),
     ]
     assert names(mixed[1:3]) == [place, "texts"]
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
+    Path(name).write_text("a\n")
+    (batch,) = batches(name)
+    assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
+    assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
+    for once in (iter(OBJECTS), queued([]), "-"):
+        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
+            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))
 
 
 def names(given_: Any) -> list[str]:
@@ -414,23 +355,14 @@ def test_what_a_list_is() -> None:
     assert list(documents([])) == []
     with pytest.raises(NotFound, match="a: no such file"):
         list(documents(["a", "b"]))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (17, "wanted a name, .* got int"),
-        (None, "wanted a name, .* got NoneType"),
-        (b"bytes", "wanted a name, .* got bytes"),
-        ([iter("a"), b"text"], "wanted sources only, or documents only, in one list"),
-        ([iter("a"), {"text": "a"}], "wanted sources only, or documents only, in one list"),
-        ([iter("a"), Document("1", "a")], "wanted sources only, or documents only, in one list"),
-    ],
-)
-def test_no_source(wrong: Any, message: str) -> None:
-    """What neither is a name nor holds documents, or mixes both, is refused."""
-    with pytest.raises(ValueError, match=message):
-        list(documents(wrong))
+    no_source: list[Any] = [17, None, b"bytes"]
+    for wrong in no_source:
+        with pytest.raises(ValueError, match=f"wanted a name, .* got {type(wrong).__name__}"):
+            list(documents(wrong))
+    mixed: list[Any] = [b"text", {"text": "a"}, Document("1", "a")]
+    for document in mixed:
+        with pytest.raises(ValueError, match="wanted sources only, or documents only, in one list"):
+            list(documents([iter("a"), document]))
 
 
 def test_pandas_by_place() -> None:
@@ -441,65 +373,42 @@ def test_pandas_by_place() -> None:
     assert [d.text for d in documents(series, start=1)] == ["b", "c"]
 
 
-# ---- folders
-
-
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder stands for its files of documents at any depth, sorted, hidden ones left out."""
+    """Files of documents at any depth, sorted, none hidden; others are told by endings."""
     monkeypatch.chdir(tmp_path)
-    for place in (
-        *("c/b.txt", "c/a.jsonl", "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare"),
-        *("c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002", "c/Z.TXT", "c/x.gz"),
-    ):
+    read = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
+    for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare", "c/x.gz"]:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(place).encode()
         Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
-    expected = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
-    assert names("c") == expected
-    assert names([Path("c")]) == expected
+    assert names("c") == names([Path("c")]) == read
     Path("c/link").symlink_to(tmp_path / "c")
-    assert names("c") == expected
-
-
-def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
-    """By their endings; neither hidden ones, nor those of a folder that we write in."""
-    for place in [
-        "a.txt",
-        "b.md",
-        "c/d.MD",
-        "c/e.rst",
-        "c/bare",
-        "c/f.md.gz",
-        ".git/g.md",
-        "own/h.md",
-    ]:
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_text("text\n")
-    assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
-    (note,) = left_out([tmp_path, str(tmp_path), tmp_path / "a.txt"], tmp_path / "own")
+    assert names("c") == read
+    folder = tmp_path / "told"
+    in_folders = ("c/d.MD", "c/e.rst", "c/bare", "c/f.md.gz", ".git/g.md", "own/h.md")
+    for place in ("a.txt", "b.md", *in_folders):
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text("text\n")
+    assert names(str(folder)) == [str(folder / "a.txt")]
+    (note,) = left_out([folder, str(folder), folder / "a.txt"], folder / "own")
     start, endings = note.split(". A glob in quotes")[0].split(" are not read: ")
-    assert start == f"{tmp_path}: 5 files"
+    assert start == f"{folder}: 5 files"
     assert sorted(endings.split(", ")) == ["1 .md.gz", "1 .rst", "1 without an ending", "2 .md"]
-    assert left_out(tmp_path / "own" / "h.md") == ()
+    assert left_out(folder / "own" / "h.md") == ()
     assert left_out(iter(["text"])) == ()
     with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
-        list(batches(str(tmp_path / "own")))
-
-
-# ---- bad rows
+        list(batches(str(folder / "own")))
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     """In the format that the name tells."""
-    match path.suffix:
-        case ".parquet":
-            parquet.write_table(pa.Table.from_pylist(rows), path)
-        case ".arrow":
-            feather.write_feather(pa.Table.from_pylist(rows), path)
-        case ".jsonl":
-            path.write_text("\n".join(map(json.dumps, rows)))
-        case _:
-            path.write_text("\n".join(map(",".join, [rows[0], *(row.values() for row in rows)])))
+    if path.suffix in (".parquet", ".arrow"):
+        write = parquet.write_table if path.suffix == ".parquet" else feather.write_feather
+        write(pa.Table.from_pylist(rows), path)
+    else:
+        csv_lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        lines = map(json.dumps, rows) if path.suffix == ".jsonl" else csv_lines
+        path.write_text("\n".join(lines))
     return path
 
 
@@ -514,53 +423,43 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
     found, skipped = skipping(source, id_field="id")
     assert found == [(1, b"x"), (4, b"z")]
     no_id = "field 'id': wanted a string or a whole number for the id, got null"
-    assert skipped.first == [
-        Skip(f"{path}:2", no_id),
-        Skip(f"{path}:3", "field 'text': wanted a string, got null"),
-    ]
+    no_text = "field 'text': wanted a string, got null"
+    assert skipped.first == [Skip(f"{path}:2", no_id), Skip(f"{path}:3", no_text)]
     if not held:
         with pytest.raises(InvalidFile, match=rf"{kind}:2: field 'id': wanted a string"):
             list(batches(source, id_field="id"))
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"text": "c"}, "no field 'id' for the id; the fields are 'text': --id-field (id_field=)"),
-        ({"text": "d", "id": True}, "field 'id': wanted a string or a whole number for the id, "),
-        ({"text": "e", "id": 1.5}, "field 'id': wanted a string or a whole number for the id, "),
-    ],
-)
-def test_ids_that_cannot_be(row: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_ids_that_cannot_be(tmp_path: Path) -> None:
     """An id is a string or a whole number, held or in lines, also where all are of that kind."""
-    path = write_rows(tmp_path / "corpus.jsonl", [row, row])
-    for source in (str(path), iter([row, row])):
-        found, skipped = skipping(cast(Any, source), id_field="id")
-        assert found == []
-        assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
+    wanted = "field 'id': wanted a string or a whole number for the id, "
+    none = "no field 'id' for the id; the fields are 'text': --id-field (id_field=)"
+    for id_, reason in (({}, none), ({"id": True}, wanted), ({"id": 1.5}, wanted)):
+        rows = [{"text": "c", **id_}] * 2
+        path = write_rows(tmp_path / "corpus.jsonl", rows)
+        for source in (str(path), iter(rows)):
+            found, skipped = skipping(cast(Any, source), id_field="id")
+            assert found == []
+            assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
     held = [{"text": "a", "id": 0}, {"text": "b", "id": ""}]
     assert [document.id for document in documents(held, id_field="id")] == ["0", ""]
 
 
-@pytest.mark.parametrize("kind", ["txt", "csv", "parquet", "arrow"])
-def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
+def test_files_without_the_id_field(tmp_path: Path) -> None:
     """A file that has no such field at all, or none that holds ids, says so at once."""
-    path = write_rows(tmp_path / f"corpus.{kind}", [{"name": "a", "text": "b"}])
-    with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
-        skipping(str(path), id_field="id")
-    if kind in ("parquet", "arrow"):
-        write_rows(path, [{"id": 0.5, "text": "b"}])
+    for kind in ("txt", "csv", "parquet", "arrow"):
+        path = write_rows(tmp_path / f"corpus.{kind}", [{"name": "a", "text": "b"}])
+        with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
+            skipping(str(path), id_field="id")
+    for kind in ("parquet", "arrow"):
+        path = write_rows(tmp_path / f"corpus.{kind}", [{"id": 0.5, "text": "b"}])
         with pytest.raises(InvalidFile, match=r"field 'id': wanted strings .* got double"):
             list(batches(str(path), id_field="id"))
-    if kind == "csv":
-        path.write_text("id,text,id\n1,b,2\n")
-        asked: list[dict[str, Any]] = [{"id_field": "id"}, {"keep": ["id"]}]
-        for options in asked:
-            with pytest.raises(InvalidFile, match=r"more than one field 'id'"):
-                list(batches(str(path), **options))
-
-
-# ---- kept columns
+    (tmp_path / "corpus.csv").write_text("id,text,id\n1,b,2\n")
+    asked: list[dict[str, Any]] = [{"id_field": "id"}, {"keep": ["id"]}]
+    for options in asked:
+        with pytest.raises(InvalidFile, match=r"more than one field 'id'"):
+            list(batches(str(tmp_path / "corpus.csv"), **options))
 
 
 VALUES: list[tuple[Any, str | None]] = [
@@ -590,42 +489,29 @@ def test_kept_values(value: Any, kept: str | None, among: str, tmp_path: Path) -
 
 
 def test_kept_columns_of_other_types(tmp_path: Path) -> None:
-    """Bytes stay bytes, times and decimals are written out, codes become what they stand for."""
-    import datetime
-    import decimal
-
+    """Bytes stay bytes, times and NumPy's values are written out; a circle is a bad row."""
     path = tmp_path / "corpus.parquet"
     columns = {
-        "text": ["x"],
-        "bytes": pa.array([b"\xff"]),
-        "day": pa.array([datetime.date(2020, 1, 2)]),
-        "price": pa.array([decimal.Decimal("1.10")]),
-        "code": pa.array(["a"]).dictionary_encode(),
-        "long": pa.array(["b"], pa.large_string()),
-        "small": pa.array([200], pa.uint8()),
+        "bytes": (pa.array([b"\xff"]), b"\xff"),
+        "day": (pa.array([date(2020, 1, 2)]), b"2020-01-02"),
+        "price": (pa.array([Decimal("1.10")]), b"1.10"),
+        "code": (pa.array(["a"]).dictionary_encode(), b"a"),
+        "long": (pa.array(["b"], pa.large_string()), b"b"),
+        "small": (pa.array([200], pa.uint8()), b"200"),
     }
-    parquet.write_table(pa.table(columns), path)
-    (batch,) = batches(str(path), keep=list(columns)[1:])
-    found = {name: binary(column)[0] for name, column in batch.columns.items()}
-    assert found == {
-        **{"bytes": b"\xff", "day": b"2020-01-02", "price": b"1.10"},
-        **{"code": b"a", "long": b"b", "small": b"200"},
+    parquet.write_table(pa.table({"text": ["x"]} | {n: c for n, (c, _) in columns.items()}), path)
+    (batch,) = batches(str(path), keep=list(columns))
+    assert {n: binary(column) for n, column in batch.columns.items()} == {
+        name: [shown] for name, (_, shown) in columns.items()
     }
-
-
-def test_kept_values_that_json_does_not_know() -> None:
-    """NumPy's values are what they hold, others what ``str`` shows; a circle is a bad row."""
     circle: list[Any] = []
     circle.append(circle)
     values = [np.int64(3), np.array([1, 2]), {1}, [b"\xff"], circle]
     skipped = SkipCounter()
     rows = [{"text": "x", "v": value} for value in values]
-    (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
-    assert binary(batch.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
+    (held,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
+    assert binary(held.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
     assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
-
-
-# ---- how much there is
 
 
 def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
@@ -647,9 +533,6 @@ def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
         assert extent(unknown) == Extent(None, None)
 
 
-# ---- standard input
-
-
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "arrow", "arrows", "tfrecord"])
 def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     """All but Parquet comes through a pipe too; of an Arrow file the stream that it holds."""
@@ -665,19 +548,3 @@ def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     assert (done.stdout, done.stderr) == (b"1000 doc-0 doc-999 {'-'}\n", b"")
     with pytest.raises(UnsupportedFormat, match="-: Parquet is read from a plain file"):
         list(batches("-", format="parquet"))
-
-
-def test_names_that_are_not_utf8(tmp_path: Path) -> None:
-    """The place of a document in a file whose name is no UTF-8 holds the name's bytes."""
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
-    Path(name).write_text("a\n")
-    (batch,) = batches(name)
-    assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
-    assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
-
-
-def test_reading_twice_needs_a_source_that_can_be() -> None:
-    """To keep the last of repeated ids is refused for what can be read once only."""
-    for once in (iter(OBJECTS), queued([]), "-"):
-        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
-            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))

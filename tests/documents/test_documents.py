@@ -1,4 +1,4 @@
-"""Documents from every source, compared with what other readers make of the same bytes."""
+"""Documents as other readers make them of the same bytes; names, and ids that repeat."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, numbered, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import Format, Skip, SkipCounter
+from vocabtool.documents import DuplicateCounter, Format, OnDuplicate, Repeat, Skip, SkipCounter
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+Factory = pytest.TempPathFactory
 SIZES = st.sampled_from([1, 2, 3, 5, 8, 64, 1 << 20])
 CUTS = [b"a", b"bc", b"\n", b"\r", b"\r\n", b"\0", b"\xff", "\ufeff".encode(), "\u2028é".encode()]
 NASTY = st.lists(st.sampled_from(CUTS)).map(b"".join)
@@ -46,10 +49,8 @@ def slow_lines(data: bytes) -> list[bytes]:
     return [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
 
 
-# ---- text lines
-
-
 @given(data=NASTY, size=SIZES)
+@example(data=b"\xff\xfe a\nb", size=64)  # begins like UTF-16
 def test_lines_are_cut_the_same_whatever_the_size(
     data: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -90,24 +91,8 @@ def test_a_line_that_is_too_long_is_a_bad_row(
         list(batches(name, size=size))
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
-    """An array read as lines of text would be counted without a word; lines have no fields."""
-    name = write(tmp_path / f"corpus.json{ending}", b'[\n{"text": "a"}]\n')
-    told = r"\.json alone .* --input-format \(format=\) jsonl"
-    with pytest.raises(UnsupportedFormat, match=told):
-        list(batches(name))
-    if not ending:
-        assert texts_of(batches(name, format="lines")) == [b"[", b'{"text": "a"}]']
-        with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
-            list(batches(name, format="lines", field="body"))
-
-
-# ---- JSON lines
-
-
 def test_json_lines(tmp_path: Path) -> None:
-    """Objects or strings, a line each; blank lines hold no row but count; a BOM is no content."""
+    """Objects or strings, a line each; blank lines count, a BOM is none; an array is refused."""
     data = b'\xef\xbb\xbf{"text": "a"}\r\n\n  \n "\\u00e9\\n"\t\n{"id": 7, "text": ""}'
     name = write(tmp_path / "corpus.jsonl", data)
     assert [(d.id, d.text, d.fields) for d in documents(name)] == [
@@ -115,29 +100,37 @@ def test_json_lines(tmp_path: Path) -> None:
         (f"{name}:4", "é\n", {}),
         (f"{name}:5", "", {"id": 7}),
     ]
+    for name in ("corpus.json.gz", "corpus.json"):
+        array = write(tmp_path / name, b'[\n{"text": "a"}]\n')
+        with pytest.raises(UnsupportedFormat, match=r"\.json alone .* \(format=\) jsonl"):
+            list(batches(array))
+    assert texts_of(batches(array, format="lines")) == [b"[", b'{"text": "a"}]']
+    with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
+        list(batches(array, format="lines", field="body"))
+
+
+EXTRA = "not JSON: Extra data"
+GOT = [
+    *((b"null", "null"), (b"1", "a number"), (b"[]", "an array"), (b'{"a": 1}', "an object")),
+    (b"true", "true or false"),
+]
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"text": "a"', "not JSON: "),
-        (b'{"text": "a"} x', "not JSON: Extra data"),
-        (b'{"text": "b"}{"text": "c"}', "not JSON: Extra data"),
-        (b'{"text": "a\x01b"}', "not JSON: Invalid control character"),
-        (b'{"text": "a"}\0', "not JSON: Extra data"),
-        (b'{"text": "b"}{"text": "c"}\0}', "not JSON: Extra data"),
+        *((b'{"text": "a"', "not JSON: "), (b'{"text": "a\x01b"}', "not JSON: Invalid control")),
+        *((b'{"text": "a"} x', EXTRA), (b'{"text": "b"}{"text": "c"}', EXTRA)),
+        *((b'{"text": "a"}\0', EXTRA), (b'{"text": "b"}{"text": "c"}\0}', EXTRA)),
         (b'{"text": "\xff"}', "not UTF-8 (at byte 10 of the line)"),
         (b"[" * 100_000, "arrays or objects nested too deeply"),
         (b'{"body": "a", "n": 1}', "no field 'text'; the fields are 'body', 'n'"),
         (b"{}", "no field 'text'; the fields are none"),
-        (b'{"text": null}', "field 'text': wanted a string, got null"),
-        (b'{"text": 1}', "field 'text': wanted a string, got a number"),
-        (b'{"text": [1]}', "field 'text': wanted a string, got an array"),
-        (b'{"text": {"a": 1}}', "field 'text': wanted a string, got an object"),
-        (b'{"text": true}', "field 'text': wanted a string, got true or false"),
-        (b"[]", "wanted an object or a string, got an array"),
-        (b"1", "wanted an object or a string, got a number"),
-        (b"null", "wanted an object or a string, got null"),
+        *(
+            (b'{"text": %s}' % value, f"field 'text': wanted a string, got {got}")
+            for value, got in GOT
+        ),
+        *((value, f"wanted an object or a string, got {got}") for value, got in GOT[:3]),
     ],
 )
 @pytest.mark.parametrize("read", [batches, documents])
@@ -148,9 +141,8 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
         list(read(name))
     assert str(caught.value).startswith(f"{name}:2: {reason}")
     found, skipped = skipping(name)
-    assert found == [(1, b"a"), (3, b"z")]
-    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
-    assert skipped.first[0].reason.startswith(reason)
+    assert (found, skipped.count) == ([(1, b"a"), (3, b"z")], 1)
+    assert f"{skipped.first[0].place}: {skipped.first[0].reason}".startswith(f"{name}:2: {reason}")
 
 
 @pytest.mark.parametrize(
@@ -162,9 +154,7 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
         (b'{"text": "\\ud83d\\ude00"}', "😀".encode()),
         (b'{"text": "\\u0000x"}', b"\0x"),
         (b'{"t\\u0065xt": "a"}', b"a"),
-        (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", b"a"),
-        (b'{"text": "a", "n": 1e999}', b"a"),
-        (b'{"text": "a", "n": NaN}', b"a"),
+        *((b'{"text": "a", "n": %s}' % number, b"a") for number in (b"9" * 5000, b"1e999", b"NaN")),
         (b'{"text": "2020-01-01", "n": {"text": 1}}', b"2020-01-01"),
     ],
 )
@@ -186,10 +176,7 @@ OBJECTS = st.dictionaries(st.text(max_size=5), SCALARS | st.lists(SCALARS, max_s
     objects=st.lists(st.tuples(st.text(), OBJECTS), max_size=8), ascii_=st.booleans(), size=SIZES
 )
 def test_json_round_trip(
-    objects: list[tuple[str, dict[str, object]]],
-    ascii_: bool,
-    size: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    objects: list[tuple[str, Any]], ascii_: bool, size: int, tmp_path_factory: Factory
 ) -> None:
     """What Python's json writes is read back, texts and fields, whatever the size of a block."""
     objects = [(text, {k: v for k, v in rest.items() if k != "text"}) for text, rest in objects]
@@ -199,9 +186,6 @@ def test_json_round_trip(
     assert texts_of(batches(name, size=size)) == [text.encode() for text, _ in objects]
     found = list(documents(name, size=size))
     assert [(d.text, d.fields) for d in found] == objects
-
-
-# ---- CSV and TSV
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -223,7 +207,7 @@ def test_csv(tmp_path: Path) -> None:
 def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows behind bad ones keep their numbers, although Arrow reads ahead of what it gives out."""
+    """Rows behind bad ones keep their numbers; a quote left open is no matter of memory."""
     monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 64)
     bad = {5, 6, 40, 41, 300, 998, 999, 1000}
     kept = [row for row in range(2, 1001) if row not in bad]
@@ -235,17 +219,20 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert found == [(row, b"text %d" % row) for row in kept]
     places = [f"{name}:{row}" for row in sorted(bad)]
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
+    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
+    name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
+    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
+    with pytest.raises(InvalidFile, match=told):
+        skipping(name)
 
 
-@pytest.mark.parametrize(
-    ("data", "number"),
-    [
-        (b'text\na\n"b\nc\n', 3),
-        (b'text\n"', 2),
-        (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3),
-        (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
-    ],
-)
+OPEN = [
+    *((b'text\na\n"b\nc\n', 3), (b'text\n"', 2), (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3)),
+    (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
+]
+
+
+@pytest.mark.parametrize(("data", "number"), OPEN)
 def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, number: int) -> None:
     """It takes in all that follows: an error, or one row that is left out."""
     name = write(tmp_path / "corpus.csv", data)
@@ -256,15 +243,6 @@ def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, num
     assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
 
 
-def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
-    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
-    name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
-    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
-    with pytest.raises(InvalidFile, match=told):
-        skipping(name)
-
-
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 TABLES = st.integers(1, 3).flatmap(
     lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1, max_size=8)
@@ -273,19 +251,12 @@ TABLES = st.integers(1, 3).flatmap(
 
 @given(table=TABLES, end=st.sampled_from(["\n", "\r\n"]), tab=st.booleans(), size=SIZES)
 def test_csv_round_trip(
-    table: list[list[str]],
-    end: str,
-    tab: bool,
-    size: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    table: list[list[str]], end: str, tab: bool, size: int, tmp_path_factory: Factory
 ) -> None:
     """What Python's csv writes is read back, texts and fields, whatever the size of a batch."""
-    file = io.StringIO(newline="")
-    names = ["text", "b", "c"][: len(table[0])]
-    writer = csv.writer(
-        file, "excel-tab" if tab else "excel", lineterminator=end, quoting=csv.QUOTE_ALL
-    )
-    writer.writerows([names, *table])
+    file, dialect = io.StringIO(newline=""), "excel-tab" if tab else "excel"
+    writer = csv.writer(file, dialect, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([["text", "b", "c"][: len(table[0])], *table])
     folder = tmp_path_factory.mktemp("csv")
     name = write(folder / ("corpus.tsv" if tab else "corpus.csv"), file.getvalue().encode())
     assert texts_of(batches(name, size=size)) == [row[0].encode() for row in table]
@@ -294,9 +265,7 @@ def test_csv_round_trip(
 
 
 @given(body=st.lists(st.sampled_from(["a", "b ", ",", '"', '""', "\n", "\r\n", "\r"])).map("".join))
-def test_csv_is_read_as_python_reads_it(
-    body: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_csv_is_read_as_python_reads_it(body: str, tmp_path_factory: Factory) -> None:
     """Quotes in any place mean what they mean to Python's csv, and rows have the same numbers.
 
     But for the last row, where a quote is open: the next row would be in it.
@@ -315,34 +284,24 @@ def test_csv_is_read_as_python_reads_it(
     ]
 
 
-# ---- compression
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
-PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
-
-
-@pytest.mark.parametrize("suffix", PACKED)
-def test_compressed(tmp_path: Path, suffix: str) -> None:
-    """Members behind each other are one file; without another suffix it holds lines."""
-    packed = PACKED[suffix](b"a\nb\n")
-    name = write(tmp_path / f"corpus{suffix}", packed + packed)
-    assert texts_of(batches(name, size=2)) == [b"a", b"b"] * 2
-
-
-@pytest.mark.parametrize("suffix", PACKED)
-@pytest.mark.parametrize("kind", [".txt", ".jsonl", ".csv"])
-def test_damaged_compression(tmp_path: Path, kind: str, suffix: str) -> None:
-    """What is not compressed so, or cut off, is an error that names the file and the codec."""
-    packed = PACKED[suffix](b"text\n" + os.urandom(9999).hex().encode())
-    for data in (b"plain text\n", packed[:-9]):
-        name = write(tmp_path / f"damaged{kind}{suffix}", data)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd)])
+@pytest.mark.parametrize("kind", ["", ".txt", ".jsonl", ".csv"])
+def test_compressed(tmp_path: Path, kind: str, suffix: str, pack: Any) -> None:
+    """Members behind each other are one file; what is cut off or not packed names the codec."""
+    data = pack(b"text\n" + os.urandom(9999).hex().encode())
+    for bad in (b"plain text\n", data[:-9]):
+        name = write(tmp_path / f"damaged{kind}{suffix}", bad)
         with pytest.raises(InvalidFile) as caught:
             list(batches(name))
         codec = {".gz": "gzip", ".zst": "zstd"}[suffix]
         assert str(caught.value).startswith(f"{name}: not {codec}, or damaged: ")
-
-
-# ---- names
+    if not kind:
+        name = write(tmp_path / f"corpus{suffix}", pack(b"a\nb\n") * 2)
+        assert texts_of(batches(name, size=2)) == [b"a", b"b"] * 2
 
 
 def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,31 +316,19 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts_of(batches(names)) == [b"[x].txt", b"a.txt"]
     assert [batch.source for batch in batches("./[ab].txt")] == ["./a.txt", "./b.txt"]
     assert [document.id for document in documents("sub/*.txt")] == ["sub/c.txt:1"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("*.nothing", "*.nothing: no file matches"),
-        ("nothing.txt", "nothing.txt: no such file"),
-        ("folder", "folder: a folder without a file of documents. Their names end in .txt .jsonl"),
-        ("x" * 5000, ": File name too long"),
-    ],
-)
-def test_names_without_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
-) -> None:
-    """A name or glob of no file is an error that says so."""
-    monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    with pytest.raises(NotFound) as caught:
-        list(batches(name))
-    assert message in str(caught.value)
+    for name, message in {
+        **{"*.nothing": "*.nothing: no file matches", "nothing.txt": "nothing.txt: no such file"},
+        "folder": "folder: a folder without a file of documents. Their names end in .txt .jsonl",
+        "x" * 5000: ": File name too long",
+    }.items():
+        with pytest.raises(NotFound) as caught:
+            list(batches(name))
+        assert message in str(caught.value)
 
-
-# ---- files that are refused, by their names or by how they begin
 
 UTF16 = "\ufefftext\n東京" * 2
+PACKERS = [(".txt", "bz2"), ("", "zip"), (".jsonl", "xz")]
 REFUSED: list[tuple[str, bytes, str]] = [
     ("a.csv", b"", ": empty: wanted a first row that names the fields"),
     ("a.csv", b"id,body\n1,a\n", ": no field 'text'; the fields are 'id', 'body'. Say which"),
@@ -389,9 +336,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("a.csv", b"id,text\n1,a\n2\n", ":3: wanted 2 values, got 1"),
     ("a.csv", b"id,text\n1,a\n\n2,b,c\n", ":3: wanted 2 values, got 3"),
     ("a.csv", b"x" * 200_000 + b"\n1\n", ": the first row names no fields: field larger"),
-    ("a.txt.bz2", b"x", ": .bz2 is not read"),
-    ("a.zip", b"x", ": .zip is not read"),
-    ("a.jsonl.xz", b"x", ": .xz is not read"),
+    *((f"a{kind}.{end}", b"x", f": .{end} is not read") for kind, end in PACKERS),
     ("a.parquet.gz", b"x", ": Parquet is read from a plain file"),
     *(("a." + kind, LFS, ": a pointer of Git LFS") for kind in ("txt", "csv", "parquet", "txt.gz")),
     *(
@@ -411,23 +356,10 @@ def test_what_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_lines_that_begin_like_utf16(tmp_path: Path) -> None:
-    """They stay what they are, without zeros."""
-    assert texts_of(batches(write(tmp_path / "a.txt", b"\xff\xfe a\nb"))) == [b"\xff\xfe a", b"b"]
-
-
-# ---- iterables
-
-
 def test_iterables() -> None:
-    """Strings, bytes, objects and documents are documents; those that have an id keep it."""
-    given_: list[Any] = [
-        "a",
-        b"\xff",
-        {"text": "c", "n": 1},
-        Document("d", "é", {"m": 2}),
-        "\ud800",
-    ]
+    """What has an id keeps it; no text is a bad row: all are counted, the first ten remembered."""
+    own = Document("d", "é", {"m": 2})
+    given_: list[Any] = ["a", b"\xff", {"text": "c", "n": 1}, own, "\ud800"]
     found = list(documents(iter(given_)))
     assert [(d.id, d.text, d.fields) for d in found] == [
         ("texts:1", "a", {}),
@@ -436,18 +368,14 @@ def test_iterables() -> None:
         ("d", "é", {"m": 2}),
         ("texts:5", "\udced\udca0\udc80", {}),
     ]
-    assert found[3] is given_[3]
+    assert found[3] is own
     (batch,) = batches(iter(given_))
     assert texts_of([batch]) == [as_bytes(document.text) for document in found]
     assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
     assert texts_of(batches([{"body": "b"}], field="body")) == [b"b"]
-
-
-def test_bad_items() -> None:
-    """An item that is no text is a bad row; all are counted and the first ten remembered."""
-    given_: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
-    found, skipped = skipping(iter(given_ + [None] * 1000))
-    assert found == [(1, b"a"), (5, b"z")]
+    bad: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
+    left, skipped = skipping(iter(bad + [None] * 1000))
+    assert left == [(1, b"a"), (5, b"z")]
     assert skipped.first[:3] == [
         Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
         Skip("texts:3", "no field 'text'; the fields are 'body': --field (field=) names one"),
@@ -455,7 +383,7 @@ def test_bad_items() -> None:
     ]
     assert (skipped.count, len(skipped.first)) == (1003, 10)
     with pytest.raises(InvalidFile, match="texts:2: wanted a string"):
-        list(documents(iter(given_)))
+        list(documents(iter(bad)))
 
 
 WRONG: list[dict[str, Any]] = [
@@ -471,22 +399,15 @@ def test_mistakes_of_the_caller(wrong: dict[str, Any]) -> None:
         next(batches("-", **wrong))
 
 
-# ---- laziness and memory
-
-
-def test_endless_iterables() -> None:
-    """A batch takes no more than it holds, and texts without a byte fill it too."""
+def test_laziness(tmp_path: Path) -> None:
+    """A batch takes no more than it holds; a file may come to be while one before is read."""
     taken = (f"text {number}" for number in itertools.count())
     first = next(batches(taken, size=12))
     assert (texts_of([first]), next(taken)) == ([b"text 0", b"text 1"], "text 2")
     assert len(next(batches(itertools.repeat(b"")))) == 1 << 18
-
-
-def test_a_file_is_looked_for_when_it_is_reached(tmp_path: Path) -> None:
-    """Names and globs behind the first may come to be while the first is read."""
-    first = write(tmp_path / "first.txt", b"a\n")
+    early = write(tmp_path / "early.txt", b"a\n")
     later, others = tmp_path / "later.txt", str(tmp_path / "other*.txt")
-    found = documents([first, str(later), others])
+    found = documents([early, str(later), others])
     assert next(found).text == "a"
     later.write_bytes(b"b\n")
     assert next(found).text == "b"
@@ -533,3 +454,79 @@ def test_memory_is_constant(tmp_path: Path) -> None:
     enough, grown = done.stdout.split()
     assert (enough, done.stderr) == (b"True", b"")
     assert int(grown) < 100
+
+
+def corpus(path: Path, ids: Sequence[object]) -> str:
+    path.write_text("".join(json.dumps({"id": id_, "text": f"{id_}"}) + "\n\n" for id_ in ids))
+    return str(path)
+
+
+def test_ids_that_repeat(tmp_path: Path) -> None:
+    """With the id, across files too; texts without ids are not compared, and cost nothing."""
+    names = [corpus(tmp_path / "a.jsonl", ["x", 7]), corpus(tmp_path / "b.jsonl", ["y", "7", "y"])]
+    found = batches(names, id_field="id")
+    assert next(found).id_array().to_pylist() == ["x", "7"]
+    with pytest.raises(InvalidFile) as caught:
+        next(found)
+    what_next = "(mend it, or keep one of them with --on-duplicate first or last)"
+    place = f"{names[0]}:3"
+    assert str(caught.value) == f"{names[1]}:3: the id '7' is also that of {place} {what_next}"
+    with pytest.raises(InvalidFile, match="texts:2: the id 'a' is also that of texts:1"):
+        list(batches(iter([Document("a", "x"), Document("a", "y")])))
+    both = list(batches(iter([Document("a", "x")] * 2), on_duplicate=None))
+    assert both[0].id_array().to_pylist() == ["a", "a"]
+    assert sum(len(batch) for batch in batches(iter(["same"] * 5))) == 5
+
+
+@pytest.mark.parametrize(
+    ("on_duplicate", "kept"), [("first", ["a1", "b2", "c5"]), ("last", ["b4", "c5", "a6"])]
+)
+def test_one_of_repeated(on_duplicate: OnDuplicate, kept: list[str]) -> None:
+    """The first or the last of an id stays in its place; others are counted with both places."""
+    rows = [{"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("abbbca", 1)]
+    repeated = DuplicateCounter()
+    found = batches(rows, id_field="id", on_duplicate=on_duplicate, repeated=repeated)
+    assert texts_of(found) == [text.encode() for text in kept]
+    places = [("b", "texts:3", "texts:2"), ("b", "texts:4", "texts:2"), ("a", "texts:6", "texts:1")]
+    assert repeated == DuplicateCounter(3, [Repeat(*place) for place in places])
+    repeated, many = DuplicateCounter(), [rows[0]] * 1001
+    list(batches(many, id_field="id", on_duplicate="first", repeated=repeated))
+    assert (repeated.count, len(repeated.first)) == (1000, 10)
+
+
+@given(
+    ids=st.lists(st.sampled_from("abcd"), max_size=12),
+    size=st.sampled_from([1, 3, 64]),
+    start=st.integers(0, 5),
+)
+def test_against_python(ids: list[str], size: int, start: int) -> None:
+    """What ``dict`` makes of the same ids, first and last, whatever the size of a batch."""
+    rows = [{"id": id_, "text": f"{n}"} for n, id_ in enumerate(ids)]
+    last = {id_: n for n, id_ in enumerate(ids)}
+    first = {id_: n for n, id_ in reversed(list(enumerate(ids)))}
+    for on_duplicate, chosen in (("first", first), ("last", last)):
+        repeated = DuplicateCounter()
+        asked: Any = {"id_field": "id", "on_duplicate": on_duplicate, "repeated": repeated}
+        found = batches(rows, size=size, start=start, **asked)
+        assert list(map(int, texts_of(found))) == sorted(chosen.values())[start:]
+        assert repeated.count == len(ids) - len(set(ids))
+
+
+def test_the_last_of_repeated_in_files(tmp_path: Path) -> None:
+    """Files are read twice for the last ones; bad rows are counted once."""
+    names = [corpus(tmp_path / "a.jsonl", ["x", None, "y"]), corpus(tmp_path / "b.jsonl", ["x"])]
+    asked: dict[str, Any] = {"id_field": "id", "on_error": "skip", "skipped": SkipCounter()}
+    asked |= {"on_duplicate": "last", "repeated": DuplicateCounter()}
+    found = [(batch.source, batch.id_array().to_pylist()) for batch in batches(names, **asked)]
+    assert found == [(names[0], ["y"]), (names[1], ["x"])]
+    assert (asked["repeated"].count, asked["skipped"].count) == (1, 1)
+
+
+def test_memory_does_not_grow_with_the_ids() -> None:
+    """300,000 ids of 100 bytes are compared in a few MB."""
+    rows = ({"id": f"{number:0100}", "text": ""} for number in range(300_000))
+    tracemalloc.start()
+    count = sum(len(batch) for batch in batches(rows, id_field="id", rows=1000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (count, peak < 4_000_000) == (300_000, True)

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -48,22 +48,13 @@ class Runs:
         """As a user starts it."""
         options = ["--id-field", "id", "--keep", "title", "--shard-rows", str(SHARD), "--quiet"]
         options += ["--batch-size", "20", "--workers", workers, "-o", str(out)]
-        return [
-            sys.executable,
-            "-m",
-            "vocabtool",
-            "embed",
-            str(self.corpus),
-            "--model",
-            MODEL,
-            *options,
-        ]
+        command = [sys.executable, "-m", "vocabtool", "embed", str(self.corpus)]
+        return [*command, "--model", MODEL, *options]
 
     def start(self, out: Path, workers: str) -> subprocess.Popen[bytes]:
         """Begin, or go on."""
-        return subprocess.Popen(
-            self.command(out, workers), env=self.environment, cwd=ROOT, start_new_session=True
-        )
+        command, environment = self.command(out, workers), self.environment
+        return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
 
     def finish(self, out: Path, workers: str) -> None:
         """Go on until all is done."""
@@ -164,12 +155,9 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     main = "from vocabtool.cli.main import main; main()"
     command = runs.command(out, "1")
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{handled}; {main}", *command[3:]],
-        env=runs.environment,
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-    )
+    command = [sys.executable, "-c", f"{handled}; {main}", *command[3:]]
+    options: dict[str, Any] = {"env": runs.environment, "cwd": ROOT, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **options)
     while not (out / "shard-000002.parquet").exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -52,13 +52,9 @@ def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> 
     plain, out, log = tmp_path / "plain", tmp_path / "out", tmp_path / "log"
     local = command(corpus, plain, *skip)
     subprocess.run(local, env=environment(tmp_path / "other"), cwd=ROOT, check=True)
-    process = subprocess.Popen(
-        command(corpus, out, *skip, "--runner", "ray", "--workers", "2"),
-        env=environment(log, "0.1"),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    asked = command(corpus, out, *skip, "--runner", "ray", "--workers", "2")
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
+    process = subprocess.Popen(asked, env=environment(log, "0.1"), **pipes)
     pids: set[int] = set()
     while (len(pids) < 2 or not any(out.glob("shard-*.parquet"))) and process.poll() is None:
         time.sleep(0.02)

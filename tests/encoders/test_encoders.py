@@ -19,14 +19,8 @@ from vocabtool import Encoder
 from vocabtool.errors import VocabtoolError
 
 TEXTS = [
-    "I love to use Xapian!",
-    "",
-    "love",
+    *("I love to use Xapian!", "", "love", "I", "nothing known hereabouts", "love", "use use use"),
     "to use, or not to use: that is the question that naïve people ask in 日本",
-    "I",
-    "love",
-    "nothing known hereabouts",
-    "use use use",
     "I love to use xapian to use love",
 ]
 
@@ -96,11 +90,8 @@ def test_pickled(encoder: Encoder) -> None:
     """An encoder that was sent to another process is as good as this one, to the bit."""
     other: Encoder = pickle.loads(pickle.dumps(encoder))
     assert other.fingerprint == encoder.fingerprint
-    assert (other.kind, other.dim, other.max_batch) == (
-        encoder.kind,
-        encoder.dim,
-        encoder.max_batch,
-    )
+    for name in ("kind", "dim", "max_batch"):
+        assert getattr(other, name) == getattr(encoder, name)
     assert np.array_equal(other.encode(TEXTS), encoder.encode(TEXTS))
 
 
@@ -140,15 +131,6 @@ def test_pipe_is_lazy(encoder: Encoder) -> None:
     assert threading.active_count() == before
 
 
-def test_wrong_numbers(case: Case, encoder: Encoder) -> None:
-    """There is no batch of no texts, and no work without workers."""
-    for wrong in ({"batch_size": 0}, {"workers": 0}):
-        with pytest.raises(ValueError, match="at least"):
-            list(encoder.pipe(TEXTS, **wrong))
-    with pytest.raises(ValueError, match="got 0"):
-        case.open(max_batch=0)
-
-
 def test_fingerprint(case: Case, encoder: Encoder) -> None:
     """Equal for the same model opened again, another for another."""
     assert len(encoder.fingerprint) == 64
@@ -157,21 +139,22 @@ def test_fingerprint(case: Case, encoder: Encoder) -> None:
     assert case.other().fingerprint != encoder.fingerprint
 
 
-def test_no_texts(encoder: Encoder) -> None:
-    """One text, a null and a number are no list of texts."""
+def test_what_is_refused(case: Case, encoder: Encoder) -> None:
+    """One text, a null, a number are no list of texts; no batch of none, no exact words unasked."""
+    for wrong in ({"batch_size": 0}, {"workers": 0}):
+        with pytest.raises(ValueError, match="at least"):
+            list(encoder.pipe(TEXTS, **wrong))
+    with pytest.raises(ValueError, match="got 0"):
+        case.open(max_batch=0)
+    assert not encoder.exact
+    with pytest.raises(VocabtoolError, match="exact words"):
+        encoder.encode_with_words(TEXTS)
     with pytest.raises(TypeError, match="put it in a list"):
         encoder.encode("love")
     with pytest.raises(VocabtoolError, match="null"):
         encoder.encode(pa.array(["love", None]))
     with pytest.raises(TypeError, match="wanted a text"):
         encoder.encode([17])
-
-
-def test_no_exact_words_unless_asked(encoder: Encoder) -> None:
-    """Words that the model itself looks up are told only where they were asked for."""
-    assert not encoder.exact
-    with pytest.raises(VocabtoolError, match="exact words"):
-        encoder.encode_with_words(TEXTS)
 
 
 def test_told(case: Case, encoder: Encoder) -> None:

@@ -71,17 +71,9 @@ def test_objects(tmp_path: Path) -> None:
 
 
 GIVEN: dict[str, Any] = {
-    "signature": "serving_default",
-    "output": "vectors",
-    "name": "words",
-    "rule": "lower",
-    "exact_words": True,
-    "trust": True,
-    "weights": "idf",
-    "remove_component": False,
-    "fitted": object(),
-    "fingerprint": "v1",
-    "max_batch": 5,
+    **{"signature": "serving_default", "output": "vectors", "name": "words", "rule": "lower"},
+    **{"exact_words": True, "trust": True, "weights": "idf", "remove_component": False},
+    **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
 }
 OPTIONS: dict[Any, str] = {
     "tensorflow": "signature output name rule exact_words trust max_batch",
@@ -104,9 +96,8 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
     """Its kind and what was chosen where nobody said: nothing has to be found out again."""
     path = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
     encoder: Any = open_encoder(path)
-    assert encoder.options.to_record() == {
-        **{"kind": "static", "rule": "keras", "weights": "idf", "remove_component": False},
-    }
+    chosen = {"kind": "static", "rule": "keras", "weights": "idf", "remove_component": False}
+    assert encoder.options.to_record() == chosen
     fitted = encoder.fit(["love to use"])
     again = open_encoder(path, fitted.options)
     assert again.fingerprint == fitted.fingerprint
@@ -118,25 +109,12 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
         open_encoder(path, colour="red")  # type: ignore[call-arg] # what is refused
 
 
-def test_unknown_folder(tmp_path: Path) -> None:
-    """What was looked for is listed, and how to say what it is."""
-    with pytest.raises(UnknownFormat, match=r"python:package\.module:attribute") as caught:
-        open_encoder(tmp_path)
-    assert "saved_model.pb" in caught.value.tried[0]
-    assert "modules.json" in caught.value.tried[1]
-
-
+FASTTEXT = b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(200)
 UNKNOWN_FILES: list[tuple[str, bytes, type[VocabtoolError], str, str]] = [
     ("words.txt", b"love\nto\nuse\n", UnknownFormat, "which makes no vectors", "word2vec binary"),
     ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model", "lines are whole"),
     ("module.tar.gz", gzip.compress(b"module"), UnsupportedFormat, "Unpack it", ""),
-    (
-        "fasttext.bin",
-        b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(200),
-        UnsupportedFormat,
-        "fasttext print-word-vectors",
-        "",
-    ),
+    ("fasttext.bin", FASTTEXT, UnsupportedFormat, "fasttext print-word-vectors", ""),
 ]
 
 
@@ -152,16 +130,16 @@ def test_files_that_are_no_model(
         assert any(tried in reason for reason in caught.value.tried)
 
 
-def test_nowhere(tmp_path: Path) -> None:
-    """Names that are no path: the forms with a prefix are told."""
+def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For no path the forms with a prefix are told; a path that is there is a path."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownFormat, match=r"python:package\.module:attribute") as caught:
+        open_encoder(tmp_path)
+    assert "saved_model.pb" in caught.value.tried[0]
+    assert "modules.json" in caught.value.tried[1]
     with pytest.raises(NotFound, match="sentence-transformers:FOLDER-OR-NAME"):
         open_encoder("all-MiniLM-L6-v2")
     with pytest.raises(NotFound):
-        open_encoder(f"static:{tmp_path / 'nowhere'}")
-
-
-def test_a_file_called_like_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path that is there is a path."""
-    monkeypatch.chdir(tmp_path)
+        open_encoder("static:v.npz")
     write_vectors(Path("static:v.npz"), WORDS, MATRIX)
     assert open_encoder("static:v.npz", weights="none").dim == MATRIX.shape[1]

@@ -76,7 +76,9 @@ WRONG: list[tuple[Answer, str]] = [
 
 @pytest.mark.parametrize(("answer", "message"), WRONG)
 def test_wrong_answers(answer: Answer, message: str) -> None:
-    """What is no matrix of finite numbers is refused, and the error says which texts it was for."""
+    """What is no matrix of finite numbers is refused, with the texts that it was for."""
+    with pytest.raises(VocabtoolError, match="wanted numbers"):
+        told(lambda texts: np.zeros((len(texts), 0)))
     encoder = told(sound_at_first(answer), max_batch=2)
     with pytest.raises(VocabtoolError, match=message) as caught:
         encoder.encode(["a", "b", "c"])
@@ -84,12 +86,6 @@ def test_wrong_answers(answer: Answer, message: str) -> None:
     later = told(lambda texts: np.zeros((len(texts), 2 + ("c" in texts))), max_batch=2)
     with pytest.raises(VocabtoolError, match="called with texts 2 to 2"):
         later.encode(["a", "b", "c"])
-
-
-def test_no_dimensions() -> None:
-    """A callable that gives vectors of no numbers is told at once."""
-    with pytest.raises(VocabtoolError, match="wanted numbers"):
-        told(lambda texts: np.zeros((len(texts), 0)))
 
 
 class Model:
@@ -131,32 +127,22 @@ def test_fingerprint_of_source() -> None:
     assert any("covers the source code of" in note for note in open_encoder(lengths).notes)
     assert open_encoder(lengths, fingerprint="1").fingerprint != open_encoder(lengths).fingerprint
     assert not any("source" in note for note in open_encoder(lengths, fingerprint="1").notes)
+    # An attribute of that name is taken.
+    one, two = open_encoder(Versioned(1)), open_encoder(Versioned(2))
+    assert one.fingerprint != two.fingerprint
+    assert one.fingerprint == open_encoder(Versioned(1)).fingerprint
+    assert pickle.loads(pickle.dumps(two)).encode(["abc"]).tolist() == [[6]]
 
 
-@pytest.mark.parametrize(
-    "nameless",
-    [
-        lambda texts: [[1.0]] * len(texts),
-        partial(lengths),
-        Model(),
-        Model().encode,
-        constant(1.0),
-    ],
-    ids=["lambda", "partial", "object", "method", "closure"],
-)
+NAMELESS: list[Answer] = [lambda texts: [[1.0]] * len(texts), constant(1.0), partial(lengths)]
+
+
+@pytest.mark.parametrize("nameless", [*NAMELESS, Model(), Model().encode])
 def test_no_fingerprint(nameless: Answer) -> None:
     """What holds values that no source shows wants a fingerprint to be given."""
     with pytest.raises(VocabtoolError, match=r"give --fingerprint \(fingerprint=\)"):
         open_encoder(nameless)
     assert open_encoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
-
-
-def test_fingerprint_of_its_own() -> None:
-    """An attribute of that name is taken."""
-    one, two = open_encoder(Versioned(1)), open_encoder(Versioned(2))
-    assert one.fingerprint != two.fingerprint
-    assert one.fingerprint == open_encoder(Versioned(1)).fingerprint
-    assert pickle.loads(pickle.dumps(two)).encode(["abc"]).tolist() == [[6]]
 
 
 # By name.
@@ -220,10 +206,7 @@ def test_names_that_are_none(here: Path) -> None:
         open_encoder("python:my_encoders")
     with pytest.raises(VocabtoolError, match="int is no encoder"):
         open_encoder("python:my_encoders:nothing")
-
-
-def test_a_module_that_fails(here: Path) -> None:
-    """What a module itself wants and does not find, and a class that wants arguments, show."""
+    # What a module itself wants and does not find, and a class that wants arguments, show.
     (here / "broken.py").write_text("import surely_not_there\n")
     with pytest.raises(ModuleNotFoundError, match="surely_not_there"):
         open_encoder("python:broken:encode")

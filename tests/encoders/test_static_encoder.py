@@ -7,7 +7,7 @@ import math
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,9 @@ def test_zeros(vectors: Path, tmp_path: Path) -> None:
     assert np.linalg.norm(encoder.encode(["love"])) == pytest.approx(1)
     path = write_vectors(tmp_path / "v.npz", ["good", "bad"], np.array([[1, 2], [-1, -2]], "f4"))
     assert not opened(path, weights="none").encode(["good bad"]).any()
+    # Of words that are stored twice the first vector counts, as for gensim.
+    twice = write_vectors(tmp_path / "twice.npz", ["a", "b", "a"], np.eye(3, dtype=np.float32))
+    assert opened(twice, weights="none").encode(["a"]).tolist() == [[1, 0, 0]]
 
 
 def test_long_texts(vectors: Path) -> None:
@@ -134,12 +137,6 @@ def test_long_texts(vectors: Path) -> None:
     found = opened(vectors, weights="none").encode(texts)
     wanted = textbook("none", remove=False, sample=SAMPLE, texts=texts)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
-
-
-def test_word_that_repeats(tmp_path: Path) -> None:
-    """Of words that are stored twice the first vector counts, as for gensim."""
-    path = write_vectors(tmp_path / "v.npz", ["a", "b", "a"], np.eye(3, dtype=np.float32))
-    assert opened(path, weights="none").encode(["a"]).tolist() == [[1, 0, 0]]
 
 
 WORDS_OF_TEXTS = st.sampled_from([*WORDS, "unknown", "XAPIAN", "a-word-of-more-than-15-bytes"])
@@ -182,37 +179,26 @@ def test_infinite_vectors(tmp_path: Path, bad: float) -> None:
 
 
 def test_needs_fit(vectors: Path) -> None:
-    """Without a fit nothing is encoded, and the error says how to fit; plain means need none."""
+    """Without a fit nothing is encoded, which is said; plain means need none."""
+    for sample in ([], [""], ["nothing here"]):
+        with pytest.raises(VocabtoolError, match="rule by which texts become words"):
+            opened(vectors).fit(sample)
+    many = repeat("i love to use xapian", 150)  # of which only the sample is taken
+    assert not opened(vectors).fit(many, most=100).needs_fit
+    assert len([*many]) == 50
     for options in ({}, {"weights": "none", "remove_component": True}):
         encoder = opened(vectors, **options)
         assert encoder.needs_fit
         with pytest.raises(VocabtoolError, match=r"encoder\.fit\(texts\)"):
             encoder.encode(["love"])
         assert not encoder.fit(SAMPLE).needs_fit
+    with pytest.raises(ValueError, match="wanted one of none, idf, sif"):
+        opened(vectors, weights="bm25")
+    with pytest.raises(VocabtoolError, match="not a rule"):
+        opened(vectors, rule="none")
     plain = opened(vectors, weights="none")
     assert not plain.needs_fit
     assert plain.fit(SAMPLE) is plain
-
-
-def test_fit_is_lazy(vectors: Path) -> None:
-    """Of endless texts only the sample is taken."""
-    taken = 0
-
-    def endless() -> Iterator[str]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield "i love to use xapian"
-
-    assert opened(vectors).fit(endless(), most=100).needs_fit is False
-    assert taken == 100
-
-
-def test_nothing_to_fit(vectors: Path) -> None:
-    """A sample without a known word is an error that names the rule."""
-    for sample in ([], [""], ["nothing here"]):
-        with pytest.raises(VocabtoolError, match="rule by which texts become words"):
-            opened(vectors).fit(sample)
 
 
 def test_fitted_weights_are_kept(vectors: Path, tmp_path: Path) -> None:
@@ -382,24 +368,7 @@ def test_guessed_rule(tmp_path: Path, entries: list[str], rule: str) -> None:
     named = opened(path, weights="none", rule=rule)
     assert named.fingerprint == encoder.fingerprint
     assert named.notes == ()
-
-
-def test_cased_rule(tmp_path: Path) -> None:
-    """Words and marks apart, in the case they have."""
-    words = open_encoder(
-        write_vectors(tmp_path / "v.npz", ["Love"], np.ones((1, 2))), rule=CASED_WITH_MARKS
-    ).words
-    assert words is not None
-    found = words.split(["Love, love.\nLOVE-42"]).to_pylist()[0]
-    cut = [word["word"].decode() for word in found]
-    assert cut == ["Love", ",", "love", ".", "LOVE", "-", "42"]
-
-
-def test_wrong_arguments(vectors: Path, tmp_path: Path) -> None:
-    """What is no weighting, no file and no rule is refused."""
-    with pytest.raises(ValueError, match="wanted one of none, idf, sif"):
-        opened(vectors, weights="bm25")
-    with pytest.raises(NotFound):
-        opened(tmp_path / "nowhere.txt")
-    with pytest.raises(VocabtoolError, match="not a rule"):
-        opened(vectors, rule="none")
+    if rule == CASED_WITH_MARKS:  # words and marks apart, in the case they have
+        found = named.words.split(["Love, love.\nLOVE-42"]).to_pylist()[0]
+        cut = [word["word"].decode() for word in found]
+        assert cut == ["Love", ",", "love", ".", "LOVE", "-", "42"]

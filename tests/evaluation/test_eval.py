@@ -1,37 +1,23 @@
-"""``eval``: every fusion on judged queries against ir-measures, known items, recall."""
+"""``eval`` against ir-measures, its measures against trec_eval, its intervals against scipy."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.builders.judged_collection import (
-    STRANGE,
-    documents,
-    printed_json,
-    with_encoder,
-    without_encoder,
-    write_judgements,
-)
+from tests.builders.judged_collection import STRANGE, documents, printed_json, write_judgements
 from vocabtool import Index, errors
-from vocabtool.cli.main import cli
+from vocabtool.evaluation.judgements import intervals, ndcg, recall, reciprocal_rank
 
 FUSIONS = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
 MEASURES = ("ndcg@10", "recall@100", "mrr@10")
 Output = pytest.CaptureFixture[bytes]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return with_encoder(tmp_path_factory.mktemp("encoder"))
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return without_encoder(tmp_path_factory.mktemp("own"))
 
 
 def evaluation(output: Output, index: Index, folder: Path, *more: object) -> Any:
@@ -88,18 +74,16 @@ def test_without_vectors_only_keywords_are_judged(
     """Said in a note; with vectors of all queries, in their order, every fusion is judged."""
     queries, _ = write_judgements(tmp_path)
     alone = evaluation(capsysbinary, own, tmp_path)
-    assert [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]] == [
-        ("keyword", "all", {}),
-        ("keyword", "known", {}),  # nothing tells what is known
-    ]
+    rows = [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]]
+    assert rows == [("keyword", each, {}) for each in ("all", "known")]  # nothing tells what is
     assert "give vectors" in alone["notes"][-1]
     vectors = np.random.default_rng(0).normal(size=(len(queries), 2)).astype(np.float32)
     for name, arrays in (("a.npz", {"queries": vectors, "x": vectors}), ("b.npz", {"x": vectors})):
         np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type] # no allow_pickle
         given = evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / name)
-        rows = {row["fusion"]: row["measures"] for row in given["rows"] if row["split"] == "all"}
-        assert set(rows) == set(FUSIONS)
-        assert rows["keyword"] == alone["rows"][0]["measures"]
+        found = {row["fusion"]: row["measures"] for row in given["rows"] if row["split"] == "all"}
+        assert set(found) == set(FUSIONS)
+        assert found["keyword"] == alone["rows"][0]["measures"]
     np.save(tmp_path / "c.npy", vectors[:-1])
     with pytest.raises(Exception, match="39 vectors for 40 queries"):
         evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "c.npy")
@@ -155,8 +139,7 @@ QUERY = '{"_id": "1", "text": "a"}'
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("queries", "", "no query"),
-        ("queries", '{"_id": "1"}', "wanted"),
+        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', "wanted")),
         ("queries", '{"_id": [], "text": ""}', "wanted"),
         ("queries", f"{QUERY}\n[]", r"wanted .*at byte 26"),
         ("queries", f"{QUERY}\nnot", r"not a JSON object.*at byte 26"),
@@ -166,13 +149,16 @@ QUERY = '{"_id": "1", "text": "a"}'
         ("queries", "<top>\n<num> 1\n<title> a", "without </top>"),
         ("queries", "a" * ((1 << 20) + 1), "a line of more than"),
         ("queries", b"a\nb\xff", r"not UTF-8 \(at byte 3\)"),
-        ("qrels", "", "no judgement"),
-        ("qrels", "query-id\tcorpus-id\tscore\n", "no judgement"),
+        *(("qrels", each, "no judgement") for each in ("", "query-id\tcorpus-id\tscore\n")),
         ("qrels", "1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
-        ("qrels", "1\td1\t0.5\n2\td1\t0.5\n", "a whole number last"),
-        ("qrels", "1\td1\tinf\n2\td1\tnan\n", "a whole number last"),
-        ("qrels", "1 0 d1 1 extra\n", "wanted"),
-        ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
+        *(
+            ("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "a whole number last")
+            for n in ("0.5", "inf", "nan")
+        ),
+        *(
+            ("qrels", "1 0 d1 1 extra\n", "wanted"),
+            ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
+        ),
         ("v.npz", {"queries": np.arange(3.0)}, "a matrix"),
         ("v.npz", {"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
         ("v.npz", {"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "an array 'queries', got a, b"),
@@ -208,7 +194,7 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(errors.VocabtoolError, match="Are both files of one collection"):
         evaluation(capsysbinary, own, tmp_path)
     with pytest.raises(Exception, match="--queries and --qrels go together"):
-        cli.main(["eval", str(own.path), "--qrels", str(tmp_path / "qrels")], standalone_mode=False)
+        printed_json(capsysbinary, "eval", own.path, "--qrels", tmp_path / "qrels")
 
 
 def test_the_self_check_finds_known_items(index: Index, capsysbinary: Output) -> None:
@@ -230,24 +216,96 @@ def test_the_self_check_finds_known_items(index: Index, capsysbinary: Output) ->
 def test_the_self_check_without_an_encoder(
     own: Index, tmp_path: Path, capsysbinary: Output
 ) -> None:
-    """Keywords only, recall by documents' vectors, and both said; nothing is unknown."""
+    """Keywords only, and said; recall is measured by brute force, of codes too."""
     found = printed_json(capsysbinary, "eval", own.path, "--self-check", "--sample", 20)
     assert [(rate["kind"], rate["fusion"]) for rate in found["rates"]] == [("ordinary", "keyword")]
-    assert ["no encoder" in note or "nothing tells" in note for note in found["notes"]] == [
-        True
-    ] * 2
+    assert len(found["notes"]) == 2
+    assert all("no encoder" in note or "nothing tells" in note for note in found["notes"])
     assert found["recall"] == {"mean": 1.0, "queries": 20}
     empty = Index.create(tmp_path / "index", dim=2)
     with pytest.raises(errors.VocabtoolError, match="no document holds a word"):
         printed_json(capsysbinary, "eval", empty.path, "--self-check")
-
-
-def test_recall_of_an_approximate_index_is_measured(tmp_path: Path, capsysbinary: Output) -> None:
-    """Against comparing every vector: by brute force here."""
     vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
-    index = Index.create(tmp_path / "index", dim=24, exact_below=100, recall=0.5, dtype="float32")
-    with index.writer() as writer:
+    coarse = Index.create(tmp_path / "coarse", dim=24, exact_below=100, recall=0.5, dtype="float32")
+    with coarse.writer() as writer:
         writer.add([f"word{row} {STRANGE[row % 60]}" for row in range(3000)], vectors)
-    found = printed_json(capsysbinary, "eval", index.path, "--self-check", "--sample", 100)
-    assert 0.5 < found["recall"]["mean"] < 1
-    assert found["recall"]["queries"] == 100
+    measured = printed_json(capsysbinary, "eval", coarse.path, "--self-check", "--sample", 100)
+    assert 0.5 < measured["recall"]["mean"] < 1
+    assert measured["recall"]["queries"] == 100
+
+
+DOCUMENTS = [f"d{number}" for number in range(30)]
+
+rankings = st.lists(st.sampled_from(DOCUMENTS), unique=True, min_size=1, max_size=30)
+# From -1: only -2, which trec_eval reserves for documents outside its pool, crashes its process.
+judgements = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 4), min_size=1)
+
+
+def trec_eval(ranked: list[str], judged: dict[str, int]) -> dict[str, float]:
+    """What trec_eval says of one query."""
+    import pytrec_eval
+
+    measures = {"ndcg_cut.10,3", "recall.5,100", "recip_rank"}
+    run = {document: float(-rank) for rank, document in enumerate(ranked)}
+    evaluated = pytrec_eval.RelevanceEvaluator({"q": judged}, measures).evaluate({"q": run})
+    return dict(evaluated["q"])
+
+
+@given(rankings, judgements)
+def test_every_measure_is_what_trec_eval_computes(
+    ranked: list[str], judged: dict[str, int]
+) -> None:
+    """Whatever is ranked and judged, negatively too, each figure equals trec_eval's."""
+    found = {
+        "ndcg_cut_10": ndcg(ranked, judged),
+        "ndcg_cut_3": ndcg(ranked, judged, 3),
+        "recall_100": recall(ranked, judged),
+        "recall_5": recall(ranked, judged, 5),
+        "recip_rank": reciprocal_rank(ranked, judged),
+    }
+    assert found == pytest.approx(trec_eval(ranked, judged), abs=1e-6)
+
+
+def test_measures_by_hand() -> None:
+    """Linear gains, depths, and 0 without a relevant document: no division by nothing."""
+    got = ndcg(["one", "two"], {"one": 1, "two": 2})
+    assert got == pytest.approx((1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3)))
+    assert reciprocal_rank(["a", "b", "c"], {"c": 1}) == pytest.approx(1 / 3)
+    assert reciprocal_rank(["a", "b", "c"], {"c": 1}, 2) == 0
+    nothing: list[dict[str, int]] = [{}, {"a": 0}, {"a": -1}, {"a": -2}]
+    for judged in nothing:
+        for measure in (ndcg, recall, reciprocal_rank):
+            assert measure(["a"], judged) == measure([], {"a": 1}) == 0
+
+
+def test_intervals_are_those_of_scipys_percentile_bootstrap() -> None:
+    """Another library's percentile bootstrap of the same differences gives the same bounds."""
+    from scipy.stats import bootstrap
+
+    differences = np.random.default_rng(3).normal(0.1, 0.3, 200)
+    (ours,) = intervals(differences[:, None])
+    theirs = bootstrap(
+        (differences,), np.mean, n_resamples=10_000, method="percentile", random_state=1
+    ).confidence_interval
+    assert ours.mean == pytest.approx(differences.mean())
+    assert ours.low == pytest.approx(theirs.low, abs=0.002)
+    assert ours.high == pytest.approx(theirs.high, abs=0.002)
+
+
+def test_intervals() -> None:
+    """By their seed, for equal columns the same; drawn in parts; NaN without a query."""
+    column = np.random.default_rng(0).normal(size=50)
+    first = intervals(np.stack([column, column], axis=1), seed=7)
+    assert first == intervals(np.stack([column, column], axis=1), seed=7)
+    assert first[0] == first[1]
+    assert first != intervals(np.stack([column, column], axis=1), seed=8)
+    (found,) = intervals(np.arange(5_000_000, dtype=np.float64)[:, None] % 2, resamples=3)
+    assert found.mean == 0.5
+    assert (found.low, found.high) == pytest.approx((0.5, 0.5), abs=0.002)
+    (only,) = intervals(np.empty((0, 1)))
+    assert all(map(math.isnan, (only.mean, only.low, only.high)))
+    for level in (0.0, 1.0, -1.0):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            intervals(np.zeros((1, 1)), level=level)
+    (flat,) = intervals(np.full((20, 1), 0.25))
+    assert (flat.mean, flat.low, flat.high) == (0.25, 0.25, 0.25)

@@ -18,17 +18,11 @@ NOTHING = b.saved_model(b.graph(b.node(b"x", b"Placeholder")))
 
 def table_from(filename: bytes) -> bytes:
     """A GraphDef with a table that is filled from a file."""
+    whole = {"key_index": b.number(3, -2), "value_index": b.number(3, -1)}
     return b.graph(
         b.const(b"path", b.scalar_tensor(filename)),
         b.node(b"table", b"HashTableV2"),
-        b.node(
-            b"fill",
-            b"InitializeTableFromTextFileV2",
-            b"table",
-            b"path",
-            key_index=b.number(3, -2),
-            value_index=b.number(3, -1),
-        ),
+        b.node(b"fill", b"InitializeTableFromTextFileV2", b"table", b"path", **whole),
     )
 
 
@@ -41,8 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def only_warning(folder: Path) -> str:
-    found = vocabtool.inspect(folder)
-    (warning,) = found.warnings
+    (warning,) = vocabtool.inspect(folder).warnings
     return warning
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import vocabtool
+from tests.reader_checks import written
 from vocabtool import Place, Vocabulary
 from vocabtool.errors import InvalidFile, VocabtoolError
 
@@ -24,8 +25,7 @@ PATTERN = r"\S+|\s+"
 
 
 def only(document: object, folder: Path) -> Vocabulary:
-    file = folder / "file.json"
-    file.write_text(json.dumps(document))
+    file = written(folder, json.dumps(document).encode(), "file.json")
     (vocabulary,) = vocabtool.inspect(file).vocabularies
     return vocabulary
 
@@ -47,13 +47,17 @@ def tekken(version: str = "v13", **more: Any) -> dict[str, Any]:
     return {"config": config, "vocab": vocab, "special_tokens": special, **more}
 
 
-def as_mistral_reads_it(file: Path) -> list[bytes]:
+@pytest.mark.parametrize("version", ["v3", "v13"])
+def test_tekken_as_mistral_reads_it(version: str, tmp_path: Path) -> None:
+    """Id for id what mistral-common reads."""
     library = pytest.importorskip(
         "mistral_common.tokens.tokenizers.tekken", reason="the oracle is mistral-common itself"
     )
-    read = library.Tekkenizer.from_file(file)
+    vocabulary = only(tekken(version), tmp_path)
+    read = library.Tekkenizer.from_file(tmp_path / "file.json")
     keep = library.SpecialTokenPolicy.KEEP
-    return [read.id_to_byte_piece(number, keep) for number in range(read.n_words)]
+    pieces = [read.id_to_byte_piece(number, keep) for number in range(read.n_words)]
+    assert list(vocabulary.stored) == pieces
 
 
 @pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
@@ -75,13 +79,6 @@ def test_tekken(version: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
-def test_tekken_as_mistral_reads_it(version: str, tmp_path: Path) -> None:
-    """Id for id what mistral-common reads."""
-    vocabulary = only(tekken(version), tmp_path)
-    assert list(vocabulary.stored) == as_mistral_reads_it(tmp_path / "file.json")
-
-
 @pytest.mark.parametrize("version", ["v3", "v7"])
 def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
     """Old files leave out the special tokens that all had; new ones must list theirs."""
@@ -98,48 +95,36 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
 
 def test_words_of_tekken(tmp_path: Path) -> None:
     """How a text is cut is not read from it: that is said, with what to do."""
-    only(tekken(), tmp_path)
+    file = written(tmp_path, json.dumps(tekken()).encode())
     said = r"how texts are cut into these pieces is not read .* --rule tokenizer:FILE"
     with pytest.raises(VocabtoolError, match=said) as refused:
-        vocabtool.Words.of(tmp_path / "file.json")
+        vocabtool.Words.of(file)
     assert "whitespace" not in str(refused.value)  # which would be refused next
 
 
-TEKKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "size": ({"default_vocab_size": None}, "default_vocab_size is null, wanted a whole number"),
-    "a small size": ({"default_vocab_size": 29}, "default_vocab_size is 29, for 30 special tokens"),
-    "huge room": ({"default_num_special_tokens": 1 << 40}, "default_num_special_tokens is a"),
-    "no room": ({"default_num_special_tokens": 4, "default_vocab_size": 9}, "5 special tokens,"),
+MORE = [{"rank": number, "token_str": f"{number}"} for number in range(5, 31)]
+Change = tuple[str, int | str | slice, object]
+DAMAGED: dict[str, tuple[Change, str]] = {
+    "size": (("config", "default_vocab_size", None), "default_vocab_size is null, wanted a whole"),
+    "a small size": (("config", "default_vocab_size", 29), "_size is 29, for 30 special tokens"),
+    "huge room": (("config", "default_num_special_tokens", 1 << 40), "default_num_special_tokens "),
+    "no room": (("special_tokens", slice(5, 5), MORE), "31 special tokens,"),
+    "no object": (("vocab", 3, 5), "vocab: item 3 has no text token_bytes"),
+    "rank": (("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}), "item 3 does not have the rank 3"),
+    "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
+    "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),
+    "special": (("special_tokens", 1, {"rank": 1}), "_tokens: item 1 has no text token_str"),
+    "twice": (("special_tokens", 1, {"rank": 1, "token_str": "<unk>"}), "special tokens are the"),
+    "half": (("special_tokens", 1, {"rank": 1, "token_str": "\ud800"}), "surrogate pair"),
 }
 
 
-@pytest.mark.parametrize("case", TEKKEN)
-def test_a_config_that_contradicts(case: str, tmp_path: Path) -> None:
-    """Numbers that do not fit what is there are told before anything is made of them."""
-    config, message = TEKKEN[case]
+@pytest.mark.parametrize(("change", "message"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_tekken(change: Change, message: str, tmp_path: Path) -> None:
+    """A number that does not fit what is there, or an item, is named by its place."""
+    key, at, value = change
     document = tekken()
-    document["config"] |= config
-    with pytest.raises(InvalidFile, match=message):
-        only(document, tmp_path)
-
-
-ITEMS: dict[str, tuple[str, int, object, str]] = {
-    "no object": ("vocab", 3, 5, "vocab: item 3 has no text token_bytes"),
-    "rank": ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}, "item 3 does not have the rank 3"),
-    "base64": ("vocab", 3, {"rank": 3, "token_bytes": "!"}, "item 3 is '!', wanted base64"),
-    "empty": ("vocab", 3, {"rank": 3, "token_bytes": ""}, "item 3 is empty, wanted base64"),
-    "special": ("special_tokens", 1, {"rank": 1}, "special_tokens: item 1 has no text token_str"),
-    "twice": ("special_tokens", 1, {"rank": 1, "token_str": "<unk>"}, "special tokens are the"),
-    "half a pair": ("special_tokens", 1, {"rank": 1, "token_str": "\ud800"}, "surrogate pair"),
-}
-
-
-@pytest.mark.parametrize("case", ITEMS)
-def test_damaged_items(case: str, tmp_path: Path) -> None:
-    """An item that is not as it should be is named by its place."""
-    key, at, item, message = ITEMS[case]
-    document = tekken()
-    document[key][at] = item
+    document[key][at] = value
     with pytest.raises(InvalidFile, match=message):
         only(document, tmp_path)
 
@@ -161,18 +146,10 @@ def test_packed_ranks(tmp_path: Path) -> None:
     tiktoken = pytest.importorskip("tiktoken", reason="the oracle is tiktoken itself")
     ranks = {token: number + 5 + 7 * (number > 200) for number, token in enumerate(TOKENS)}
     special = {"<EOT>": 0, "<META>": 1, "<|é|>": 207}
-    encoding = tiktoken.Encoding(
-        "t", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special
-    )
-    vocabulary = only(
-        {
-            "explicit_n_vocab": 64739,
-            "pat_str": PATTERN,
-            "special_tokens": special,
-            "bpe_ranks": packed(ranks),
-        },
-        tmp_path,
-    )
+    more: dict[str, Any] = {"pat_str": PATTERN, "special_tokens": special}
+    encoding = tiktoken.Encoding("t", mergeable_ranks=ranks, **more)
+    document = {"explicit_n_vocab": 64739, "bpe_ranks": packed(ranks), **more}
+    vocabulary = only(document, tmp_path)
     ids = vocabulary.id_array().tolist()
     assert ids == sorted((*ranks.values(), *special.values()))
     assert [encoding.decode_single_token_bytes(number) for number in ids] == [*vocabulary.stored]

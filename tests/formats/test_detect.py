@@ -12,7 +12,7 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from tests.reader_checks import FILES
+from tests.reader_checks import FILES, written
 from vocabtool import NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
 from vocabtool.formats.registry import pick
 
@@ -40,31 +40,16 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 )
 def test_each_file_goes_to_its_reader(name: str, format_: str, tmp_path: Path) -> None:
     """The content tells, whatever a file is called."""
-    file = tmp_path / "some.txt"
-    file.write_bytes(FILES[name])
-    assert vocabtool.inspect(file).format == format_
-
-
-@pytest.mark.parametrize("name", ["pickle_0", "pickle_2", "pickle_5", "hdf5", "zip", "safetensors"])
-def test_refused_with_advice(name: str, tmp_path: Path) -> None:
-    """What holds no words, or only as a program, is refused by what it is."""
-    file = tmp_path / "some.txt"
-    file.write_bytes(FILES[name])
-    with pytest.raises(UnsupportedFormat, match=r"some\.txt: a.*\. "):
-        vocabtool.inspect(file)
+    assert vocabtool.inspect(written(tmp_path, FILES[name])).format == format_
 
 
 def test_every_reader_says_why_not(tmp_path: Path) -> None:
     """A file that is none of them gets an error with a reason of each."""
-    file = tmp_path / "photo.png"
-    file.write_bytes(FILES["png"])
-    with pytest.raises(
-        UnknownFormat, match=r"photo\.png: not a model that vocabtool reads"
-    ) as caught:
+    file = written(tmp_path, FILES["png"], "photo.png")
+    with pytest.raises(UnknownFormat, match=r"photo\.png: not a model that vocabtool") as caught:
         vocabtool.inspect(file)
     told = [reason.partition(": ")[0] for reason in caught.value.tried]
-    assert told[:3] == ["SavedModel", "frozen GraphDef", "GGUF"]
-    assert told[-1] == "list of words"
+    assert (told[:3], told[-1]) == (["SavedModel", "frozen GraphDef", "GGUF"], "list of words")
     assert len(set(told)) == len(told) == 17
 
 
@@ -82,17 +67,14 @@ def test_a_list_that_begins_like_a_graph(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["txt", "json", "csv", "parquet"])
 def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
     """Each file of ``extract -o`` is opened again, under any name."""
-    (tmp_path / "vocab.txt").write_bytes(VOCAB_TXT)
-    vocabulary = vocabtool.extract(tmp_path / "vocab.txt")
+    vocabulary = vocabtool.extract(written(tmp_path, VOCAB_TXT, "vocab.txt"))
     assert vocabulary.marker == "##"
-    written, renamed = tmp_path / f"written.{ending}", tmp_path / "renamed"
-    vocabtool.save(vocabulary, written)
-    written.rename(renamed)
-    again = vocabtool.extract(renamed)
+    saved = tmp_path / f"written.{ending}"
+    vocabtool.save(vocabulary, saved)
+    again = vocabtool.extract(saved.rename(tmp_path / "renamed"))
     assert list(again.stored) == list(vocabulary.stored)
     assert again.places[0].file == "renamed"
-    if ending != "csv":
-        assert again.marker == "##"
+    assert again.marker == (None if ending == "csv" else "##")
     if ending in ("json", "parquet"):
         assert again == vocabulary
         assert again.places[1:] == vocabulary.places
@@ -105,18 +87,20 @@ def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
 def folder(tmp_path: Path) -> Path:
     """A tokenizer's folder, with all that lies in one."""
     made = tmp_path / "model"
-    made.mkdir()
-    (made / "vocab.json").write_bytes(VOCAB_JSON)
-    (made / "merges.txt").write_bytes(b"#version: 0.2\nt he\no f\n")
-    (made / "README.md").write_text("# A model\n\nword\n")
-    (made / "LICENSE").write_text("MIT\n\nFree\n")
-    (made / "requirements.txt").write_text("numpy\nscipy\n")
-    (made / ".gitattributes").write_text("*.bin lfs\n")
-    (made / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 3}')
-    (made / "model.safetensors").write_bytes(FILES["safetensors"])
-    (made / "pytorch_model.bin").write_bytes(FILES["pickle_2"])
-    (made / "logo.png").write_bytes(FILES["png"])
-    (made / "onnx").mkdir()
+    (made / "onnx").mkdir(parents=True)
+    for name, data in {
+        "vocab.json": VOCAB_JSON,
+        "merges.txt": b"#version: 0.2\nt he\no f\n",
+        "README.md": b"# A model\n\nword\n",
+        "LICENSE": b"MIT\n\nFree\n",
+        "requirements.txt": b"numpy\nscipy\n",
+        ".gitattributes": b"*.bin lfs\n",
+        "config.json": b'{"model_type": "gpt2", "vocab_size": 3}',
+        "model.safetensors": FILES["safetensors"],
+        "pytorch_model.bin": FILES["pickle_2"],
+        "logo.png": FILES["png"],
+    }.items():
+        written(made, data, name)
     return made
 
 
@@ -154,15 +138,13 @@ def test_plain_lists_are_told_by_name(name: str, taken: bool, tmp_path: Path) ->
 
 def test_a_damaged_file_is_a_warning(folder: Path) -> None:
     """The other files are still read, and what is missing is said."""
-    (folder / "m.gguf").write_bytes(FILES["gguf"][:10])
-    (folder / "tokenizer.json").write_bytes(POINTER)
+    written(folder, FILES["gguf"][:10], "m.gguf")
+    written(folder, POINTER, "tokenizer.json")
     model = vocabtool.inspect(folder)
     assert [v.name for v in model.vocabularies] == ["vocab.json"]
-    assert [warning.partition(": ")[0] for warning in model.warnings] == [
-        "m.gguf",
-        "tokenizer.json",
-    ]
-    assert "a pointer of Git LFS" in model.warnings[1]
+    one, two = model.warnings
+    assert one.startswith("m.gguf: ")
+    assert two.startswith("tokenizer.json: a pointer of Git LFS")
 
 
 def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -183,7 +165,7 @@ def cached(root: Path) -> Path:
     snapshot.mkdir(parents=True)
     blobs = root / "models--someone--model" / "blobs"
     blobs.mkdir()
-    (blobs / "c0ffee").write_bytes(VOCAB_TXT)
+    written(blobs, VOCAB_TXT, "c0ffee")
     (snapshot / "vocab.txt").symlink_to("../../blobs/c0ffee")
     return snapshot
 
@@ -215,10 +197,9 @@ def test_links_that_are_not_of_a_cache(target: str, tmp_path: Path) -> None:
 
 def test_a_saved_model_comes_first(folder: Path) -> None:
     """Beside a SavedModel, no other file is looked at."""
-    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(*b.table_nodes(WORDS))))
+    written(folder, b.saved_model(b.graph(*b.table_nodes(WORDS))), "saved_model.pb")
     model = vocabtool.inspect(folder)
-    assert model.format == "SavedModel"
-    assert [v.name for v in model.vocabularies] == ["words"]
+    assert (model.format, [v.name for v in model.vocabularies]) == ("SavedModel", ["words"])
 
 
 def test_a_pipe_is_no_model(tmp_path: Path) -> None:
@@ -237,35 +218,23 @@ def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         vocabtool.inspect(folder)
 
 
-@pytest.fixture
-def folder_of_one(tmp_path: Path) -> Path:
-    """A folder of one vocabulary."""
-    made = tmp_path / "model"
-    made.mkdir()
-    (made / "vocab.json").write_bytes(VOCAB_JSON)
-    return made
+def test_pick(tmp_path: Path) -> None:
+    """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name.
 
-
-def test_pick(folder_of_one: Path) -> None:
-    """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name."""
-    (folder_of_one / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
-    first = pick(folder_of_one).vocabulary.tokens
-    assert first == pick(str(folder_of_one)).vocabulary.tokens == ["the", "of", "to"]
-    assert pick(f"{folder_of_one}#words").vocabulary.tokens == ["to", "of"]
+    Which of several was taken where no name says so is told, and what could not be read.
+    """
+    written(tmp_path, VOCAB_JSON, "vocab.json")
+    written(tmp_path, b"to 0.25 0.5\nof 0.5 0.25\n", "b.vec")
+    first, named = pick(tmp_path), pick(f"{tmp_path}#words")
+    assert first.vocabulary.tokens == pick(str(tmp_path)).vocabulary.tokens == ["the", "of", "to"]
+    assert named.vocabulary.tokens == ["to", "of"]
+    taken = "took vocab.json, one of 2 vocabularies"
+    assert first.notes == (f"{tmp_path}: {taken}: {tmp_path}#NAME takes another",)
+    assert named.notes == ()
     with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
-        pick(f"{folder_of_one}#nonsense")
+        pick(f"{tmp_path}#nonsense")
     with pytest.raises(NotFound, match="nowhere#words: no such file"):
         pick("nowhere#words")
-
-
-def test_pick_says_what_else_there_is(folder_of_one: Path) -> None:
-    """Which of several was taken where no name says so, and what could not be read."""
-    (folder_of_one / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
-    (note,) = pick(folder_of_one).notes
-    taken = "took vocab.json, one of 2 vocabularies"
-    assert note == f"{folder_of_one}: {taken}: {folder_of_one}#NAME takes another"
-    assert pick(f"{folder_of_one}#words").notes == ()
-    (folder_of_one / "c.model").write_bytes(b"TFL3" * 4)
-    warnings = vocabtool.inspect(folder_of_one).warnings
-    assert len(warnings) == 1
-    assert pick(f"{folder_of_one}#words").notes == (f"{folder_of_one}: incomplete: {warnings[0]}",)
+    written(tmp_path, b"TFL3" * 4, "c.model")
+    (warning,) = vocabtool.inspect(tmp_path).warnings
+    assert pick(f"{tmp_path}#words").notes == (f"{tmp_path}: incomplete: {warning}",)

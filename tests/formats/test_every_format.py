@@ -6,10 +6,10 @@ library that owns the format where it is small; TF.js is spelled out, its conver
 
 from __future__ import annotations
 
-import base64
 import io
 import json
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,16 +17,39 @@ import numpy as np
 import pytest
 
 import vocabtool
+from tests.formats.test_fasttext_bin import model as fasttext
 from tests.formats.test_json_formats import string_tensor
-from tests.reader_checks import survives
+from tests.reader_checks import survives, written
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 
 WORDS: Final = [
-    *("the", "of", "and", "cat", "dog", "sat", "mat", "on", "house", "tree", "river", "stone")
+    "the",
+    "of",
+    "and",
+    "cat",
+    "dog",
+    "sat",
+    "mat",
+    "on",
+    "house",
+    "tree",
+    "river",
+    "stone",
 ]
 ENCODED: Final = [word.encode() for word in WORDS]
 WHY: Final = "it writes the file"
+Writer = Callable[[Path], Path]
+
+
+def lines(words: Iterable[str]) -> bytes:
+    return "".join(f"{word}\n" for word in words).encode()
+
+
+def holding(name: str, data: object) -> Writer:
+    """A file of bytes, or of JSON."""
+    content = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return lambda folder: written(folder, content, name)
 
 
 def gguf_file(folder: Path) -> Path:
@@ -40,35 +63,25 @@ def gguf_file(folder: Path) -> Path:
     return folder / "model.gguf"
 
 
-def onnx_file(folder: Path) -> Path:
-    encoded = {"keys_strings": WORDS, "values_int64s": list(range(len(WORDS)))}
-    return onnx_of_node(folder, "LabelEncoder", "ai.onnx.ml", **encoded)
+def onnx_of(op: str, domain: str, **attributes: Any) -> Writer:
+    def write(folder: Path) -> Path:
+        library = pytest.importorskip("onnx", reason=WHY)
+        helper = library.helper
+        encoder = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
+        given = helper.make_tensor_value_info("x", library.TensorProto.STRING, [None])
+        made = helper.make_tensor_value_info("y", library.TensorProto.INT64, [None])
+        graph = helper.make_graph([encoder], "g", [given], [made])
+        library.save(helper.make_model(graph), folder / "m.onnx")
+        return folder / "m.onnx"
 
-
-def onnx_extension(folder: Path) -> Path:
-    lines = "\n".join(f"{word}\t{number}" for number, word in enumerate(WORDS))
-    return onnx_of_node(folder, "StringToVector", "ai.onnx.contrib", map=lines, unk="-1")
-
-
-def onnx_of_node(folder: Path, op: str, domain: str, **attributes: Any) -> Path:
-    library = pytest.importorskip("onnx", reason=WHY)
-    helper = library.helper
-    encoder = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
-    given = helper.make_tensor_value_info("x", library.TensorProto.STRING, [None])
-    made = helper.make_tensor_value_info("y", library.TensorProto.INT64, [None])
-    library.save(
-        helper.make_model(helper.make_graph([encoder], "g", [given], [made])), folder / "m.onnx"
-    )
-    return folder / "m.onnx"
+    return write
 
 
 def tflite_file(folder: Path) -> Path:
     pytest.importorskip("tensorflow", reason="its schema writes the file")
     from tests.formats.test_tflite import model, strings, tensor
 
-    encoded = strings([word.encode() for word in WORDS])
-    (folder / "m.tflite").write_bytes(model([tensor("words", 1)], [encoded]))
-    return folder / "m.tflite"
+    return written(folder, model([tensor("words", 1)], [strings(ENCODED)]), "m.tflite")
 
 
 def keras_file(folder: Path) -> Path:
@@ -90,41 +103,9 @@ def tokenizer_file(folder: Path) -> Path:
     return folder / "tokenizer.json"
 
 
-def keras_tokenizer(folder: Path) -> Path:
-    index = json.dumps({word: number for number, word in enumerate(WORDS, 1)})
-    document = {"class_name": "Tokenizer", "config": {"word_index": index}}
-    (folder / "keras.json").write_text(json.dumps(document), "utf-8")
-    return folder / "keras.json"
-
-
-def word_index(folder: Path) -> Path:
-    index = {word: number for number, word in enumerate(WORDS, 1)}
-    (folder / "word_index.json").write_text(json.dumps({"word_index": index}), "utf-8")
-    return folder / "word_index.json"
-
-
-def words_with_ids(folder: Path) -> Path:
-    lines = [f"{word} {number}\n" for number, word in enumerate(WORDS)]
-    (folder / "vocab.txt").write_text("".join(reversed(lines)), "utf-8")
-    return folder / "vocab.txt"
-
-
 def vocab_json(folder: Path) -> Path:
-    words = {word: number for number, word in enumerate(WORDS)}
-    (folder / "vocab.json").write_text(json.dumps(words), "utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\nt he\n", "utf-8")
-    return folder / "vocab.json"
-
-
-def vocab_txt(folder: Path) -> Path:
-    lines = ["[PAD]", "[UNK]", *WORDS, "##s", "##ly"]
-    (folder / "vocab.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return folder / "vocab.txt"
-
-
-def word_list(folder: Path) -> Path:
-    (folder / "words").write_text("".join(f"{word}\n" for word in WORDS), "utf-8")
-    return folder / "words"
+    written(folder, b"#version: 0.2\nt he\n", "merges.txt")
+    return written(folder, json.dumps(FROM_0).encode(), "vocab.json")
 
 
 def sentencepiece_file(folder: Path) -> Path:
@@ -141,40 +122,15 @@ def sentencepiece_file(folder: Path) -> Path:
     return folder / "m.model"
 
 
-def tiktoken_file(folder: Path) -> Path:
-    tokens = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)]
-    lines = (b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens))
-    (folder / "m.tiktoken").write_bytes(b"".join(lines))
-    return folder / "m.tiktoken"
+def word2vec(*, binary: bool) -> Writer:
+    def write(folder: Path) -> Path:
+        models = pytest.importorskip("gensim.models", reason=WHY)
+        vectors = models.KeyedVectors(4)
+        vectors.add_vectors(WORDS, np.full((len(WORDS), 4), 0.25, np.float32))
+        vectors.save_word2vec_format(str(folder / "vectors"), binary=binary)
+        return folder / "vectors"
 
-
-def keyed_vectors() -> Any:
-    models = pytest.importorskip("gensim.models", reason=WHY)
-    vectors = models.KeyedVectors(4)
-    vectors.add_vectors(WORDS, np.full((len(WORDS), 4), 0.25, np.float32))
-    return vectors
-
-
-def glove_file(folder: Path) -> Path:
-    (folder / "glove.txt").write_text("".join(f"{word} 0.25 -0.5 1.5\n" for word in WORDS))
-    return folder / "glove.txt"
-
-
-def word2vec_text(folder: Path) -> Path:
-    keyed_vectors().save_word2vec_format(str(folder / "m.vec"), binary=False)
-    return folder / "m.vec"
-
-
-def word2vec_binary(folder: Path) -> Path:
-    keyed_vectors().save_word2vec_format(str(folder / "m.bin"), binary=True)
-    return folder / "m.bin"
-
-
-def fasttext_file(folder: Path) -> Path:
-    from tests.formats.test_fasttext_bin import model
-
-    (folder / "m.bin").write_bytes(model(tuple((word.encode(), 0) for word in WORDS)))
-    return folder / "m.bin"
+    return write
 
 
 def spacy_file(folder: Path) -> Path:
@@ -198,23 +154,16 @@ def npz_file(folder: Path) -> Path:
 
 def npy_file(folder: Path) -> Path:
     np.save(folder / "v.npy", np.eye(len(WORDS)))
-    (folder / "v.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
+    written(folder, lines(WORDS), "v.txt")
     return folder / "v.npy"
 
 
-def tfjs_file(folder: Path) -> Path:
-    tensor = {"value": {"tensor": string_tensor(WORDS)}}
-    constant = {"name": "words", "op": "Const", "attr": tensor}
-    document = {"format": "graph-model", "modelTopology": {"node": [constant]}}
-    (folder / "model.json").write_text(json.dumps(document), "utf-8")
-    return folder / "model.json"
-
-
-def exported(ending: str) -> Callable[[Path], Path]:
+def exported(ending: str) -> Writer:
     """A file of our own."""
 
     def write(folder: Path) -> Path:
-        vocabtool.save(vocabtool.extract(word_list(folder)), folder / f"own.{ending}")
+        words = vocabtool.extract(written(folder, lines(WORDS), "words"))
+        vocabtool.save(words, folder / f"own.{ending}")
         return folder / f"own.{ending}"
 
     return write
@@ -223,42 +172,59 @@ def exported(ending: str) -> Callable[[Path], Path]:
 def several(folder: Path) -> Path:
     """A folder with a tokenizer, the same words as a list, and what is no vocabulary."""
     tokenizer_file(folder)
-    vocab_txt(folder)
-    (folder / "config.json").write_text('{"model_type": "bert"}', "utf-8")
+    written(folder, lines(PIECES), "vocab.txt")
+    written(folder, b'{"model_type": "bert"}', "config.json")
     return folder
 
 
-FORMATS: Final[dict[str, Callable[[Path], Path]]] = {
+PIECES: Final = ["[PAD]", "[UNK]", *WORDS, "##s", "##ly"]
+FROM_0: Final = {word: number for number, word in enumerate(WORDS)}
+FROM_1: Final = {word: number for number, word in enumerate(WORDS, 1)}
+TOKENS: Final = [*(bytes([byte]) for byte in range(256)), *ENCODED]
+RANKS: Final = [f"{b64encode(token).decode()} {rank}" for rank, token in enumerate(TOKENS)]
+TABBED: Final = "\n".join(f"{word}\t{number}" for word, number in FROM_0.items())
+CONSTANT: Final = {
+    "name": "words",
+    "op": "Const",
+    "attr": {"value": {"tensor": string_tensor(WORDS)}},
+}
+FORMATS: Final[dict[str, Writer]] = {
     "GGUF": gguf_file,
-    "ONNX": onnx_file,
-    "ONNX extension": onnx_extension,
+    "ONNX": onnx_of(
+        "LabelEncoder", "ai.onnx.ml", keys_strings=WORDS, values_int64s=list(FROM_0.values())
+    ),
+    "ONNX extension": onnx_of("StringToVector", "ai.onnx.contrib", map=TABBED, unk="-1"),
     "TFLite": tflite_file,
     "Keras archive": keras_file,
     "tokenizer.json": tokenizer_file,
-    "Keras tokenizer": keras_tokenizer,
-    "word_index": word_index,
-    "words with ids": words_with_ids,
+    "Keras tokenizer": holding(
+        "keras.json", {"class_name": "Tokenizer", "config": {"word_index": json.dumps(FROM_1)}}
+    ),
+    "word_index": holding("word_index.json", {"word_index": FROM_1}),
+    "words with ids": holding("vocab.txt", lines(f"{w} {FROM_0[w]}" for w in reversed(WORDS))),
     "vocab.json": vocab_json,
-    "vocab.txt": vocab_txt,
-    "word list": word_list,
+    "vocab.txt": holding("vocab.txt", lines(PIECES)),
+    "word list": holding("words", lines(WORDS)),
     "SentencePiece": sentencepiece_file,
-    "tiktoken": tiktoken_file,
-    "GloVe": glove_file,
-    "word2vec text": word2vec_text,
-    "word2vec binary": word2vec_binary,
-    "fastText": fasttext_file,
+    "tiktoken": holding("m.tiktoken", lines(RANKS)),
+    "GloVe": holding("glove.txt", lines(f"{word} 0.25 -0.5 1.5" for word in WORDS)),
+    "word2vec text": word2vec(binary=False),
+    "word2vec binary": word2vec(binary=True),
+    "fastText": holding("m.bin", fasttext(tuple((word, 0) for word in ENCODED))),
     "spaCy": spacy_file,
     "spaCy pipeline": spacy_pipeline,
     "npz": npz_file,
     "npy": npy_file,
-    "TF.js": tfjs_file,
+    "TF.js": holding(
+        "model.json", {"format": "graph-model", "modelTopology": {"node": [CONSTANT]}}
+    ),
     "own JSON": exported("json"),
     "own CSV": exported("csv"),
     "own Parquet": exported("parquet"),
     "folder": several,
 }
 
-PIECES: Final = ("GGUF", "vocab.json", "vocab.txt", "tiktoken", "folder")
+CUT_UP: Final = ("GGUF", "vocab.json", "vocab.txt", "tiktoken", "folder")
 
 
 def run(*arguments: object) -> None:
@@ -295,7 +261,7 @@ def test_every_command_takes_it(
     assert (told["common"], told["only_b"]) == (2, 1)
 
     (out / "corpus.txt").write_text("the cat xapian\nthe dog\n", "utf-8")
-    if name in PIECES:  # a rule of whole words would find few of them
+    if name in CUT_UP:  # a rule of whole words would find few of them
         with pytest.raises(VocabtoolError, match="--rule tokenizer:FILE"):
             run("oov", model, out / "corpus.txt", "--rule", "whitespace")
         return

@@ -58,17 +58,13 @@ def test_words_and_labels(tmp_path: Path) -> None:
 
 def test_what_unknown_means(tmp_path: Path) -> None:
     """Words outside have vectors where the model has subwords; version 11 had none for labels."""
-    by_subwords = (
-        "a word outside gets a vector all the same, from its n-grams of 3 to 6 characters: "
-        "it is unknown only as a whole"
-    )
-    none = "without subwords: a word outside gets no vector"
+    subwords = "a word outside gets a vector all the same, from its n-grams of 3 to 6 characters: "
     for data, expected in (
-        (model(), by_subwords),
-        (model(maxn=0), none),
-        (model(version=11, kind=3), none),
-        (model(version=11, kind=2), by_subwords),
-        (model(version=12, kind=3), by_subwords),
+        (model(), subwords + "it is unknown only as a whole"),
+        (model(maxn=0), "without subwords: a word outside gets no vector"),
+        (model(version=11, kind=3), "without subwords: a word outside gets no vector"),
+        (model(version=11, kind=2), subwords + "it is unknown only as a whole"),
+        (model(version=12, kind=3), subwords + "it is unknown only as a whole"),
     ):
         words, _ = vocabtool.inspect(written(tmp_path, data)).vocabularies
         assert words.notes == ("2 dimensions", expected)
@@ -123,6 +119,7 @@ GOOD = model()
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        pytest.param(model(version=13), "of version 13, wanted 11 or 12", id="version"),
         pytest.param(GOOD[:40], "a fastText model of 40 bytes, its head alone has", id="head"),
         pytest.param(GOOD[: HEAD.size + 30], "4 entries and -1 n-grams need at least", id="cut"),
         pytest.param(model(counts=(5, 4, 1))[: HEAD.size + 80], "an entry of type", id="counts"),
@@ -136,15 +133,9 @@ GOOD = model()
     ],
 )
 def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
-    """What is wrong is told."""
-    with pytest.raises(InvalidFile, match=re.escape(message)):
+    """What is wrong is told; a version of the format that is not known is refused."""
+    with pytest.raises((InvalidFile, UnsupportedFormat), match=re.escape(message)):
         vocabtool.inspect(written(tmp_path, data))
-
-
-def test_another_version(tmp_path: Path) -> None:
-    """A version of the format that is not known is refused."""
-    with pytest.raises(UnsupportedFormat, match="of version 13, wanted 11 or 12"):
-        vocabtool.inspect(written(tmp_path, model(version=13)))
 
 
 @pytest.mark.parametrize("less", [1, 100])
@@ -152,6 +143,5 @@ def test_vectors_cut_off(tmp_path: Path, less: int) -> None:
     """The words in front of damaged vectors are whole: read, with a warning."""
     found = vocabtool.inspect(written(tmp_path, GOOD[:-less]))
     assert len(found.vocabularies[0]) == 3
-    assert found.warnings == (
-        "the vectors behind the dictionary are damaged or cut short; its words are whole",
-    )
+    (warning,) = found.warnings
+    assert warning.startswith("the vectors behind the dictionary are damaged or cut short")

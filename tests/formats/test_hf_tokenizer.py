@@ -37,69 +37,74 @@ UNTYPED = {
 }
 
 
-def word_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"])
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
+def trained(model: Any, trainer: Any, **parts: Any) -> Callable[[], Tokenizer]:
+    """A tokenizer of a model and other parts, trained when it is asked for."""
+
+    def make() -> Tokenizer:
+        tokenizer = Tokenizer(model())
+        for name, part in parts.items():
+            setattr(tokenizer, name, part)
+        tokenizer.train_from_iterator(SENTENCES, trainer)
+        return tokenizer
+
+    return make
 
 
-def word_piece() -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=60, special_tokens=["[PAD]", "[UNK]", "[CLS]"])
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
-def byte_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
-def bpe_with_suffix() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.decoder = decoders.BPEDecoder()
-    trainer = trainers.BpeTrainer(
-        vocab_size=60, special_tokens=["<unk>"], end_of_word_suffix="</w>"
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
-def unigram() -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>"
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
-
-
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
 MAKERS: dict[str, tuple[Callable[[], Tokenizer], str, str | None, str | None]] = {
     # how it is made, and what ours must say of it: kind, marker, the unknown entry
-    "WordLevel": (word_level, "table", None, "[UNK]"),
-    "WordPiece": (word_piece, "wordpiece", "##", "[UNK]"),
-    "byte-level BPE": (byte_level, "bpe", "Ġ", None),
-    "BPE with a suffix": (bpe_with_suffix, "bpe", "</w>", "<unk>"),
-    "Unigram": (unigram, "unigram", "▁", "<unk>"),
+    "WordLevel": (
+        trained(
+            lambda: models.WordLevel(unk_token="[UNK]"),
+            trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"]),
+            pre_tokenizer=pre_tokenizers.Whitespace(),
+        ),
+        *("table", None, "[UNK]"),
+    ),
+    "WordPiece": (
+        trained(
+            lambda: models.WordPiece(unk_token="[UNK]"),
+            trainers.WordPieceTrainer(vocab_size=60, special_tokens=["[PAD]", "[UNK]", "[CLS]"]),
+            normalizer=normalizers.BertNormalizer(),
+            pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
+            decoder=decoders.WordPiece(),
+        ),
+        *("wordpiece", "##", "[UNK]"),
+    ),
+    "byte-level BPE": (
+        trained(
+            models.BPE,
+            trainers.BpeTrainer(
+                vocab_size=300,
+                special_tokens=["<|endoftext|>"],
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            ),
+            pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.Digits(), BYTES]),
+            decoder=decoders.ByteLevel(),
+            post_processor=processors.ByteLevel(),
+        ),
+        *("bpe", "Ġ", None),
+    ),
+    "BPE with a suffix": (
+        trained(
+            lambda: models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
+            trainers.BpeTrainer(vocab_size=60, special_tokens=["<unk>"], end_of_word_suffix="</w>"),
+            pre_tokenizer=pre_tokenizers.Whitespace(),
+            decoder=decoders.BPEDecoder(),
+        ),
+        *("bpe", "</w>", "<unk>"),
+    ),
+    "Unigram": (
+        trained(
+            models.Unigram,
+            trainers.UnigramTrainer(
+                vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>"
+            ),
+            pre_tokenizer=pre_tokenizers.Metaspace(),
+            decoder=decoders.Metaspace(),
+        ),
+        *("unigram", "▁", "<unk>"),
+    ),
 }
 
 

@@ -37,13 +37,9 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def tokenizer(**settings: Any) -> Any:
-    text = pytest.importorskip("tf_keras", reason="the oracle is Keras itself").preprocessing.text
-    return text.Tokenizer(**settings)
-
-
 def fitted(case: str) -> Any:
-    made = tokenizer(**CASES[case])
+    text = pytest.importorskip("tf_keras", reason="the oracle is Keras itself").preprocessing.text
+    made = text.Tokenizer(**CASES[case])
     made.fit_on_texts(TEXTS)
     return made
 

@@ -29,12 +29,6 @@ def pairs(vocabulary: Vocabulary) -> list[tuple[bytes, int]]:
     return [(entry, number) for number, entry in ids_and_entries(vocabulary)]
 
 
-def read_ranks(tmp_path: Path, data: bytes) -> Vocabulary:
-    path = written(tmp_path, data, "tokenizer.model")
-    (vocabulary,) = vocabtool.inspect(path).vocabularies
-    return vocabulary
-
-
 def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
     """Random tokens in any order, with gaps between ranks: what tiktoken loads, by rank."""
     load = pytest.importorskip("tiktoken.load", reason="the oracle is tiktoken itself")
@@ -44,7 +38,7 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
         tokens.setdefault(rng.randbytes(rng.randrange(1, 40)), 2 * len(tokens) + 7)
     shuffled = list(tokens.items())
     rng.shuffle(shuffled)
-    vocabulary = read_ranks(tmp_path, ranks(dict(shuffled)))
+    vocabulary = read_words(tmp_path, ranks(dict(shuffled)), "tokenizer.model")
     loaded = load.load_tiktoken_bpe(str(tmp_path / "tokenizer.model"))
     assert pairs(vocabulary) == sorted(loaded.items(), key=lambda pair: pair[1])
     assert (vocabulary.kind, vocabulary.marker, vocabulary.unknown) == ("bpe", " ", None)
@@ -92,7 +86,7 @@ def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
     data = ranks({b"%d" % rank if rank else b"!": rank for rank in range(9_000)})
     data += line + b"\nIyM= 9001\n"
     with pytest.raises(InvalidFile) as caught:
-        read_ranks(tmp_path, data)
+        read_words(tmp_path, data)
     assert message in str(caught.value)
 
 
@@ -107,17 +101,7 @@ def test_vocab_txt(tmp_path: Path) -> None:
     import tokenizers
 
     tokens = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "!",
-        "the",
-        "##s",
-        "naïve",
-        "日",
-        "##日",
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "!", "the", "##s", "naïve", "日", "##日")
     ]
     data = "".join(f"{token}\n" for token in tokens).encode()
     vocabulary = read_words(tmp_path, data, "vocab.txt")
@@ -149,12 +133,7 @@ def test_word_list(tmp_path: Path) -> None:
         ("<unk>\n▁the\n▁of\n", 0, "▁", "<unk> is taken for the unknown entry, by its name"),
         ("the\n<UNK>\n", 1, None, "<UNK> is taken for the unknown entry, by its name"),
         ("the\n##s\n", None, "##", "pieces are marked with '##', as the entries look"),
-        (
-            "class 0\nclass 1\nNew York\n",
-            None,
-            None,
-            "3 lines hold blanks: phrases rather than words",
-        ),
+        ("class 0\nclass 1\nNew York\n", None, None, "3 lines hold blanks: phrases rather"),
         ("the\t5\nof\t4\nto\n", None, None, "2 lines hold tabs: columns are not cut apart"),
         ("C:\\x41\nof\n", None, None, "1 lines look backslash-escaped, as extract writes them"),
         ("\ufeffthe\nof\n", None, None, "the first entry begins with a byte order mark"),
@@ -252,9 +231,8 @@ def test_rwkv_world() -> None:
     read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
     assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
     assert (len(vocabulary), vocabulary.first_id, vocabulary.kind) == (65_529, 1, "table")
-    with pytest.raises(
-        vocabtool.VocabtoolError, match="how texts are cut into these pieces is not read"
-    ):
+    told = "how texts are cut into these pieces is not read"
+    with pytest.raises(vocabtool.VocabtoolError, match=told):
         vocabtool.Words.of(file)
 
 
@@ -283,10 +261,9 @@ def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
 
 def test_octal_escapes_take_no_time(tmp_path: Path) -> None:
     """Each may end in three places: a line of many, never closed, was tried for ever."""
-    path = written(tmp_path, b"1 '" + rb"\012" * 10_000 + b"\n")
-    assert format_of(path) != "RWKV vocabulary"
-    path = written(tmp_path, rb"1 '\012' 1" + b"\n")
-    assert format_of(path) == "RWKV vocabulary"
+    for data, is_one in ((rb"\012" * 10_000, False), (rb"\012' 1", True)):
+        path = written(tmp_path, b"1 '" + data + b"\n")
+        assert (format_of(path) == "RWKV vocabulary") == is_one
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
@@ -310,12 +287,8 @@ def test_real_files(shared: Path) -> None:
     assert (words.id_of("the"), words.entry_of(2)) == (4, "<UNKNOWN>")
     rwkv = vocabtool.extract(shared / "files" / "rwkv" / "rwkv_vocab_v20230424.txt")
     assert (rwkv.id_of(b"\xff"), rwkv.id_of(" the"), len(rwkv)) == (256, 22_590, 65_529)
-
-
-def test_a_folder_with_settings(shared: Path) -> None:
-    """The settings of RoBERTa's tokenizer are no vocabulary beside its words."""
-    (vocabulary,) = vocabtool.vocabularies(shared / "files" / "roberta")
-    assert len(vocabulary) == 50_265
+    (roberta,) = vocabtool.vocabularies(shared / "files" / "roberta")  # beside its settings
+    assert len(roberta) == 50_265
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import survives
+from tests.reader_checks import survives, written
 from vocabtool import UnsupportedFormat, VocabtoolError
 
+write = partial(written, name="file.bin")
 WORDS = {f"word{number}": number for number in range(5_000)}
 
 
@@ -49,12 +52,6 @@ def is_no_pickle(folder: Path, data: bytes) -> bool:
     return True
 
 
-def write(tmp_path: Path, data: bytes) -> Path:
-    path = tmp_path / "file.bin"
-    path.write_bytes(data)
-    return path
-
-
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize(
     "value", [WORDS, list(WORDS), ("a", "b", "c"), {"the": 0}, [], [["the", 1.5], None]]
@@ -62,10 +59,8 @@ def write(tmp_path: Path, data: bytes) -> Path:
 def test_pickles(tmp_path: Path, protocol: int, value: Any) -> None:
     """Of every protocol, large and small."""
     said = refusal(write(tmp_path, pickle.dumps(value, protocol)))
-    assert said == (
-        "a pickle, which is a program: it is not run. Load it where you trust it and write "
-        'the words in a file with one on each line: `"\\n".join(words)`.'
-    )
+    assert said.startswith("a pickle, which is a program: it is not run. Load it where you trust")
+    assert '`"\\n".join(words)`.' in said
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -91,9 +86,7 @@ def test_gensim(tmp_path: Path) -> None:
     models.Word2Vec(sentences, vector_size=4, min_count=1).save(str(tmp_path / "w2v"))
     for name in ("kv", "w2v"):
         said = refusal(tmp_path / name)
-        assert said.startswith(
-            "a model saved by gensim, a pickle, which is a program: it is not run. "
-        )
+        assert said.startswith("a model saved by gensim, a pickle, which is a program: it is not")
         assert "`KeyedVectors.save_word2vec_format`" in said
 
 
@@ -118,9 +111,7 @@ def torch_zip(names: list[str]) -> bytes:
 def test_torch(tmp_path: Path, names: list[str]) -> None:
     """Zip archives with a pickle in them, also those of TorchScript."""
     said = refusal(write(tmp_path, torch_zip(names)))
-    assert said.startswith(
-        "a file of PyTorch with a pickle in it, which is a program: it is not run. "
-    )
+    assert said.startswith("a file of PyTorch with a pickle in it, which is a program: it is not")
     assert "tokenizer.json" in said
 
 
@@ -135,21 +126,13 @@ def test_joblib(tmp_path: Path, compress: Any) -> None:
     assert said.startswith(wanted)
 
 
-SAFETENSORS = (
-    "a safetensors file, which holds numbers and no words. Pass the tokenizer's file beside it "
-    "(tokenizer.json, vocab.txt, tokenizer.model), or the folder."
-)
-
-
-def test_safetensors_of_the_library(tmp_path: Path) -> None:
-    """The same for a file of the library that owns the format."""
+def test_safetensors_and_hdf5(tmp_path: Path) -> None:
+    """Files of the libraries that own the formats: which file to pass, how to save the model."""
     numpy = pytest.importorskip("safetensors.numpy", reason="safetensors writes the file")
     numpy.save_file({"weights": np.ones((9, 9))}, tmp_path / "m")
-    assert refusal(tmp_path / "m") == SAFETENSORS
-
-
-def test_hdf5(tmp_path: Path) -> None:
-    """Keras' older files: how to save the model in another format."""
+    said = refusal(tmp_path / "m")
+    assert said.startswith("a safetensors file, which holds numbers and no words. Pass ")
+    assert said.endswith("(tokenizer.json, vocab.txt, tokenizer.model), or the folder.")
     h5py = pytest.importorskip("h5py", reason="h5py writes the file")
     with h5py.File(tmp_path / "model.h5", "w") as file:
         file["weights"] = np.ones(9)
@@ -161,10 +144,7 @@ def test_hdf5(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "wanted"),
     [
-        (
-            np.array(["the", None], object),
-            "a NumPy array of objects, a pickle, which is a program: ",
-        ),
+        (np.array(["the", None], object), "a NumPy array of objects, a pickle, which is a program"),
         (np.ones((9, 4), np.float32), "a NumPy array, which is not read by itself."),
         (np.array(["the", "of"]), "a NumPy array, which is not read by itself."),
     ],
@@ -175,10 +155,6 @@ def test_numpy(tmp_path: Path, array: Any, wanted: str) -> None:
     assert refusal(tmp_path / "a.npy").startswith(wanted)
     np.savez(tmp_path / "a.npz", words=array)
     assert refusal(tmp_path / "a.npz").startswith("an archive of NumPy arrays (.npz)")
-
-
-def gzipped(text: bytes) -> bytes:
-    return gzip.compress(text, mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -195,8 +171,8 @@ def gzipped(text: bytes) -> bytes:
         b"xylophone\nyes\n" * 9,
         b"\x80\x04",
         b"\x80\x81\x82\x83" * 99,
-        gzipped(b"the\nof\n"),
-        gzipped(b"")[:5],
+        gzip.compress(b"the\nof\n"),
+        gzip.compress(b"")[:5],
         b"BZh9 the\n",
         b"\xfd7zXZ\x00",
         b"x\x9c" + bytes(9),
@@ -228,18 +204,12 @@ def test_no_plain_words_are_a_pickle(first: str, words: list[str], repeated: int
         assert is_no_pickle(Path(folder), data)
 
 
-def bomb(pack: Callable[[bytes], bytes]) -> bytes:
-    return pack(bytes(50 << 20))
-
-
 @pytest.mark.parametrize("pack", [zlib.compress, gzip.compress])
 def test_bombs(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     """Of a compressed file only the first bytes are unpacked."""
-    import tracemalloc
-
-    path = write(tmp_path, bomb(pack))
+    data = pack(bytes(50 << 20))
     tracemalloc.start()
-    assert is_no_pickle(tmp_path, path.read_bytes())
+    assert is_no_pickle(tmp_path, data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 22
@@ -247,9 +217,6 @@ def test_bombs(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
 
 def test_damage(tmp_path: Path) -> None:
     """Whatever the bytes, recognition does not raise and reading refuses."""
-    for data in (
-        pickle.dumps(list(WORDS)[:200], 0),
-        pickle.dumps(WORDS, 4)[:2_000],
-        torch_zip(["archive/data.pkl"]),
-    ):
+    short, long = pickle.dumps(list(WORDS)[:200], 0), pickle.dumps(WORDS, 4)[:2_000]
+    for data in (short, long, torch_zip(["archive/data.pkl"])):
         assert survives(data, tmp_path, every=7, flips=300) >= 0

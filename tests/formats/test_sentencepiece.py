@@ -147,25 +147,26 @@ def test_not_recognised(data: bytes) -> None:
     assert not is_recognised(data)
 
 
+def owner() -> Any:
+    return pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
+
+
 def trained(**options: Any) -> bytes:
     """Let SentencePiece train a small model."""
-    library = pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
     model = io.BytesIO()
-    library.SentencePieceTrainer.train(
+    owner().SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
         model_writer=model,
-        vocab_size=options.pop("vocab_size", 60),
         hard_vocab_limit=False,
         minloglevel=2,
-        **options,
+        **{"vocab_size": 60, **options},
     )
     return model.getvalue()
 
 
 def owners_view(model: bytes) -> tuple[list[tuple[int, bytes]], int]:
     """What the sentencepiece library reads: ids with pieces, and the unknown id."""
-    library = pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
-    processor = library.SentencePieceProcessor(model_proto=model)
+    processor = owner().SentencePieceProcessor(model_proto=model)
     pieces = [processor.id_to_piece(i).encode() for i in range(processor.get_piece_size())]
     return list(enumerate(pieces)), processor.unk_id()
 

@@ -26,9 +26,8 @@ def pipeline(folder: Path, words: Sequence[str] = WORDS, rows: int = 0) -> Any:
     """A pipeline, saved; ``rows``: how many vectors the words share, if not one each."""
     nlp = spacy.blank("en")
     choose = np.random.default_rng(0)
-    if words:
-        for word in words:
-            nlp.vocab.set_vector(word, choose.normal(size=4).astype("f"))
+    for word in words:
+        nlp.vocab.set_vector(word, choose.normal(size=4).astype("f"))
     if rows:
         nlp.vocab.prune_vectors(rows)
     nlp.vocab.strings.add("no vector")

@@ -27,16 +27,8 @@ EDGES = (0, 1, 2, 3, 5, -1, -2, 12, 1 << 31, 1 << 40, 1 << 62, (1 << 63) - 1, -(
 TEXTS = (b"", b"a", b"\xff", b"words.txt", b"../x", b"[UNK]", b"##", b"\t", b"\x1b[2J", b"\0")
 OPS = (
     *(b"Const", b"Const", b"Const", b"Const", b"HashTableV2", b"LookupTableImportV2"),
-    *(
-        b"HashTableV2",
-        b"LookupTableImportV2",
-        b"LookupTableFindV2",
-        b"Placeholder",
-        b"Identity",
-        b"Cast",
-        b"Reshape",
-        b"Switch",
-    ),
+    *(b"HashTableV2", b"LookupTableImportV2", b"LookupTableFindV2", b"Placeholder", b"Identity"),
+    *(b"Cast", b"Reshape", b"Switch"),
     *(b"HashTable", b"HashTableV2", b"MutableHashTableV2", b"MutableDenseHashTableV2"),
     *(b"LookupTableImportV2", b"LookupTableImport", b"InitializeTableV2", b"LookupTableInsertV2"),
     *(b"InitializeTableFromTextFileV2", b"InitializeTableFromDataset", b"LookupTableExportV2"),
@@ -152,17 +144,15 @@ values: dict[str, Bytes] = {
     "dtype": varints(6, st.sampled_from((7, 9, 3, 20, 107))),
     "key_dtype": varints(6, st.sampled_from((7, 9, 3))),
     "value_dtype": varints(6, st.sampled_from((7, 9, 3, 1))),
-    "key_index": varints(3, integers),
-    "value_index": varints(3, integers),
-    "vocab_size": varints(3, integers),
-    "offset": varints(3, integers),
-    "num_buckets": varints(3, integers),
-    "shared_name": fields(2, texts),
-    "delimiter": fields(2, texts),
-    "unknown_token": fields(2, texts),
-    "suffix_indicator": fields(2, texts),
-    "use_unknown_token": varints(5, st.sampled_from((0, 1))),
-    "use_node_name_sharing": varints(5, st.sampled_from((0, 1))),
+    **dict.fromkeys(
+        ("key_index", "value_index", "vocab_size", "offset", "num_buckets"), varints(3, integers)
+    ),
+    **dict.fromkeys(
+        ("shared_name", "delimiter", "unknown_token", "suffix_indicator"), fields(2, texts)
+    ),
+    **dict.fromkeys(
+        ("use_unknown_token", "use_node_name_sharing"), varints(5, st.sampled_from((0, 1)))
+    ),
     "f": fields(10, fields(1, st.sampled_from(FUNCTIONS))),
     "model": fields(2, any_bytes),
 }

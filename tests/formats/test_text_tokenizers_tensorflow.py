@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 import random
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
+from tests.formats.test_sentencepiece import OPTIONS, trained
 from tests.formats.test_text_tokenizers import (
     PHRASE_OP,
     SENTENCEPIECE_OP,
@@ -39,21 +38,9 @@ model_converter = pytest.importorskip(f"{PYBINDS}model_converter", reason=INSTAL
 LETTERS = "abcdefghijklmnopqrstuvwxyzéïß日本語"
 PUNCTUATION = frozenset("[]!#日本語<>")  # what TensorFlow Text splits at, of what is used here
 WORDS = (
-    "[PAD]",
-    "[UNK]",
-    "the",
-    "great",
-    "##est",
-    "##ly",
-    "they",
-    "'",
-    "##re",
-    "re",
-    "naïve",
-    "日",
+    *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "'", "##re", "re", "naïve", "日"),
 )
 PHRASES = ("<UNK>", "I", "have", "a", "dream", "a dream", "have a dream", "naïve 日本")
-SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more") * 20
 
 
 def ids_and_entries(vocabulary: Vocabulary) -> dict[int, str]:
@@ -74,20 +61,6 @@ def wordpiece_buffer(
 def phrase_buffer(listed: bool) -> bytes:
     buffer: bytes = phrase_builder.build_phrase_model(list(PHRASES), "<UNK>", listed, 0, False)
     return buffer
-
-
-def sentencepiece_model(**options: Any) -> bytes:
-    """Let SentencePiece train a small model."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=model,
-        vocab_size=60,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
-    return model.getvalue()
 
 
 def sentencepiece_buffer(model: bytes) -> bytes:
@@ -180,36 +153,22 @@ def test_phrases_as_returned(listed: bool) -> None:
         list(PHRASES), unknown_token="<UNK>", support_detokenization=listed
     )
     returned = tokenizer.tokenize("I have a dream naïve 日本 a a dreams").numpy().tolist()
-    assert [PHRASES[id_] for id_ in returned] == [
-        "I",
-        "have a dream",
-        "naïve 日本",
-        "a",
-        "a",
-        "<UNK>",
-    ]
+    told = ["I", "have a dream", "naïve 日本", "a", "a", "<UNK>"]
+    assert [PHRASES[id_] for id_ in returned] == told
     assert unknown_id(found) == returned[-1]
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "unigram": {},
-    "symbols": {"user_defined_symbols": "<sep>,<cls>", "control_symbols": "<mask>"},
-    "other ids": {"unk_id": 3, "bos_id": 0, "eos_id": 1, "pad_id": 2},
-}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", ["unigram", "symbols", "other ids"])
 def test_sentencepieces(name: str) -> None:
     """The buffer holds the pieces of its model under their ids, but for unknown and control."""
-    model = sentencepiece_model(**OPTIONS[name])
+    model = trained(**OPTIONS[name])
     found = read(SENTENCEPIECE_OP, sentencepiece_buffer(model))
     owner = sentencepiece.SentencePieceProcessor(model_proto=model)
-    normal = [
-        id_
+    assert ids_and_entries(found) == {
+        id_: owner.id_to_piece(id_)
         for id_ in range(owner.get_piece_size())
         if not owner.is_control(id_) and not owner.is_unknown(id_)
-    ]
-    assert ids_and_entries(found) == {id_: owner.id_to_piece(id_) for id_ in normal}
+    }
     assert unknown_id(found) == owner.unk_id()
 
 
@@ -239,7 +198,7 @@ def shifted(buffer: bytes, offset: int) -> bytes:
 
 def test_shifted_sentencepieces_as_returned() -> None:
     """An offset moves every id that the tokenizer returns, but not the unknown id."""
-    model = sentencepiece_model()
+    model = trained()
     buffer = shifted(sentencepiece_buffer(model), 1000)
     tokenizer = text.FastSentencepieceTokenizer(model)
     tokenizer._converted_model = tf.constant(list(buffer), tf.uint8)

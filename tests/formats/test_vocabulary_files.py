@@ -186,9 +186,10 @@ def test_json_as_it_is_written() -> None:
     }
 
 
-def test_csv_as_it_is_written() -> None:
-    """The CSV, whole, as Python's csv module reads it."""
-    data = written(words(b"a,b", b'"', b"x\ny", b"\xff", first_id=3), "csv")
+def test_csv_and_parquet_as_they_are_written() -> None:
+    """As Python's csv module and pyarrow read them; facts are JSON in Parquet's metadata."""
+    vocabulary = words(b"a,b", b'"', b"x\ny", b"\xff", first_id=3)
+    data = written(vocabulary, "csv")
     assert list(csv.reader(io.StringIO(data.decode(), newline=""))) == [
         ["id", "token", "base64"],
         ["3", "a,b", ""],
@@ -196,56 +197,22 @@ def test_csv_as_it_is_written() -> None:
         ["5", "x\ny", ""],
         ["6", "", "/w=="],
     ]
-
-
-def test_parquet_as_pyarrow_reads_it() -> None:
-    """Columns any reader of Parquet understands; the facts are JSON in the file's metadata."""
-    table = pq.read_table(pa.BufferReader(written(words(b"the", b"\xff", first_id=3), "parquet")))
-    assert table.to_pylist() == [
-        {"id": 3, "token": "the", "bytes": None},
-        {"id": 4, "token": None, "bytes": b"\xff"},
-    ]
+    table = pq.read_table(pa.BufferReader(written(vocabulary, "parquet")))
+    assert table.to_pydict() == {
+        "id": [3, 4, 5, 6],
+        "token": ["a,b", '"', "x\ny", None],
+        "bytes": [None, None, None, b"\xff"],
+    }
     assert json.loads(table.schema.metadata[b"vocabtool"])["name"] == "words"
 
 
 def test_format_by_ending(tmp_path: Path) -> None:
-    """Without a format the ending of the file tells, in either case."""
+    """Without a format the ending of the file tells, in either case; others are refused."""
     for ending, format_ in zip((".TXT", ".json", ".csv", ".parquet"), FORMATS, strict=True):
-        path = str(tmp_path / f"words{ending}")
-        save(words(b"the"), path)
-        assert Path(path).read_bytes() == written(words(b"the"), format_)
-        assert read(path).tokens == ["the"]
-
-
-def test_a_link_is_followed(tmp_path: Path) -> None:
-    """What a link points to is written, and the link stays one."""
-    target, link = tmp_path / "words.txt", tmp_path / "link.txt"
-    target.write_bytes(b"old\n")
-    link.symlink_to(target)
-    save(words(b"new"), link)
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new\n"
-
-
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    """What is no regular file is written to, not replaced."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
-        save(words(b"the", b"fox"), pipe)
-        assert reader.stdout is not None
-        assert reader.stdout.read() == b"the\nfox\n"
-    assert not pipe.is_file()
-
-
-def test_no_folder_to_write_in(tmp_path: Path) -> None:
-    """A folder that is not there is named, before anything is written."""
-    with pytest.raises(NotFound, match="nowhere: no such folder to write in"):
-        save(words(), tmp_path / "nowhere" / "words.txt")
-
-
-def test_unknown_ending(tmp_path: Path) -> None:
-    """Another ending is refused, with those that are known."""
+        path = tmp_path / f"words{ending}"
+        save(words(b"the"), str(path))
+        assert path.read_bytes() == written(words(b"the"), format_)
+        assert read(str(path)).tokens == ["the"]
     path = tmp_path / "words.xls"
     path.write_bytes(b"")
     told = r"words\.xls: wanted \.txt, \.json, \.csv, \.parquet, got '\.xls'"
@@ -256,6 +223,24 @@ def test_unknown_ending(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
     save(words(b"the"), path, "text")
     assert path.read_bytes() == b"the\n"
+
+
+def test_where_it_is_written(tmp_path: Path) -> None:
+    """A link is followed and stays one; a pipe is not replaced; a folder must be there."""
+    target, link, pipe = tmp_path / "words.txt", tmp_path / "link.txt", tmp_path / "pipe"
+    target.write_bytes(b"old\n")
+    link.symlink_to(target)
+    save(words(b"new"), link)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new\n"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        save(words(b"the", b"fox"), pipe)
+        assert reader.stdout is not None
+        assert reader.stdout.read() == b"the\nfox\n"
+    assert not pipe.is_file()
+    with pytest.raises(NotFound, match="nowhere: no such folder to write in"):
+        save(words(), tmp_path / "nowhere" / "words.txt")
 
 
 def test_a_killed_save_leaves_the_old_file(tmp_path: Path) -> None:

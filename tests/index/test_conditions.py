@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocabtool import Document, Index, InvalidCondition, VocabtoolError
+from tests.builders.small_indexes import add
+from vocabtool import Document, Index, InvalidCondition
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
 DEEPEST, LONGEST = 20, 10_000
@@ -24,8 +25,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
     """An index after some commits."""
     index = Index.create(folder / "index", dim=1)
     for documents in commits:
-        with index.writer() as writer:
-            writer.add(documents, np.ones((len(documents), 1)), on_existing="update")
+        add(index, documents, np.ones((len(documents), 1)), on_existing="update")
     return index
 
 
@@ -239,12 +239,8 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
         ("not", "wanted the name of a field, got the end", 3),
         ("open or", "wanted the name of a field, got the end", 7),
         ("3 = year", "wanted the name of a field, got '3'", 0),
-        (
-            "not " * (DEEPEST + 2) + "open",
-            f"more than {DEEPEST} conditions inside",
-            4 * DEEPEST + 4,
-        ),
-        ("(" * 9000, f"more than {DEEPEST} conditions inside", DEEPEST + 1),
+        ("not " * (DEEPEST + 2) + "open", "more than 20 conditions inside", 4 * DEEPEST + 4),
+        ("(" * 9000, "more than 20 conditions inside", DEEPEST + 1),
         ("x" * (LONGEST + 1), "a condition of 10,001 characters, wanted at most 10,000", LONGEST),
         ("lang = '\udcff'", "no text in UTF-8", 8),
     ],
@@ -255,17 +251,8 @@ def test_what_is_no_condition(three: Index, condition: str, what: str, position:
         three.search("one", where=condition)
     assert what in str(raised.value)
     assert raised.value.position == position
-
-
-def test_errors_point_at_the_place(three: Index) -> None:
-    """The message shows the condition, and a mark below the place that is meant."""
-    with pytest.raises(VocabtoolError) as raised:
-        three.search("one", where="year >= 2020 and lang = en")
-    assert str(raised.value) == (
-        "where: wanted a value; a string stands in single quotes, got 'en'\n"
-        "  year >= 2020 and lang = en\n"
-        "                          ^"
-    )
+    if len(condition) < 60:  # the message shows it, and a mark below the place that is meant
+        assert str(raised.value).endswith(f"\n  {condition}\n  {' ' * position}^")
 
 
 LISTS = (
@@ -296,11 +283,7 @@ LISTS = (
 def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> None:
     """Not parts of them, nor of the JSON text that they are kept as; texts contain their parts."""
     assert fulfilled(index_of(tmp_path, LISTS), condition) == ids
-
-
-def test_an_empty_index(tmp_path: Path) -> None:
-    """Of no rows none fulfil a condition; there are no fields but id and text."""
-    index = index_of(tmp_path)
-    assert index.search("a", where="id = 'a'").hits == ()
+    empty = index_of(tmp_path / "empty")  # it has no fields but id and text
+    assert empty.search("a", where="id = 'a'").hits == ()
     with pytest.raises(InvalidCondition, match="no field 'year'; there are 'id', 'text'"):
-        index.search("a", where="year = 3")
+        empty.search("a", where="year = 3")

@@ -13,14 +13,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.builders.small_indexes import (
     WORDS,
+    add,
     answers,
     contents,
+    delete,
     documents,
     refused,
     vectors,
@@ -47,10 +49,8 @@ def build(path: Path, docs: list[Document], words: Sequence[str]) -> None:
     texts = [each.text for each in docs]
     index = Index.create(path, model, weights="idf", sample=texts, rule="lower", exact_below=100)
     for start, stop in ((0, 150), (150, len(docs))):
-        with index.writer() as writer:
-            writer.add(docs[start:stop], vectors(range(start, stop), len(words)))
-    with index.writer() as writer:
-        writer.delete([docs[len(words)].id, docs[77].id])
+        add(index, docs[start:stop], vectors(range(start, stop), len(words)))
+    delete(index, [docs[len(words)].id, docs[77].id])
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,12 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     build(path / "one", documents(range(ROWS)), WORDS)
     build(path / "other", others[7:] + others[:7], [*WORDS, "zebra"])
     return path / "one", path / "other"
+
+
+@pytest.fixture
+def path(two: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A copy of the first."""
+    return Path(shutil.copytree(two[0], tmp_path / "index"))
 
 
 def files_of(path: Path) -> list[Path]:
@@ -101,12 +107,6 @@ def whole(path: Path) -> Index:
     return index
 
 
-def is_the_same(path: Path, held: dict[str, Document], answered: Any) -> bool:
-    """Whether an index that is found whole holds and answers the same."""
-    index = whole(path)
-    return contents(index) == held and answers(index) == answered
-
-
 def test_every_file_of_the_folder_is_read(two: tuple[Path, Path], full: bool) -> None:
     """Whatever lies there: a flipped bit anywhere, its first and last byte too, a byte more or
     less, no content, other content, or no file. ``verify`` says which file it is.
@@ -133,7 +133,8 @@ def test_every_file_of_the_folder_is_read(two: tuple[Path, Path], full: bool) ->
                     assert whole(two[0])
                 elif file.name == DATABASE and other is not None and len(other) >= len(data):
                     with suppress(VocabtoolError):
-                        assert is_the_same(two[0], held, answered)
+                        again = whole(two[0])
+                        assert (contents(again), answers(again)) == (held, answered)
                         found += 1
                 else:
                     name = file.parent.name if file.name == DATABASE else file.name
@@ -141,10 +142,8 @@ def test_every_file_of_the_folder_is_read(two: tuple[Path, Path], full: bool) ->
     assert found < (ALL_FLIPS if full else 5 * FLIPS) / 2  # most bytes are read
 
 
-def test_other_files_in_the_folder_are_told(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_told(path: Path) -> None:
     """They are nobody's damage, and nobody reads them."""
-    path = tmp_path / "index"
-    shutil.copytree(two[0], path)
     (path / "notes.txt").write_text("mine")
     (path / "generation-000000" / "keywords" / ("0" * 32 + ".term")).write_bytes(b"left")
     (path / ".lock").write_text("nothing is read of it")
@@ -183,15 +182,11 @@ def test_a_file_of_another_index_is_named(two: tuple[Path, Path], kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_damaged_is_never_written_on(
-    two: tuple[Path, Path], kind: str, tmp_path: Path
-) -> None:
+def test_what_is_damaged_is_never_written_on(path: Path, kind: str) -> None:
     """Compacting makes codes and keywords anew, and refuses where documents or vectors are damaged.
 
     Either way no document changes, and no checksum is made of what is damaged.
     """
-    path = tmp_path / "index"
-    shutil.copytree(two[0], path)
     held, file = contents(Index.open(path)), of_kind(path, kind)
     data = file.read_bytes()
     middle = data.rindex(b"only000") if kind == DATABASE else len(data) // 2
@@ -208,10 +203,8 @@ def test_what_is_damaged_is_never_written_on(
     assert {*contents(whole(path))} == {*held} - {"d10"}
 
 
-def test_a_killed_compaction_is_done_again(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_killed_compaction_is_done_again(path: Path) -> None:
     """Over what it left, whatever that is; nobody takes it for the index."""
-    path = tmp_path / "index"
-    shutil.copytree(two[0], path)
     half = path / "generation-000001.part"
     shutil.copytree(path / "generation-000000", half)
     (half / "vectors.bin").write_bytes(b"half")
@@ -223,23 +216,19 @@ def test_a_killed_compaction_is_done_again(two: tuple[Path, Path], tmp_path: Pat
     assert whole(path).manifest.rows == ROWS - 2
 
 
-def test_what_a_killed_writer_leaves_is_removed(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_a_killed_writer_leaves_is_removed(path: Path, tmp_path: Path) -> None:
     """Rows in every file behind those of the commit, whose database it did not reach."""
-    path, ahead = tmp_path / "index", tmp_path / "ahead"
-    for each in (path, ahead):
-        shutil.copytree(two[0], each)
-    with Index.open(ahead).writer() as writer:
-        writer.add(documents(range(500, 560)), vectors(range(500, 560)))
-    before = answers(Index.open(path))
+    ahead = Path(shutil.copytree(path, tmp_path / "ahead"))
+    add(Index.open(ahead), documents(range(500, 560)), vectors(range(500, 560)))
+    before, held = answers(Index.open(path)), {*contents(Index.open(path))}
     for file in files_of(ahead):
         if file.name != DATABASE:
             shutil.copyfile(file, path / file.relative_to(ahead))
     (path / "generation-000000" / "codes-000099.faiss").write_bytes(b"left")
     index = Index.open(path)
-    assert {*contents(index)} == {*contents(Index.open(two[0]))}
+    assert {*contents(index)} == held
     assert [*before] == [*answers(index)]
-    with index.writer() as writer:
-        writer.add(documents([600]), vectors([600]))
+    add(index, documents([600]), vectors([600]))
     assert of_kind(path, "vectors.bin").stat().st_size == 2 * 4 * (ROWS + 1)
     assert whole(path).manifest.rows == ROWS + 1
     assert not [file for file in files_of(path) if file.name == "codes-000099.faiss"]

@@ -13,6 +13,7 @@ import pytest
 from tests.builders.small_indexes import (
     answers,
     contents,
+    delete,
     documents,
     ids,
     made,
@@ -69,8 +70,7 @@ def test_no_thread_puts_back_an_earlier_commit(
     """One that began to refresh before a commit may end after a thread that saw it."""
     index = made(tmp_path / "index", range(3))
     other = Index.open(index.path)
-    with other.writer() as writer:
-        writer.delete(["d0"])
+    delete(other, ["d0"])
     begun, overtaken = threading.Event(), threading.Event()
 
     def slowly(*given: Any) -> Snapshot:
@@ -84,8 +84,7 @@ def test_no_thread_puts_back_an_earlier_commit(
     first = threading.Thread(target=index.refresh)
     first.start()
     assert begun.wait(60)
-    with other.writer() as writer:
-        writer.delete(["d1"])
+    delete(other, ["d1"])
     index.refresh()
     overtaken.set()
     first.join()
@@ -100,8 +99,7 @@ def test_several_queries_are_answered_by_one_commit(
 
     def searched(*given: Any, **more: Any) -> Any:
         if "d2" in index:
-            with index.writer() as writer:
-                writer.delete(["d2"])
+            delete(index, ["d2"])
         return search(*given, **more)
 
     monkeypatch.setattr(index_module, "search", searched)
@@ -167,8 +165,7 @@ def test_verify_begins_again_where_a_writer_took_files_away(
 ) -> None:
     """A compaction meanwhile is no damage; what is missing without one is."""
     index = made(tmp_path / "index", range(5))
-    with index.writer() as writer:
-        writer.delete(["d0"])
+    delete(index, ["d0"])
     other = Index.open(index.path)
 
     def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> VerifyReport:
@@ -191,8 +188,7 @@ def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
         assert each.calibration == replace(CALIBRATION, documents=10)
         assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
         assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
-    with index.writer() as writer:
-        writer.delete(["d0"])
+    delete(index, ["d0"])
     index.compact()
     assert index.calibration == replace(CALIBRATION, documents=10)
     index.store_calibration(None)
@@ -208,8 +204,6 @@ def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     ours = made(tmp_path / "index", range(3))
 
     class Newer(Cutter):
-        fingerprint = "f" * 64
-
         def __init__(self, language: Any = "english") -> None:
             super().__init__(language)
             self.fingerprint = "f" * 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import FUSIONS, Scored, Vectors, contents, scored
+from tests.builders.small_indexes import FUSIONS, Scored, Vectors, add, contents, delete, scored
 from vocabtool import Document, Index
 
 DIM = 2
@@ -69,112 +69,139 @@ def same(index: Index, other: Index) -> None:
     assert answers(index) == answers(other)
 
 
-def runs(full: bool) -> settings:
-    """How many examples."""
-    return settings(deadline=None, max_examples=MANY if full else FEW)
+def law(*strategies: Any) -> Callable[[Callable[..., None]], Callable[[bool], None]]:
+    """A test of any of these: few examples, many with ``--full``."""
+
+    def of(check: Callable[..., None]) -> Callable[[bool], None]:
+        def test(full: bool) -> None:
+            most = settings(deadline=None, max_examples=MANY if full else FEW)
+            of_any: Any = given(*strategies)
+            most(of_any(check))()
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return of
 
 
-def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(full: bool) -> None:
+@law(corpora, corpora, metrics, seeds)
+def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(
+    content: Content, others: Content, metric: Any, seed: int
+) -> None:
     """Compared with an index that never held anything else, and whatever the way to it was."""
-
-    @runs(full)
-    @given(corpora, corpora, metrics, seeds)
-    def law(content: Content, others: Content, metric: Any, seed: int) -> None:
-        draw = random.Random(seed)
-        with TemporaryDirectory() as folder:
-            changed, fresh = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-            put(fresh, content)
-            put(changed, others)
-            gone = draw.sample([*content], draw.randint(0, len(content)))
-            put(changed, content, "update")
-            with changed.writer() as writer:
-                writer.delete(f"d{number:02}" for number in [*others, *gone])
-            again = {number: content[number] for number in {*others, *gone} & {*content}}
-            if again:
-                put(changed, again)
-            changed.compact()
-            same(changed, fresh)
-            assert changed.manifest.rows == len(content)
-            mean = (changed.snapshot().mean_lengths, fresh.snapshot().mean_lengths)
-            assert mean[0] == mean[1]
-
-    law()
+    draw = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        changed, fresh = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+        put(fresh, content)
+        put(changed, others)
+        gone = draw.sample([*content], draw.randint(0, len(content)))
+        put(changed, content, "update")
+        delete(changed, [f"d{number:02}" for number in [*others, *gone]])
+        again = {number: content[number] for number in {*others, *gone} & {*content}}
+        if again:
+            put(changed, again)
+        changed.compact()
+        same(changed, fresh)
+        assert changed.manifest.rows == len(content)
+        mean = (changed.snapshot().mean_lengths, fresh.snapshot().mean_lengths)
+        assert mean[0] == mean[1]
 
 
-def test_the_order_of_adding_does_not_matter(full: bool) -> None:
+@law(corpora, metrics, seeds)
+def test_the_order_of_adding_does_not_matter(content: Content, metric: Any, seed: int) -> None:
     """Ties are broken by the id, and nothing else tells documents of equal score apart."""
-
-    @runs(full)
-    @given(corpora, metrics, seeds)
-    def law(content: Content, metric: Any, seed: int) -> None:
-        shuffled = random.Random(seed).sample([*content], len(content))
-        with TemporaryDirectory() as folder:
-            one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-            put(one, content)
-            put(other, content, order=shuffled)
-            same(one, other)
-
-    law()
+    shuffled = random.Random(seed).sample([*content], len(content))
+    with TemporaryDirectory() as folder:
+        one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+        put(one, content)
+        put(other, content, order=shuffled)
+        same(one, other)
 
 
-def test_lengths_of_vectors_mean_nothing_under_cosine(full: bool) -> None:
+@law(corpora, st.sampled_from([2.0**-20, 0.5, 3.0, 1e6]))
+def test_lengths_of_vectors_mean_nothing_under_cosine(content: Content, factor: float) -> None:
     """Those of documents and those of queries."""
-
-    @runs(full)
-    @given(corpora, st.sampled_from([2.0**-20, 0.5, 3.0, 1e6]))
-    def law(content: Content, factor: float) -> None:
-        longer = {
-            number: (text, tuple(factor * each for each in vector))
-            for number, (text, vector) in content.items()
-        }
-        with TemporaryDirectory() as folder:
-            one, other = made(folder, "a"), made(folder, "b")
-            put(one, content)
-            put(other, longer)
-            for text in QUERIES:
-                for fusion in FUSIONS:
-                    wanted = scored(one.search(text, vector=[1, 0.5], k=50, fusion=fusion))
-                    vector = [2.0, 1.0]
-                    found = scored(other.search(text, vector=vector, k=50, fusion=fusion))
-                    assert [id_ for id_, _ in found] == [id_ for id_, _ in wanted]
-                    assert [score for _, score in found] == pytest.approx(
-                        [score for _, score in wanted], abs=1e-6
-                    )
-
-    law()
+    longer = {
+        number: (text, tuple(factor * each for each in vector))
+        for number, (text, vector) in content.items()
+    }
+    with TemporaryDirectory() as folder:
+        one, other = made(folder, "a"), made(folder, "b")
+        put(one, content)
+        put(other, longer)
+        for text in QUERIES:
+            for fusion in FUSIONS:
+                wanted = scored(one.search(text, vector=[1, 0.5], k=50, fusion=fusion))
+                vector = [2.0, 1.0]
+                found = scored(other.search(text, vector=vector, k=50, fusion=fusion))
+                assert [id_ for id_, _ in found] == [id_ for id_, _ in wanted]
+                assert [score for _, score in found] == pytest.approx(
+                    [score for _, score in wanted], abs=1e-6
+                )
 
 
-def test_an_update_is_a_deletion_and_an_addition(full: bool) -> None:
+@law(corpora, corpora, metrics)
+def test_an_update_is_a_deletion_and_an_addition(
+    content: Content, newer: Content, metric: Any
+) -> None:
     """In one commit or in two: the same documents, the same answers."""
-
-    @runs(full)
-    @given(corpora, corpora, metrics)
-    def law(content: Content, newer: Content, metric: Any) -> None:
-        with TemporaryDirectory() as folder:
-            updated, replaced = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-            for index in (updated, replaced):
-                put(index, content)
-            put(updated, newer, "update")
-            with replaced.writer() as writer:
-                writer.delete(f"d{number:02}" for number in newer)
-            put(replaced, newer)
-            same(updated, replaced)
-            assert len(updated) == len({*content, *newer})
-
-    law()
+    with TemporaryDirectory() as folder:
+        updated, replaced = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+        for index in (updated, replaced):
+            put(index, content)
+        put(updated, newer, "update")
+        delete(replaced, [f"d{number:02}" for number in newer])
+        put(replaced, newer)
+        same(updated, replaced)
+        assert len(updated) == len({*content, *newer})
 
 
-def test_commits_do_not_matter(full: bool) -> None:
+@law(corpora, metrics)
+def test_commits_do_not_matter(content: Content, metric: Any) -> None:
     """A corpus added in one commit, or document by document, answers the same."""
+    with TemporaryDirectory() as folder:
+        one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+        put(one, content)
+        for number in content:
+            put(other, {number: content[number]})
+        same(one, other)
 
-    @runs(full)
-    @given(corpora, metrics)
-    def law(content: Content, metric: Any) -> None:
-        with TemporaryDirectory() as folder:
-            one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-            put(one, content)
-            for number in content:
-                put(other, {number: content[number]})
-            same(one, other)
 
-    law()
+# What chance finds of a nonsense query.
+
+CHANCE = "no document that may be found holds a word of the query, and the nearest is no nearer"
+
+
+def drawn(rows: int, seed: int) -> Vectors:
+    """Vectors of 32 numbers that are about nothing."""
+    return np.random.default_rng(seed).standard_normal((rows, 32)).astype(np.float32)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
+def test_nonsense_is_no_nearer_than_by_chance(tmp_path: Path, metric: Any) -> None:
+    """Of 100 vectors of no document nearly all are told so; of real queries none."""
+    index = Index.create(tmp_path / "index", dim=32, metric=metric)
+    held = drawn(500, 1)
+    add(index, [f"document {row}" for row in range(500)], held)
+    nonsense = [
+        index.search("xyzzyplughh", vector=3 * each if metric == "inner-product" else each)
+        for each in drawn(100, 2)
+    ]
+    told = [hits for hits in nonsense if any(CHANCE in note for note in hits.notes)]
+    assert len(told) >= 90
+    assert told[0][0].score == 1.0
+    assert f"similarity {told[0][0].similarity:.3f}; a nonsense query reaches" in told[0].notes[-1]
+    real = [index.search("xyzzyplughh", vector=each) for each in held[:100] + drawn(100, 3) / 4]
+    assert [hits.notes for hits in real] == [()] * 100
+    for text, fusion in (("document", "coverage"), ("xyzzyplughh", "dense"), (None, "coverage")):
+        assert index.search(text, vector=drawn(1, 2), fusion=fusion).notes == ()
+
+
+def test_what_chance_finds_is_measured_when_an_index_has_doubled(tmp_path: Path) -> None:
+    """Not at each commit; of fewer than ten vectors nothing is told."""
+    index = Index.create(tmp_path / "index", dim=32)
+    seen = []
+    for start, end in ((0, 9), (9, 10), (10, 19), (19, 20)):
+        add(index, [f"document {row}" for row in range(start, end)], drawn(20, 1)[start:end])
+        seen.append(index.manifest.chance and index.manifest.chance.rows)
+    assert seen == [None, 10, 10, 20]

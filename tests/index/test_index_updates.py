@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents
+from tests.builders.small_indexes import add, contents, delete
 from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
 from vocabtool import (
     Document,
@@ -70,18 +70,13 @@ def test_only_what_changed_is_encoded(tmp_path: Path) -> None:
     commit = index.manifest.commit
     assert counts(index.update(sync=True)) == (0, 0, 50, 0)  # nothing changed since
     assert index.manifest.commit == commit
-
-
-def test_an_update_by_load_compares_too(tmp_path: Path) -> None:
-    """``on_existing="update"``, as `index --existing update` does."""
-    file = write(tmp_path / "x.jsonl", rows(20))
-    index = made(tmp_path, file)
-    write(file, rows(20) | {"d3": "another text"})
-    assert counts(index.load(file, id_field="id", on_existing="update")) == (0, 1, 19, 0)
-    assert asked_of == ["another text"]
-    write(file, rows(21))
-    assert counts(index.load(file, id_field="id", on_existing="skip")) == (1, 0, 20, 0)
-    assert texts(index)["d3"] == "another text"
+    asked_of.clear()
+    write(file, held | {"d3": "once more", "new": "a new text"})
+    assert counts(index.load(file, id_field="id", on_existing="update")) == (0, 1, 49, 0)
+    assert asked_of == ["once more"]
+    write(file, rows(51))
+    assert counts(index.load(file, id_field="id", on_existing="skip")) == (2, 0, 49, 0)
+    assert texts(index)["d3"] == "once more"
 
 
 def test_of_a_changed_field_the_vector_stays(tmp_path: Path) -> None:
@@ -162,7 +157,7 @@ def test_names_are_kept_from_anywhere(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_file_that_is_deleted_from_a_folder_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Its documents came from the folder or glob; what came from elsewhere stays."""
+    """Its documents came from the folder or glob; what is elsewhere, or has another name, stays."""
     monkeypatch.chdir(tmp_path)
     for part in ("a", "b", "c"):
         write(Path("docs") / f"{part}.jsonl", rows(10, part))
@@ -170,8 +165,9 @@ def test_a_file_that_is_deleted_from_a_folder_goes(
     index = Index.create("index", noting)
     index.load([name], id_field="id")
     index.load("other.jsonl", id_field="id")
-    with index.writer() as writer:
-        writer.add([Document("mine", "of Python")])
+    add(index, [Document("mine", "of Python")])
+    Path("docs/c.jsonl").rename("docs/d.jsonl")
+    assert counts(index.update([name], sync=True)) == (0, 0, 30, 0)
     Path("docs/b.jsonl").unlink()
     Path("other.jsonl").unlink()
     assert counts(index.update([name], sync=True)) == (0, 0, 20, 10)
@@ -194,18 +190,14 @@ def test_a_row_that_moves_is_of_the_file_that_has_it_now(tmp_path: Path) -> None
     assert counts(index.update(one, sync=True)) == (0, 0, 9, 0)
     assert index.compact() == 0
     assert "d4" in texts(index)
+    with two.open("a") as file:  # an id twice in one file is still an error
+        file.write('{"id": "e1", "text": "again"}\n')
+    with pytest.raises(InvalidFile, match=r"2\.jsonl:12: the id 'e1' is also that of .*2\.jsonl:2"):
+        index.update(two)
     write(two, rows(10, "e"))
     assert counts(index.update(two, sync=True)) == (0, 0, 10, 1)
     assert {*texts(index)} == {*held, *rows(10, "e")}
     assert index.verify().documents == 19
-
-
-def test_a_renamed_file_of_a_folder_changes_nothing(tmp_path: Path) -> None:
-    """Where rows have ids of their own."""
-    file = write(tmp_path / "docs" / "a.jsonl", rows(10))
-    index = made(tmp_path, file.parent)
-    file.rename(file.parent / "b.jsonl")
-    assert counts(index.update(sync=True)) == (0, 0, 10, 0)
 
 
 def test_more_than_a_third_is_removed_only_by_force(tmp_path: Path) -> None:
@@ -322,23 +314,12 @@ def test_of_an_id_in_two_files_the_last_counts(tmp_path: Path) -> None:
         write(two, {"X": "too", "b": "second"})
         assert counts(index.update(sync=True)) == (0, 1, 5, 0)
         assert texts(index)["X"] == "too"
-        with index.writer() as writer:
-            writer.delete([*texts(index)])
+        delete(index, [*texts(index)])
         index.compact()
         write(two, {"X": "two", "b": "second"})
         assert counts(index.update()) == (6, 0, 0, 0)
         assert index.verify().documents == len(texts(index)) == 6
         assert texts(index)["X"] == "two"
-
-
-def test_an_id_twice_in_one_file_is_still_an_error(tmp_path: Path) -> None:
-    """Where it was one when the file was indexed."""
-    one, two = write(tmp_path / "1.jsonl", rows(3)), write(tmp_path / "2.jsonl", rows(3, "e"))
-    index = made(tmp_path, one, two)
-    with one.open("a") as file:
-        file.write('{"id": "d1", "text": "again"}\n')
-    with pytest.raises(InvalidFile, match=r"1\.jsonl:4: the id 'd1' is also that of .*1\.jsonl:2"):
-        index.update()
 
 
 def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
@@ -374,8 +355,7 @@ def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) ->
     """A document of the same text is encoded."""
     file = write(tmp_path / "x.jsonl", rows(3))
     index = made(tmp_path, file)
-    with index.writer() as writer:
-        writer.add([Document("own", "aab")], np.ones((1, counted_letters.DIM)))
+    add(index, [Document("own", "aab")], np.ones((1, counted_letters.DIM)))
     write(file, rows(3) | {"new": "aab"})
     index.update()
     assert asked_of == ["aab"]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids, scored
+from tests.builders.small_indexes import add, contents, delete, ids, scored
 from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
 from vocabtool import (
     ChangedRun,
@@ -34,18 +34,6 @@ DIM: Final = counted_letters.DIM
 DOCUMENTS: Final = 5000
 
 
-def write_corpus(path: Path, documents: int) -> list[str]:
-    """JSON lines with id, text, title and number; the texts are long, and all different."""
-    texts = [
-        f"document {number} {'ab'[number % 2] * (number % 7)}{LONG}" for number in range(documents)
-    ]
-    with path.open("w", encoding="utf-8") as file:
-        for number, text in enumerate(texts):
-            row = {"id": f"d{number}", "text": text, "title": f"t{number % 10}", "n": number}
-            file.write(json.dumps(row) + "\n")
-    return texts
-
-
 def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
     """JSON lines of ids and texts."""
     lines = (json.dumps({"id": id_, "text": text}) for id_, text in documents)
@@ -61,11 +49,6 @@ def before_the_block_of(number: int, path: Path) -> int:
     return max(start for start in starts if start <= number)
 
 
-def fresh(path: Path, **options: Any) -> Index:
-    """An empty index of the encoder above."""
-    return Index.create(path, noting, **options)
-
-
 ROWS: Final = [
     {"key": "a", "body": "aab", "year": 1999, "lang": "en"},
     {"key": "b", "body": "abb zz", "year": 2001, "lang": None},
@@ -75,7 +58,7 @@ ROWS: Final = [
 def test_fields_and_vectors_of_a_file(tmp_path: Path) -> None:
     """With ids and fields that conditions understand, and the vectors of their texts."""
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
-    index = fresh(tmp_path / "index", metric="l2")
+    index = Index.create(tmp_path / "index", noting, metric="l2")
     report = index.load(
         tmp_path / "x.parquet", field="body", id_field="key", keep=["year", "lang"], threads=1
     )
@@ -95,14 +78,9 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
 
     Nothing is encoded again but what came after the last commit.
     """
-    all_texts = write_corpus(tmp_path / "x.jsonl", DOCUMENTS)
-    index = fresh(tmp_path / "index", exact_below=2000)
-    load: dict[str, Any] = {
-        "id_field": "id",
-        "keep": ["n"],
-        "commit_rows": 1,
-        "threads": threads,
-    }
+    all_texts = counted_letters.write_corpus(tmp_path / "x.jsonl", DOCUMENTS, LONG)
+    index = Index.create(tmp_path / "index", noting, exact_below=2000)
+    load: dict[str, Any] = {"id_field": "id", "keep": ["n"], "commit_rows": 1, "threads": threads}
     fails_at.append(all_texts[3500])
     with pytest.raises(RuntimeError, match="failed at document 3500"):
         index.load(tmp_path / "x.jsonl", **load)
@@ -129,13 +107,11 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
 
 def test_a_finished_load_does_nothing_again(tmp_path: Path) -> None:
     """Not even after other changes: they are not undone."""
-    write_corpus(tmp_path / "x.jsonl", 20)
-    index = fresh(tmp_path / "index")
-    with index.writer() as writer:
-        writer.add(["document of one's own"])
+    counted_letters.write_corpus(tmp_path / "x.jsonl", 20, LONG)
+    index = Index.create(tmp_path / "index", noting)
+    add(index, ["document of one's own"])
     index.load(tmp_path / "x.jsonl", id_field="id")
-    with index.writer() as writer:
-        writer.delete(["d3"])
+    delete(index, ["d3"])
     commit = index.manifest.commit
     asked_of.clear()
     report = index.load(tmp_path / "x.jsonl", id_field="id")
@@ -146,8 +122,8 @@ def test_a_finished_load_does_nothing_again(tmp_path: Path) -> None:
 
 def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
     """An index with the first of 2000 documents, up to some before the 1500th."""
-    all_texts = write_corpus(tmp_path / "x.jsonl", 2000)
-    index = fresh(tmp_path / "index")
+    all_texts = counted_letters.write_corpus(tmp_path / "x.jsonl", 2000, LONG)
+    index = Index.create(tmp_path / "index", noting)
     fails_at.append(all_texts[1500])
     with pytest.raises(RuntimeError, match="failed at"):
         index.load(tmp_path / "x.jsonl", id_field="id", commit_rows=1, threads=1, **options)
@@ -206,9 +182,8 @@ def test_other_changes_between_two_parts_of_a_load(tmp_path: Path, compact: bool
 
 def test_documents_that_are_there_already(tmp_path: Path) -> None:
     """An error, which leaves the index as it was; or they are left out, or take their places."""
-    index = fresh(tmp_path / "index")
-    with index.writer() as writer:
-        writer.add([Document("a", "old")])
+    index = Index.create(tmp_path / "index", noting)
+    add(index, [Document("a", "old")])
     file = of_file([("a", "new"), ("b", "birch")], tmp_path / "x.jsonl")
     with pytest.raises(VocabtoolError, match="'a' is in the index already"):
         index.load(file, id_field="id")
@@ -220,24 +195,22 @@ def test_documents_that_are_there_already(tmp_path: Path) -> None:
     assert (report.added, report.updated, report.unchanged) == (1, 1, 0)
     assert texts(index) == {"a": "newest", "b": "birch", "c": "cedar"}
     with pytest.raises(ValueError, match="on_existing"):
-        fresh(tmp_path / "other").load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice
+        Index.create(tmp_path / "other", noting).load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice
 
 
-@pytest.mark.parametrize(
-    ("on_duplicate", "wanted"), [("first", {"a": "1", "b": "2"}), ("last", {"a": "3", "b": "2"})]
-)
-def test_ids_that_repeat_in_the_files(
-    tmp_path: Path, on_duplicate: Any, wanted: dict[str, str]
-) -> None:
+@pytest.mark.parametrize(("on_duplicate", "taken"), [("first", "1"), ("last", "")])
+def test_ids_that_repeat_in_the_files(tmp_path: Path, on_duplicate: Any, taken: str) -> None:
     """An error that names the place; or one of them is kept, and the others are counted."""
-    file = of_file([("a", "1"), ("b", "2"), ("a", "3")], tmp_path / "x.jsonl")
-    index = fresh(tmp_path / "index")
+    file = of_file([("a", "1"), ("b", "2"), ("a", "")], tmp_path / "x.jsonl")
+    index = Index.create(tmp_path / "index", noting)
     with pytest.raises(InvalidFile, match=r"x\.jsonl"):
         index.load(file, id_field="id")
     assert len(index) == 0
     report = index.load(file, id_field="id", on_duplicate=on_duplicate)
     assert (report.read, report.added, report.dropped) == (2, 2, 1)
-    assert texts(index) == wanted
+    assert texts(index) == {"a": taken, "b": "2"}
+    assert report.zero == (on_duplicate == "last")  # a text without a vector is counted
+    assert sorted(ids(index.search("b", fusion="dense"))) == ["a", "b"][report.zero :]
 
 
 def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -245,7 +218,7 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     rows = ('{"id": "a", "text": "one"}', "no json", '{"id": "b"}', '{"id": "c", "text": "two"}')
     file.write_text("".join(f"{row}\n" for row in rows))
-    index = fresh(tmp_path / "index")
+    index = Index.create(tmp_path / "index", noting)
     with pytest.raises(InvalidFile, match=r"x\.jsonl:2"):
         index.load(file, id_field="id")
     assert len(index) == 0
@@ -266,7 +239,7 @@ def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
         {"id": "d", "text": "four", "size": None, "open": 1, "tag": None},
     ]
     later.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    index = fresh(tmp_path / "index")
+    index = Index.create(tmp_path / "index", noting)
     keep = ("size", "open", "tag")
     index.load(first, id_field="id", keep=keep)
     told = r"later\.jsonl:2: the field 'size' holds whole numbers, got 'big'\. Mend it, or leave"
@@ -275,28 +248,18 @@ def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
     assert len(index) == 1
     report = index.load(later, id_field="id", keep=keep, on_error="skip")
     assert (report.added, report.skipped, report.left_out) == (3, 0, 3)
-    assert report.first_left_out == (
-        (f"{later}:2", "the field 'size' holds whole numbers, got 'big'"),
-        (f"{later}:2", "the field 'open' holds true and false, got 'ajar'"),
-        (f"{later}:3", "the field 'open' holds true and false, got '1'"),
-    )
+    places = [
+        (place.rpartition(":")[2], what.split("'")[1]) for place, what in report.first_left_out
+    ]
+    assert places == [("2", "size"), ("2", "open"), ("3", "open")]
     assert contents(index)["c"].fields == {"tag": "[1]"}
     assert ids(index.search(vector=np.ones(DIM), where="size > 60")) == ["b"]
     assert ids(index.search(vector=np.ones(DIM), where="size = 1 and open")) == ["a"]
 
 
-def test_texts_without_a_vector_are_counted(tmp_path: Path) -> None:
-    """The keyword leg has them."""
-    index = Index.create(tmp_path / "index", counted_letters.encode)
-    file = of_file([("a", "one"), ("b", "")], tmp_path / "x.jsonl")
-    report = index.load(file, id_field="id")
-    assert (report.added, report.zero) == (2, 1)
-    assert ids(index.search("one", fusion="dense")) == ["a"]
-
-
-def test_streams_are_loaded_too(tmp_path: Path) -> None:
-    """What is held in Python, an iterator; nothing tells it from another, so it is never done."""
-    index = fresh(tmp_path / "index")
+def test_streams_are_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An iterator, standard input; nothing tells one from another, so it is never done."""
+    index = Index.create(tmp_path / "index", noting)
 
     def stream() -> Iterator[Document]:
         for number in range(3000):
@@ -310,22 +273,15 @@ def test_streams_are_loaded_too(tmp_path: Path) -> None:
     assert index.load(stream(), on_existing="skip").added == 0
     assert index.load([Document("t", "last")], on_existing="skip").added == 1
     assert {*texts(index)} == {"t", *(f"s{number}" for number in range(3000))}
-
-
-def test_standard_input_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As lines, unless told otherwise."""
-    file = of_file([("a", "one"), ("b", "two")], tmp_path / "x.jsonl")
-    index = fresh(tmp_path / "index")
-    with file.open() as opened:
+    with of_file([("a", "one")], tmp_path / "x.jsonl").open() as opened:
         monkeypatch.setattr("sys.stdin", opened)
-        report = index.load("-", format="jsonl", id_field="id")
-    assert (report.read, texts(index)) == (2, {"a": "one", "b": "two"})
-    assert index.manifest.load is None
+        assert index.load("-", format="jsonl", id_field="id").read == 1
+    assert (texts(index)["a"], index.manifest.load) == ("one", None)
 
 
 def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
     """A file that is not there, one in the index itself, an index of vectors of one's own."""
-    index = fresh(tmp_path / "index")
+    index = Index.create(tmp_path / "index", noting)
     with pytest.raises(NotFound, match="nothing"):
         index.load(tmp_path / "nothing.jsonl")
     with pytest.raises(VocabtoolError, match="lies in"):
@@ -345,29 +301,31 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
 
 def embedded(tmp_path: Path, **options: Any) -> tuple[Path, list[str]]:
     """A folder of shards of 2000 documents."""
-    all_texts = write_corpus(tmp_path / "x.jsonl", 2000)
-    embed(
-        tmp_path / "x.jsonl",
-        open_encoder(counted_letters.encode, fingerprint="1"),
-        tmp_path / "shards",
-        id_field="id",
-        keep=["n", "title"],
-        shard_rows=700,
-        **options,
-    )
-    return tmp_path / "shards", all_texts
+    all_texts = counted_letters.write_corpus(tmp_path / "x.jsonl", 2000, LONG)
+    file, shards = tmp_path / "x.jsonl", tmp_path / "shards"
+    encoder = open_encoder(counted_letters.encode, fingerprint="1")
+    embed(file, encoder, shards, id_field="id", keep=["n", "title"], shard_rows=700, **options)
+    return shards, all_texts
 
 
 @pytest.mark.parametrize("model", [True, False])
 def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) -> None:
-    """With a model, which is not asked again, or as vectors of one's own; with ids and fields."""
+    """With a model, which is not asked, or as one's own; a load may stop within a shard."""
     shards, all_texts = embedded(tmp_path)
     given: dict[str, Any] = (
         {"model": counted_letters.encode, "fingerprint": "1"} if model else {"dim": DIM}
     )
     index = Index.create(tmp_path / "index", metric="l2", dtype="float32", exact_below=500, **given)
+
+    def tell(what: str, share: float) -> None:
+        if what.startswith("1,400"):
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        index.load(shards, commit_rows=1, progress=tell)
+    assert len(Index.open(tmp_path / "index")) == 1400
     report = index.load(shards, commit_rows=500)
-    assert (report.read, report.added) == (2000, 2000)
+    assert (report.read, report.resumed, report.added) == (2000, 1400, 600)
     assert contents(index) == {
         f"d{number}": Document(f"d{number}", text, {"n": number, "title": f"t{number % 10}"})
         for number, text in enumerate(all_texts)
@@ -377,26 +335,6 @@ def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) ->
     assert index.verify().approximate
     again = index.load(shards, commit_rows=500)
     assert (again.read, again.resumed, again.added) == (2000, 2000, 0)
-
-
-def test_a_load_of_shards_that_stops_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the middle of a shard too."""
-    shards, all_texts = embedded(tmp_path)
-    index = Index.create(tmp_path / "index", dim=DIM)
-
-    def tell(what: str, share: float) -> None:
-        if what.startswith("1,400"):
-            raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError, match="stopped"):
-        index.load(shards, commit_rows=1, progress=tell)
-    assert len(Index.open(tmp_path / "index")) == 1400
-    report = Index.open(tmp_path / "index").load(shards)
-    assert (report.resumed, report.added) == (1400, 600)
-    index.refresh()
-    assert texts(index) == {f"d{number}": text for number, text in enumerate(all_texts)}
 
 
 def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:

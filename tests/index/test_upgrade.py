@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.small_indexes import contents
+from tests.builders.small_indexes import contents, delete
 from tests.conftest import ROOT
 from vocabtool import Index, InvalidFile, NotFound, VocabtoolError
 from vocabtool.cli.main import cli
@@ -34,10 +34,14 @@ def expected() -> dict[str, Any]:
 
 
 def test_it_is_refused_with_what_helps(old: Path) -> None:
-    """By whatever opens it."""
+    """By whatever opens it; one of before 0.1.0 is made anew."""
     for act in (Index.open, lambda path: Index.open(path).compact()):
         with pytest.raises(InvalidFile, match=r"version|0\.1\.0: `vocabtool upgrade .*--force"):
             act(old)
+    file = old / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"vocabtool_index": 2}))
+    with pytest.raises(InvalidFile, match="format 2, wanted 3"):
+        Index.upgrade(old)
 
 
 def test_documents_vectors_and_settings_are_carried_over(old: Path) -> None:
@@ -53,12 +57,8 @@ def test_documents_vectors_and_settings_are_carried_over(old: Path) -> None:
         assert answered == hits, asked
     assert [hit.id for hit in index.search("amber", where="even and late = 'été'")] == ["d20"]
     assert (index.calibration.a, index.calibration.judged) == (0.25, 7)  # type: ignore[union-attr]  # there is one
-    assert sorted(each.name.partition("-")[0] for each in old.iterdir()) == [
-        ".lock",
-        "generation",
-        "vocabulary",
-        "weights",
-    ]
+    kinds = sorted(each.name.partition("-")[0] for each in old.iterdir())
+    assert kinds == [".lock", "generation", "vocabulary", "weights"]
 
 
 def test_it_goes_on_as_an_index(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,7 @@ def test_it_goes_on_as_an_index(old: Path, monkeypatch: pytest.MonkeyPatch) -> N
     report = index.update()
     assert (report.added, report.updated, report.unchanged) == (3, 1, 27)  # d7, d11, new; d3
     assert index.search("grove grove", k=1)[0].id == "new"
-    with index.writer() as writer:
-        writer.delete(["new"])
+    delete(index, ["new"])
     assert index.compact() == 2
     assert index.verify().documents == 31
 
@@ -101,11 +100,3 @@ def test_what_is_damaged_is_not_carried_over(old: Path, name: str) -> None:
         Index.upgrade(old)
     left = [each for each in sorted(old.rglob("*")) if each.name != ".lock"]
     assert [each for each in left if ".part" not in str(each)] == before
-
-
-def test_another_format_is_told(old: Path) -> None:
-    """An index of before 0.1.0 is made anew."""
-    file = old / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"vocabtool_index": 2}))
-    with pytest.raises(InvalidFile, match="format 2, wanted 3"):
-        Index.upgrade(old)

@@ -128,16 +128,22 @@ def scores_agree(found: RankedRows, wanted: RankedRows) -> None:
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("make", ENGINES)
 def test_contract(make: Make, metric: Metric, dtype: StoredType, tmp_path: Path) -> None:
-    """Under every mask: exact scores, as many rows as wanted or left, the best among them."""
+    """Under every mask: exact scores, as many rows as wanted or left, the best among them; beside
+    them the similarities of any rows, whatever the mask and limit say."""
     count, dim = 1500, 19
     vectors = clustered(count, dim)
     leg = make(tmp_path, vectors, metric, dtype)
     held = stored(vectors, metric, dtype)
+    asked = np.array([1400, 17, 3, 3, 0, count - 1, 700])
     near, wanted_near = 0, 0
     for seed, among in enumerate(masks(count)):
         query = np.random.default_rng(seed).normal(size=dim).astype(np.float32)
         wanted = brute(held, query, metric, among)
-        for limit in (1, 10, 200, 2 * count):
+        everything = brute(held, query, metric, np.ones(count, np.bool_))
+        of_row = dict(zip(everything.rows.tolist(), everything.scores.tolist(), strict=True))
+        similar = [of_row.get(row, np.nan) for row in asked.tolist()]
+        assert np.isnan(similar).tolist() == [False, True, False, False, True, False, False]
+        for limit in (0, 1, 10, 200, 2 * count):
             found = leg.search(query, limit, among)
             assert len(found.rows) == min(limit, len(wanted.rows))
             assert found.rows.dtype == np.int64
@@ -145,57 +151,28 @@ def test_contract(make: Make, metric: Metric, dtype: StoredType, tmp_path: Path)
             scores_agree(found, wanted)
             near += len(set(found.rows[:10].tolist()) & set(wanted.rows[:10].tolist()))
             wanted_near += len(found.rows[:10])
+            nearest, similarities = leg.near(query, asked, limit, among)
+            np.testing.assert_allclose(similarities, similar, rtol=1e-6, atol=1e-6)
+            assert nearest.rows.tolist() == found.rows.tolist()
+            assert nearest.scores.tolist() == found.scores.tolist()
     assert near >= (0.95 if make not in EXACT else 1.0) * wanted_near
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("make", ENGINES)
-def test_similarities_of_rows(
-    make: Make, metric: Metric, dtype: StoredType, tmp_path: Path
-) -> None:
-    """Of any rows, whatever the mask and limit say, beside what is found without them."""
-    count, dim = 1500, 19
-    vectors = clustered(count, dim)
-    leg = make(tmp_path, vectors, metric, dtype)
-    held = stored(vectors, metric, dtype)
-    rows = np.array([1400, 17, 3, 3, 0, count - 1, 700])
-    for seed, among in enumerate(masks(count)):
-        query = np.random.default_rng(seed).normal(size=dim).astype(np.float32)
-        everything = brute(held, query, metric, np.ones(count, np.bool_))
-        of_row = dict(zip(everything.rows.tolist(), everything.scores.tolist(), strict=True))
-        wanted = [of_row.get(row, np.nan) for row in rows.tolist()]
-        assert np.isnan(wanted).tolist() == [False, True, False, False, True, False, False]
-        for limit in (0, 1, 200, 2 * count):
-            nearest, similarities = leg.near(query, rows, limit, among)
-            np.testing.assert_allclose(similarities, wanted, rtol=1e-6, atol=1e-6)
-            alone = leg.search(query, limit, among)
-            assert nearest.rows.tolist() == alone.rows.tolist()
-            assert nearest.scores.tolist() == alone.scores.tolist()
 
 
 @pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("dim", [1, 2, 3, 8, 13])
 def test_all_vectors_equal(make: Make, dim: int, tmp_path: Path) -> None:
-    """A corpus of one vector many times gives as many rows as asked for, all with one score."""
-    vectors = np.ones((300, dim), np.float32)
-    leg = make(tmp_path, vectors, "cosine", "float32")
-    for query, score in ((vectors[0], 1), (-vectors[0], -1)):
-        found = leg.search(query, 20)
-        assert len(set(found.rows.tolist())) == 20
-        np.testing.assert_allclose(found.scores, score, rtol=1e-6)
+    """A corpus of one vector many times gives as many rows as asked for, all with one score.
 
-
-@pytest.mark.parametrize("make", ENGINES)
-def test_all_vectors_equal_along_an_axis(make: Make, tmp_path: Path) -> None:
-    """Nothing is left to be coded, and queries of every direction find as many all the same."""
-    vectors = np.zeros((300, 4), np.float32)
-    vectors[:, 0] = 1
-    leg = make(tmp_path, vectors, "cosine", "float32")
-    for query in np.array([[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, -1], [0, 0, -1, 1]], np.float32):
-        found = leg.search(query, 20)
-        assert len(set(found.rows.tolist())) == 20
-        np.testing.assert_allclose(found.scores, query[0] / np.sqrt(2), rtol=1e-6)
+    Along an axis nothing is left to be coded, and queries of every direction find as many.
+    """
+    axis = np.eye(dim, dtype=np.float32)[:1].repeat(300, axis=0)
+    for vectors in (np.ones((300, dim), np.float32), axis):
+        leg = make(tmp_path, vectors, "cosine", "float32")
+        for query in (*vectors[:1], *-vectors[:1], *np.eye(dim, dtype=np.float32)[1:]):
+            found = leg.search(query, 20)
+            assert len(set(found.rows.tolist())) == 20
+            score = query @ vectors[0] / np.linalg.norm(query) / np.linalg.norm(vectors[0])
+            np.testing.assert_allclose(found.scores, score, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", ENGINES)

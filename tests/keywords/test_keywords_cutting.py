@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
 from vocabtool.keywords.cutter import Cutter, Terms, highlights
+from vocabtool.keywords.identifiers import is_code_like, is_identifier, is_name
 from vocabtool.keywords.tokens import MAX_TERM, Span
 
 ENGLISH = Cutter()
@@ -85,22 +86,22 @@ def test_joiners_that_join_nothing_are_no_identifier() -> None:
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("parseHttpHeader", "parsehttpheader parse http header"),
+        *(
+            (name, f"{name.lower()} parse http header")
+            for name in ("parseHttpHeader", "parseHTTPHeader")
+        ),
+        *((name, name.lower()) for name in ("mRNA", "SNPs", "iPhone", "Title")),
+        *(("HTTPServer", "httpserver http server"), ("getIDs", "getids get ids")),
         ("LinearRegression", "linearregression linear regression"),
-        ("parseHTTPHeader", "parsehttpheader parse http header"),
-        ("HTTPServer", "httpserver http server"),
-        ("QMainWindow", "qmainwindow main window"),
-        ("getIDs", "getids get ids"),
-        ("utf8Decode", "utf8decode utf8 decode"),
-        ("mRNA", "mrna"),
-        ("SNPs", "snps"),
-        ("iPhone", "iphone"),
-        ("Title", "title"),
+        *(("QMainWindow", "qmainwindow main window"), ("utf8Decode", "utf8decode utf8 decode")),
         ("an http.parseHeader call", "an http parseheader call parse header"),
+        ("कुल कल", "कुल कल"),  # marks that are letters of their script stay
+        ("東京タワー2020年Tokyo", "東京 京タ タワ ワー 2020 年 tokyo"),
+        ("ไทย", "ไท ทย"),
     ],
 )
-def test_words_in_mixed_case_are_cut_whole_and_in_humps(written: str, words: str) -> None:
-    """Humps stand behind all other words; a single one or a single character is none."""
+def test_humps_and_other_scripts(written: str, words: str) -> None:
+    """Humps stand behind all other words; of Han, kana and Thai there are overlapping pairs."""
     assert UNSTEMMED.terms([written])[0].words == words
 
 
@@ -150,17 +151,15 @@ def test_terms_hold_nothing_that_the_engine_would_cut(text: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("café", "CAFE"),
-        ("Straße", "STRASSE"),
-        ("naïve", "naive"),
-        ("e\u0301te\u0301", "\u00e9t\u00e9"),
-        ("exam\u00adple", "example"),
-        ("ﬁne", "fine"),
-        ("Łódź", "Lodz"),
-        ("Øresund", "ORESUND"),
-        ("Đorđe Ðorðe", "Dorde dorde"),
+        *(
+            ("café", "CAFE"),
+            ("Straße", "STRASSE"),
+            ("naïve", "naive"),
+            ("exam\u00adple", "example"),
+        ),
+        *(("e\u0301te\u0301", "\u00e9t\u00e9"), ("ﬁne", "fine"), ("Łódź", "Lodz")),
+        *(("Øresund", "ORESUND"), ("Đorđe Ðorðe", "Dorde dorde"), ("\u0131s\u0131 Ħal", "isi hal")),
         ("Æsir œuvre Þór", "aesir oeuvre thor"),
-        ("\u0131s\u0131 Ħal", "isi hal"),
         ("ΣΊΣΥΦΟΣ", "σίσυφος"),  # Greek is what is tested
         ("كِتَاب", "كتاب"),
         ("ｆｕｌｌ", "full"),  # noqa: RUF001  # full width is what is tested
@@ -171,30 +170,13 @@ def test_spellings_of_one_word_meet(one: str, other: str) -> None:
     assert UNSTEMMED.terms([one])[0].words == UNSTEMMED.terms([other])[0].words != ""
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("कुल कल", "कुल कल"),  # marks that are letters of their script stay
-        ("東京タワー2020年Tokyo", "東京 京タ タワ ワー 2020 年 tokyo"),
-        ("ไทย", "ไท ทย"),
-    ],
-)
-def test_other_scripts(text: str, words: str) -> None:
-    """Of Han, kana and Thai the words are overlapping pairs, beside words of other scripts."""
-    assert UNSTEMMED.terms([text])[0].words == words
-
-
-def test_quoted_words_stand_in_phrases() -> None:
-    """Words between quotes of any kind are numbered by their phrase; a lone quote is nothing."""
+def test_words_of_a_query() -> None:
+    """Phrases are numbered, stop words flagged, and places count characters."""
     words = ENGLISH.query('see "dark matter" or “the Higgs boson”, 6" of "it')
     assert {word.surface: word.phrase for word in words if word.phrase is not None} == {
         "dark": 0, "matter": 0, "the": 1, "Higgs": 1, "boson": 1,
     }  # fmt: skip  # a table
     assert [word.phrase for word in ENGLISH.spans('"dark matter"')] == [None, None]
-
-
-def test_stop_words_are_flagged_and_cut_all_the_same() -> None:
-    """A stop word is a word of the query and of the index; in a compound it is none."""
     words = ENGLISH.query("What didn't be-in Berlin")
     assert [(word.surface, word.stop) for word in words] == [
         ("What", True), ("didn", True), ("t", True), ("be-in", False), ("Berlin", False),
@@ -202,10 +184,6 @@ def test_stop_words_are_flagged_and_cut_all_the_same() -> None:
     assert Cutter("german").query("und and")[0].stop
     assert not Cutter("german").query("und and")[1].stop
     assert not Cutter("tamil").query("the")[0].stop  # there is no list for it
-
-
-def test_spans_are_characters_of_the_text() -> None:
-    """Places count characters, whatever folding makes of them."""
     text = "\U0001f600 Straße: ﬁn"
     assert [(word.surface, word.start, word.end) for word in ENGLISH.spans(text)] == [
         ("Straße", 2, 8), ("ﬁn", 10, 12),
@@ -228,17 +206,8 @@ def test_a_million_characters_without_a_blank_are_cut(unit: str) -> None:
     ENGLISH.query(text[:100_000])
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More chunks than are remembered are cut as well, and long ones are not remembered."""
-    monkeypatch.setattr(cutting, "MAX_REMEMBERED", 3)
-    cutter = Cutter()
-    texts = [f"word{number} word{number} {'x' * 65}" for number in range(10)]
-    assert [terms.count for terms in cutter.terms(texts)] == [3] * 10
-    assert len(cutter._remembered) <= 3
-
-
-def test_every_language_cuts() -> None:
-    """There is a cutter for each language that is offered, and they tell themselves apart."""
+def test_every_language_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cutter for each language, told apart; few chunks are remembered, and no long ones."""
     cutters = [Cutter(language) for language in get_args(Language)]
     assert len({cutter.fingerprint for cutter in cutters}) == len(cutters)
     assert {*get_args(Language)} == {*Stemmer.algorithms(), "none"}
@@ -246,6 +215,11 @@ def test_every_language_cuts() -> None:
     assert re.fullmatch(r"words \d+, Unicode [\d.]+, PyStemmer [\d.]+ english", ENGLISH.fingerprint)
     with pytest.raises(ValueError, match="no such language: 'klingon'; there are arabic, "):
         Cutter("klingon")  # type: ignore[arg-type]  # the mistake under test
+    monkeypatch.setattr(cutting, "MAX_REMEMBERED", 3)
+    cutter = Cutter()
+    texts = [f"word{number} word{number} {'x' * 65}" for number in range(10)]
+    assert [terms.count for terms in cutter.terms(texts)] == [3] * 10
+    assert len(cutter._remembered) <= 3
 
 
 @pytest.mark.parametrize(
@@ -272,3 +246,75 @@ def test_marked_words(query: str, marked: str) -> None:
         pieces += [text[end:start], "[", text[start:stop], "]"]
         end = stop
     assert "".join([*pieces, text[end:]]) == marked
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "SKU-48007-H", "CVE-2024-1234", "0x80070005", "KB5034441", "RFC2616", "b3f2a", "A1B2C",
+        "ISO-8859-1", "E0308-x", "v1.2.30", "ORA-00942", "2N2222A", "JIRA-10423",
+        "3f2504e0-4f89", "mm10239", "marco12", "123e4567", "jan12345", "0x1920", "100kmx", "1080pq",
+        "12-34567-M", "0815-4711-K", "48007-H", "123-456-ST", "10-20-30km",
+        "12345L", "AU12345",
+    ],
+)  # fmt: skip  # a list
+def test_codes(word: str) -> None:
+    """At least one letter, two digits and five characters."""
+    assert is_code_like(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "IL-6", "p53", "H2O", "C++", "B12", "hello", "A1bcd",  # too few digits or characters
+        "12345", "1,000.5", "287.9", "10-20", "1.5e-10", "2E+10",  # numbers
+        "2024-01-02", "02/01/2024", "02-Jan-2024", "Jan-02-2024", "12may2021",  # dates
+        "2024-01-02T10:30:00Z", "20240102T103000Z", "May-2024", "Sept2023", "2024-Oct",
+        "12:30:59", "10:30pm", "12:30h", "9am-5pm", "10am-11pm", "10.30h",  # times
+        "$1,000", "100usd", "EUR100", "US$500", "$1500k", "$100-200k",  # prices
+        "1990s", "1990's", "mid-1990s", "1024th", "101st",  # decades, ordinals
+        "100km", "100-km", "10-20km", "1.5km", "256MB", "250mg", "3000rpm", "1920x1080",  # measures
+        "100mbit", "100MiB/s", "500ml", "240v", "100km/h", "15min", "10days",
+        "", "--", "é",
+    ],
+)  # fmt: skip  # a list
+def test_ordinary_words_and_numbers_are_no_codes(word: str) -> None:
+    """Numbers, dates, times, prices, decades, ordinals and measures are none, nor short names."""
+    assert not is_code_like(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "snake_case_helper", "os.path.join", "std::vector", "node->next", "__init__",
+        "_private_name", "np._core.Array", "foo.__init__",
+        "a.bc", "end.Start", "x_train", "Node.js", "std::map.at_x1", "__class_getitem__",
+        "größe.länge", "camelCase", "LinearRegression", "parseHttpHeader", "aaBb",
+        "/usr/lib", "src/main.py", "vocabtool/search/legs", "a_b/cc-d.e/ff",
+    ],
+)  # fmt: skip  # a list
+def test_names(word: str) -> None:
+    """A letter and more characters, then parts of a letter and one more at least; camelCase."""
+    assert is_name(word)
+    assert is_identifier(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "e.g", "U.S", "U.S.A", "Ph.D", "i.e", "http://example.com/a_b", "a_1", "1.5.x", "foo_1",
+        "_private", "init__", ".NET", "john.doe@example.com", "quick-brown", "and/or", "a:bc",
+        "/usr", "input/output", "P/CAF", "km/h", "2024/jan/02", "example.com/page", "a/b/c", "//a",
+        "mRNA", "HTTPServer", "parseHTTPHeader", "iPhone", "aB", "IL-6", "word", "Word", "WORD",
+        "utf8Decode", "foo_bar-baz", "", "__", "_", "->",
+    ],
+)  # fmt: skip  # a list
+def test_ordinary_words_are_no_names(word: str) -> None:
+    """Nor abbreviations, addresses, and words with hyphens, slashes or mixed capitals."""
+    assert not is_name(word)
+
+
+def test_a_hostile_word_is_judged_at_once() -> None:
+    """What is longer than any code or name is none, however it is written."""
+    for word in ("1" * 100_000 + "a", "1." * 100 + "x", "ab_" * 100_000, "Ab" * 100_000):
+        assert not is_identifier(word)

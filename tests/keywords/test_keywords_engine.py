@@ -1,4 +1,4 @@
-"""The keyword engine against the textbook, on documents that a person can look through."""
+"""The keyword engine against the textbook, and its files against the checksums of their commit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.builders.plain_bm25 import PlainBM25
-from vocabtool.errors import FolderInUse
+from vocabtool.errors import FolderInUse, InvalidFile, NotFound
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter, nearest
+from vocabtool.keywords.tantivy_index import (
+    META,
+    TantivyReader,
+    TantivyWriter,
+    check_files,
+    checksums,
+    nearest,
+)
 from vocabtool.system.ranking import RankedRows
 
 MEMORY = 15_000_000
@@ -115,18 +122,23 @@ QUERIES = {
 }  # fmt: skip  # a table
 
 
-@pytest.mark.parametrize("limit", [1, 3, 10, 1000])
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_answers_are_those_of_the_textbook(
-    reader: TantivyReader, query: KeywordQuery, limit: int
-) -> None:
-    """Rows, order, ties by row and scores are BM25's, computed document by document."""
-    wanted = PlainBM25(CUTTER.terms(TEXTS)).search(query, limit)
-    found = reader.search(query, limit, everything())
-    if reader._searcher.num_segments == 1 or limit > len(TEXTS):
-        assert_same(found, wanted)
-    else:  # of equal scores at the limit any may be left out
-        assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
+def test_answers_are_those_of_the_textbook(reader: TantivyReader, query: KeywordQuery) -> None:
+    """Rows, order, ties by row and scores are BM25's; masks leave the best of theirs."""
+    plain = PlainBM25(CUTTER.terms(TEXTS))
+    for limit in (1, 3, 10, 1000):
+        wanted = plain.search(query, limit)
+        found = reader.search(query, limit, everything())
+        if reader._searcher.num_segments == 1 or limit > len(TEXTS):
+            assert_same(found, wanted)
+        else:  # of equal scores at the limit any may be left out
+            assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
+    for allowed in ([], [5], [0, 2, 4, 8], [1, 9]):
+        among = np.zeros(len(TEXTS), np.bool_)
+        among[np.array(allowed, np.int64)] = True
+        kept = among[wanted.rows]
+        masked = reader.search(query, 100, among)
+        assert_same(masked, RankedRows(wanted.rows[kept], wanted.scores[kept]))
 
 
 def test_the_textbook_is_computed_by_hand() -> None:
@@ -134,37 +146,13 @@ def test_the_textbook_is_computed_by_hand() -> None:
     plain = PlainBM25(CUTTER.terms(["a b", "a a c d"]))
     rare, common = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
     long, short = 0.25 + 0.75 * 4 / 3, 0.25 + 0.75 * 2 / 3
-    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(
-        common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
-    )
-    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(
-        (common + rare) * 2.2 / (1 + 1.2 * short)
-    )
-    assert PlainBM25(CUTTER.terms(["a-b", "c"])).score(
-        0, KeywordQuery((surface("a-b", 3.0),))
-    ) == pytest.approx(3 * math.log(2))
+    two = common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
+    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(two)
+    both = (common + rare) * 2.2 / (1 + 1.2 * short)
+    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(both)
+    joined, query = PlainBM25(CUTTER.terms(["a-b", "c"])), KeywordQuery((surface("a-b", 3.0),))
+    assert joined.score(0, query) == pytest.approx(3 * math.log(2))
     assert plain.search(KeywordQuery((word("a"),)), 5).rows.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-@pytest.mark.parametrize("allowed", [[], [5], [0, 2, 4, 8], [1, 9]])
-def test_a_mask_leaves_the_best_of_what_it_lets_through(
-    reader: TantivyReader, query: KeywordQuery, allowed: list[int]
-) -> None:
-    """Scores are those of the whole index, rows are those of the mask."""
-    among = np.zeros(len(TEXTS), np.bool_)
-    among[allowed] = True
-    wanted = PlainBM25(CUTTER.terms(TEXTS)).search(query, 100)
-    kept = among[wanted.rows]
-    found = reader.search(query, 100, among)
-    assert_same(found, RankedRows(wanted.rows[kept], wanted.scores[kept]))
-
-
-def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
-    """A reader of an older commit gives a shorter mask."""
-    assert holding(reader, word("fox"), 3) == [0, 1, 2]
-    assert holding(reader, word("fox"), 0) == []
-    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])
@@ -205,19 +193,29 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
 
 
 def test_documents_are_counted(reader: TantivyReader) -> None:
-    """All of them, and those that hold a term."""
+    """All, those with a term, shorter masks; spellings by distance, frequency, alphabet."""
     assert reader.documents == len(TEXTS)
-    counts = {
-        Term("words", "fox"): 5,
-        Term("surfaces", "sku-48007-h"): 2,
-        Term("surfaces", "fox"): 0,
-    }
+    counts = {Term("words", "fox"): 5, Term("surfaces", "fox"): 0}
+    counts[Term("surfaces", "sku-48007-h")] = 2
     assert reader.document_frequencies(counts) == counts
     assert sorted(reader.rows_and_ids()) == [(row, f"id{row}") for row in range(len(TEXTS))]
+    assert holding(reader, word("fox"), 3) == [0, 1, 2]
+    assert holding(reader, word("fox"), 0) == []
+    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
+    spellings = {"borwn": ["brown"], "fix": ["fox"], "qick": ["quick"], "fox": [], "": []}
+    assert {word: reader.near_spellings(word, 5) for word in spellings} == spellings
+    frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
+    assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
+    assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
+    cats = {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}
+    assert nearest("cat", cats, 9) == ["act", "at", "ca", "cut"]
+    assert nearest("at", {"it": 1}, 9) == []
+    colours = {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}
+    assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
 
 
 def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
-    """The last rows go, committed or not, and can be added anew."""
+    """The last rows go, committed or not, and can be added anew; by one writer at a time."""
     writer = TantivyWriter(tmp_path, memory=MEMORY)
     writer.add(range(5), list("abcde"), CUTTER.terms(["fox"] * 5))
     writer.commit()
@@ -229,15 +227,11 @@ def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
     reader = TantivyReader(tmp_path)
     assert sorted(reader.rows_and_ids()) == [(0, "a"), (1, "b"), (2, "c"), (3, "z"), (4, "a")]
     assert reader.documents == 5
-
-
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second one is told so, until the first is closed."""
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer = TantivyWriter(tmp_path / "one", memory=MEMORY)
     with pytest.raises(FolderInUse, match="another process writes there"):
-        TantivyWriter(tmp_path, memory=MEMORY)
+        TantivyWriter(tmp_path / "one", memory=MEMORY)
     writer.close()
-    TantivyWriter(tmp_path, memory=MEMORY).close()
+    TantivyWriter(tmp_path / "one", memory=MEMORY).close()
 
 
 def test_a_reader_sees_its_commit(tmp_path: Path) -> None:
@@ -294,29 +288,6 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     assert holding(TantivyReader(tmp_path), word("fox")) == [4, 5]
 
 
-@pytest.mark.parametrize(
-    ("word", "spelling"),
-    [("borwn", "brown"), ("fix", "fox"), ("qick", "quick"), ("fox", ""), ("", "")],
-)
-def test_spellings_nearly_like_a_word(reader: TantivyReader, word: str, spelling: str) -> None:
-    """Letters changed, missing, or swapped; the word itself is none."""
-    assert reader.near_spellings(word, 5) == spelling.split()
-
-
-def test_near_words() -> None:
-    """By distance, then by frequency, then by the alphabet; short words need be nearer."""
-    frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
-    assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
-    assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
-    assert nearest("cat", {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}, 9) == [
-        "act", "at", "ca", "cut",
-    ]  # fmt: skip  # a list
-    assert nearest("at", {"it": 1}, 9) == []
-    assert nearest("colour", {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}, 9) == [
-        "color", "clour", "cooolur",
-    ]  # fmt: skip  # a list
-
-
 @pytest.mark.parametrize("name", ["cranfield", "cosqa"])
 def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name: str) -> None:
     """Each hit within 8 %: tantivy notes lengths above 40 words by steps, rounded down."""
@@ -334,3 +305,61 @@ def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name:
         found = reader.search(query, 20, everything(len(texts)))
         wanted = [plain.score(row, query) for row in found.rows.tolist()]
         assert found.scores.tolist() == pytest.approx(wanted, rel=0.08)
+
+
+def add_foxes(folder: Path, rows: range) -> None:
+    add(folder, rows, CUTTER.terms(["fox a-b"] * len(rows)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    add_foxes(tmp_path, range(300))
+    return tmp_path
+
+
+def test_every_file_of_a_commit_is_compared(folder: Path) -> None:
+    """A byte of any file, once; files that are gone are named."""
+    noted = checksums(folder, {})
+    assert check_files(folder, noted) == noted.keys() - {META}
+    for name in noted:
+        file = folder / name
+        content = file.read_bytes()
+        at = len(content) // 2
+        changed = b"0" if content[at : at + 1] != b"0" else b"1"
+        file.write_bytes(content[:at] + changed + content[at + 1 :])
+        with pytest.raises(InvalidFile, match=name.partition(".")[0]):
+            check_files(folder, noted)
+        assert name == META or check_files(folder, noted, {name})
+        file.write_bytes(content)
+    noted = checksums(folder, {})
+    (gone,) = folder.glob("*.store")
+    gone.unlink()
+    with pytest.raises(InvalidFile, match="store"):
+        check_files(folder, noted)
+    (folder / META).unlink()
+    with pytest.raises(NotFound, match="no keyword index there"):
+        TantivyReader(folder)
+
+
+def test_a_writer_that_is_ahead_is_no_damage(folder: Path) -> None:
+    """It added a segment; the files of the commit are compared all the same."""
+    noted = checksums(folder, {})
+    add_foxes(folder, range(300, 320))
+    kept = check_files(folder, noted)
+    assert kept <= noted.keys() - {META}
+    again = checksums(folder, noted)
+    assert check_files(folder, again) == again.keys() - {META}
+    assert TantivyReader(folder).documents == 320
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"segments": [{}]}', b"[" * 100_000])
+def test_what_is_no_description_is_refused(content: bytes, folder: Path) -> None:
+    """By readers, by writers, and when files are looked at."""
+    noted = checksums(folder, {})
+    (folder / META).write_bytes(content)
+    with pytest.raises(InvalidFile, match=r"meta\.json"):
+        check_files(folder, noted)
+    with pytest.raises(InvalidFile):
+        TantivyReader(folder)
+    with pytest.raises(InvalidFile):
+        TantivyWriter(folder, memory=MEMORY)

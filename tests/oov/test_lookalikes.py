@@ -1,14 +1,28 @@
-"""What unknown words look like. The oracle for one edit is Damerau and Levenshtein's matrix."""
+"""What unknown words look like, by Damerau's and Levenshtein's matrix; examples of their texts."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
-from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, one_edit, spelling
+from vocabtool.oov.counter import SEARCHED, examples
+from vocabtool.oov.lookalikes import (
+    CUT,
+    WIDTH,
+    Kind,
+    Likeness,
+    classify,
+    clip,
+    find_word,
+    fold,
+    one_edit,
+    spelling,
+)
+from vocabtool.tokenization.text_arrays import string_array
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]
 VOCABULARY = ByteStrings.of(entry.encode() for entry in ENTRIES)
@@ -52,7 +66,7 @@ def test_kinds(word: str | bytes, kind: Kind, like: str | None) -> None:
 
 
 def test_the_example_tells_the_capitals() -> None:
-    """A rule that lower-cases hides names and camelCase; the text does not."""
+    """Texts show capitals that a rule hides; fewer than 1 in 100 entries make another script."""
     assert kind_of("london", "in London town") == ("name", None)
     assert kind_of("getelement", "x.getElement()") == ("code", None)
     assert kind_of("london", "Londoners") == ("other", None)
@@ -60,17 +74,6 @@ def test_the_example_tells_the_capitals() -> None:
     assert spelling(b"abc", b"xABC abC") == "abC"
     assert spelling(b"", b"text") == ""
     assert spelling("i̇x".encode(), "İx".encode()) == "i̇x"  # lower-casing changes its length
-
-
-def test_the_lowest_id_wins() -> None:
-    """Of several entries that a word is like, the first."""
-    entries = ByteStrings.of([b"wards", b"words", b"Sword", b"sword", b"word", b"WORD"])
-    found = classify([b"wOrd", b"swords", b"wordz"], entries)
-    assert found == [Likeness("form", 4), Likeness("misspelling", 1), Likeness("misspelling", 1)]
-
-
-def test_scripts_of_the_vocabulary() -> None:
-    """A script is another one where fewer than 1 in 100 of the worded entries are in it."""
     for cyrillic, kind in ((0, "script"), (1, "script"), (2, "other")):
         entries = ByteStrings.of([*[b"latin"] * 99, *["да".encode()] * cyrillic, b"1", b"2"])
         expected = kind if cyrillic != 1 else "other"  # 1 of 100 is enough
@@ -131,15 +134,72 @@ def test_folding_twice_changes_nothing(text: str) -> None:
 
 
 def test_long_words_take_no_time() -> None:
-    """A megabyte without a space has a kind, too; a quadratic search would take an hour."""
+    """A megabyte has a kind, at once; up to LONGEST there are neighbours, the first of several."""
     words = [b"a" * 1_000_000, b"a." * 500_000, "ж".encode() * 500_000, b"1" * 1_000_000]
     kinds = [one.kind for one in classify(words, VOCABULARY, [b"a" * 120] * 4)]
     assert kinds == ["other", "other", "script", "number"]
-
-
-def test_words_longer_than_a_misspelling_may_be() -> None:
-    """Words of more than LONGEST characters have no neighbours; those of as many have."""
     entry = b"x" * lookalikes.LONGEST
     entries = ByteStrings.of([entry])
     assert classify([entry[1:] + b"y"], entries)[0].kind == "misspelling"
     assert classify([entry + b"y"], entries)[0].kind == "other"
+    several = ByteStrings.of([b"wards", b"words", b"Sword", b"sword", b"word", b"WORD"])
+    found = classify([b"wOrd", b"swords", b"wordz"], several)
+    assert found == [Likeness("form", 4), Likeness("misspelling", 1), Likeness("misspelling", 1)]
+
+
+def example_of(text: bytes, word: bytes, share: float = 0.0) -> bytes:
+    found = examples(string_array([b"before", text]), [word], np.array([1]), np.array([share]))
+    return found[0]
+
+
+def test_examples() -> None:
+    """In whatever ASCII case, near the middle, or where it should be; a short text is its own."""
+    text = b"a" * 500 + b" Word " + b"b" * 500
+    found = example_of(text, b"word", 0.4)
+    assert len(found) == WIDTH + 2 * len(CUT)
+    assert found.startswith(CUT)
+    assert found.endswith(CUT)
+    assert abs(found.index(b"Word") - len(found) // 2) < 4
+    assert example_of(b"Word " + text, b"word") == b"Word " + text[: WIDTH - 5] + CUT
+    assert example_of(text + b" end", b"end", 1.0) == CUT + (text + b" end")[-WIDTH:]
+    numbers = b"".join(b"%03d " % number for number in range(1_000))
+    assert b" 500 " in example_of(numbers, b"gone", 0.5)
+    assert example_of(numbers, b"gone", 1.0) == CUT + numbers[-WIDTH:]
+    giant = b"word " + b"x" * (4 * SEARCHED)
+    assert example_of(giant, b"word", 0.9) == CUT + b"x" * WIDTH + CUT
+    assert b"word" in example_of(giant, b"word", 0.1)
+    for short in (b"a word", b"", b"\xff word", b"x" * WIDTH, "é".encode() * (WIDTH // 2)):
+        assert example_of(short, b"word") == short
+    texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
+    several = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
+    assert several == [b"one", b"2" * WIDTH + CUT, b"three"]
+    text = b"was applied " + b"a" * 300 + b" p " + b"b" * 300
+    assert b"a p b" in example_of(text, b"p", 0.1)
+    cut = b"a" * 3 * SEARCHED + b"p" + b"a" * (SEARCHED - 1) + b" " + b"b" * 500 + b" p b"
+    share = (4 * SEARCHED) / len(cut)
+    guess = int(share * len(cut))
+    assert cut[guess - SEARCHED : guess - SEARCHED + 1] == b"p"
+    assert b"b p b" in example_of(cut, b"p", share)
+
+
+FOUND = [
+    *((b"was applied to p", b"p", 15), (b"Cat cat", b"cat", 4), ("ép p".encode(), b"p", 4)),
+    (b"applied (P) up", b"p", 9),  # by itself in another case, not as a part
+    *((b"cats concat", b"cat", 0), (b"CONCAT", b"cat", 3)),  # nowhere by itself
+    *((b"it's 's", b"'s", 5), (b"dog", b"cat", -1), (b"", b"cat", -1), (b"dog", b"", 0)),
+]
+
+
+@pytest.mark.parametrize(("text", "word", "at"), FOUND)
+def test_a_word_by_itself_comes_first(text: bytes, word: bytes, at: int) -> None:
+    """Then as a part of another; each in its own case before any other. Bytes from 0x80 join."""
+    assert find_word(text, word) == at
+
+
+@given(st.text(min_size=1, max_size=400), st.floats(0, 1))
+def test_no_character_is_cut(text: str, share: float) -> None:
+    """A part of UTF-8 is UTF-8, is in the text, and is not much longer than asked for."""
+    data = text.encode()
+    part = clip(data, 0, len(data), int(share * len(data)))
+    assert part.decode().strip("…") in text
+    assert len(part) <= WIDTH + 2 * len(CUT) + 3

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.judged_words import Texts, judged, lines
-from vocabtool import ByteStrings, OovCounter, OovReport, Vocabulary, Words
+from vocabtool import ByteStrings, OovCounter, OovReport, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
 from vocabtool.oov.counter import OovCounts, batch_counts
 from vocabtool.oov.report import (
@@ -41,7 +42,7 @@ def counted(texts: Texts, **options: Any) -> OovCounts:
 
 
 def test_figures_by_hand() -> None:
-    """Every figure of a report on three documents is what a person counts."""
+    """Every figure on three documents is what a person counts; of nothing there are zeros."""
     texts = [[b"the", b"dog", b"dog"], [b"the", b"cat"], [b"dog", b"the", b"Cat"]]
     vocabulary = Vocabulary("words", "table", ByteStrings.of(VOCABULARY))
     report = counted(texts).report(HEADER, vocabulary, notes=("a note",))
@@ -63,6 +64,12 @@ def test_figures_by_hand() -> None:
     )
     assert (report.used, report.never_used) == (2, (b"sat",))
     assert (report.pieces, report.estimated, report.notes) == (None, (), ("a note",))
+    for number in range(3):
+        empty = counted([[]] * number).report(HEADER)
+        assert (empty.documents, empty.tokens, empty.distinct) == (number, 0, 0)
+        assert (empty.token_rate, empty.distinct_rate, empty.document_rate) == (0, 0, 0)
+        assert (list(empty.commonest()), empty.curve, empty.used) == ([], (), 0)
+    assert OovCounts(0).report(HEADER).documents == 0
 
 
 def test_pieces_by_hand() -> None:
@@ -79,17 +86,6 @@ def test_pieces_by_hand() -> None:
         FragmentedWord(b"ab", 2, 1),
     )
     assert (report.used, report.never_used) == (None, ())
-
-
-def test_nothing_at_all() -> None:
-    """A report on nothing has zeros, and divides by none of them."""
-    for number in range(3):
-        texts: Texts = [[]] * number
-        report = counted(texts).report(HEADER)
-        assert (report.documents, report.tokens, report.distinct) == (number, 0, 0)
-        assert (report.token_rate, report.distinct_rate, report.document_rate) == (0, 0, 0)
-        assert (list(report.commonest()), report.curve, report.used) == ([], (), 0)
-    assert OovCounts(0).report(HEADER).documents == 0
 
 
 @unhurried
@@ -124,23 +120,6 @@ def zipf(seed: int, tokens: int = 60_000) -> Texts:
     ranks = np.random.default_rng(seed).zipf(1.2, tokens) % (1 << 40)
     words = [b"w%d" % rank for rank in ranks.tolist()]
     return [words[at : at + 10] for at in range(0, len(words), 10)]
-
-
-def quickly(texts: Texts, known: frozenset[bytes], counter: OovCounts) -> None:
-    """Count texts, in batches of a thousand."""
-    for at in range(0, len(texts), 1_000):
-        some = texts[at : at + 1_000]
-        flat = [word for text in some for word in text]
-        places = dict.fromkeys(flat)
-        vocabulary = {word: 0 for word in places if word in known}
-        numbers = {word: i for i, word in enumerate(places)}
-        batch = judged([list(places)], vocabulary)
-        batch = batch._replace(
-            codes=np.array([numbers[word] for word in flat], np.int32),
-            offsets=np.cumsum([0, *map(len, some)], dtype=np.int64),
-        )
-        counter.add(batch_counts(batch), lines(some))
-        assert counter.documents
 
 
 def check_estimates(report: OovReport, texts: Texts, known: frozenset[bytes]) -> None:
@@ -178,15 +157,17 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     """Words held from the beginning stay exact, others are as near as the report says."""
     texts = [*zipf(1), *zipf(2)]
     counter = OovCounts(1, budget=budget)
-    quickly(texts, KNOWN, counter)
+    for at in range(0, len(texts), 1_000):
+        some = texts[at : at + 1_000]
+        counter.add(batch_counts(judged(some, dict.fromkeys(KNOWN, 0))), lines(some))
     report = counter.report(HEADER)
     check_estimates(report, texts, KNOWN)
     assert sum(word.error == 0 for word in report.commonest()) > 50
     assert report.notes[0].startswith("more distinct words than fit the budget")
 
 
-def test_examples_have_a_budget_of_their_own() -> None:
-    """Words that come when there is no more room have no example, and the report says so."""
+def test_notes(tmp_path: Path) -> None:
+    """Examples have a budget, and it is said; so are texts that are not UTF-8, counted exactly."""
     texts = [[b"w%d" % number] for number in range(100)]
     counter = OovCounts(3, budget=100 * 200)
     counter.add(batch_counts(judged(texts, VOCABULARY)), lines(texts))
@@ -195,9 +176,18 @@ def test_examples_have_a_budget_of_their_own() -> None:
     assert 0 < len(kept) == 100 * 200 // oov.EXAMPLES_SHARE // oov.EXAMPLE_COST
     assert all(word.example == word.word for word in kept)
     assert report.estimated == ()
-    assert report.notes == (
-        "examples are kept for the words that came first only: there were too many",
-    )
+    assert report.notes == (oov.TOO_MANY_EXAMPLES,)
+    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
+    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
+    mixed: list[bytes] = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
+    watching, counting = OovCounter(words), OovCounter(words)
+    assert list(watching.watch(mixed)) == mixed
+    counting.count([string_array(mixed)[:2], string_array(mixed)[2:], string_array([])])
+    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
+    assert note in watching.report().notes
+    assert note in counting.report().notes
+    counting.count([string_array([b"unknown words"] * oov.FEW)])
+    assert oov.MOSTLY_UNKNOWN in counting.report().notes
 
 
 MILLIONS = """
@@ -236,30 +226,71 @@ def run_millions(budget: int, batches: int) -> tuple[int, ...]:
 
 
 def test_memory_is_bounded(full: bool) -> None:
-    """Millions of words more (half a million by default) cost next to nothing past the budget."""
+    """Past the budget words cost next to nothing; within it no more than it grants."""
     batches = 40 if full else 15
     early, late, tokens, distinct = run_millions(32, batches)
     assert tokens == batches * 100_000
     assert abs(distinct - tokens) < tokens * 0.02
     assert late - early < 48  # MiB: the sketches, which fill; as words 500,000 would take 115
+    exact = 10 if full else 3
+    budget = 21 * exact  # MiB, of which a word with its example takes 220 bytes
+    small = run_millions(1, exact)[0]
+    assert run_millions(budget, exact)[0] - small < budget * 1.25 + 16
 
 
-def test_the_exact_state_costs_what_it_says(full: bool) -> None:
-    """A million words (by default 300,000) within the budget take no more memory than it grants."""
-    batches = 10 if full else 3
-    budget = 21 * batches  # MiB, of which a word with its example takes 220 bytes
-    small = run_millions(1, batches)[0]
-    assert run_millions(budget, batches)[0] - small < budget * 1.25 + 16
+ENTRIES = (b"cat", b"the", b"a", b",", b"##s", b"un", b"##able")
+BATCHES = st.lists(
+    st.lists(
+        st.sampled_from(
+            (
+                *("cat", "Cat", "the", "The,", "a", "dogs", "dog,", "--", "it's", "un-able"),
+                *("x" * 14, "x" * 15, "y" * 40, "naïve", "\ta", "a\n", " ", "", "a\0b"),
+                *("cats", "unable"),
+            )
+        ),
+        max_size=5,
+    ).map(" ".join),
+    min_size=1,
+    max_size=6,
+)
 
 
-def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
-    """Exactly, shown one by one or in batches; a character cut between two texts is in neither."""
-    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
-    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
-    texts = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
-    watching, counting = OovCounter(words), OovCounter(words)
-    assert list(watching.watch(texts)) == texts
-    counting.count([string_array(texts)[:2], string_array(texts)[2:], string_array([])])
-    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
-    assert note in watching.report().notes
-    assert note in counting.report().notes
+def words_by(way: str, folder: Path) -> Words:
+    """Words by a rule, or by pieces."""
+    if way == "pieces":
+        tokenizers = pytest.importorskip("tokenizers", reason="its tokenizer has pieces")
+        entries = ["[UNK]", *(entry.decode() for entry in ENTRIES)]
+        ids = {entry: number for number, entry in enumerate(entries)}
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        return Words.of(folder / "tokenizer.json")
+    whole = [entry for entry in ENTRIES if not entry.startswith(b"##")]
+    plain = Vocabulary("words", "table", ByteStrings.of(whole), unknown=Unknown(9))
+    return Words.of(plain, rule=way)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("way", ["whitespace", "lower", "keras", "ptb", "pieces"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_and_batches_change_no_figure(way: str, threads: int, tmp_path: Path) -> None:
+    """Words, documents, examples, entries used, pieces; also where nothing fits the budget."""
+    words = words_by(way, tmp_path)
+
+    @settings(deadline=None)
+    @given(st.lists(BATCHES, max_size=6), st.sampled_from([1, 1 << 20]))
+    def check(batches: list[list[str]], budget: int) -> None:
+        counting, watching = OovCounter(words, budget=budget), OovCounter(words, budget=budget)
+        counting.count(map(pa.array, batches), threads=threads)
+        for batch in batches:
+            assert list(watching.watch(batch)) == batch
+        found, expected = counting.report(), watching.report()
+        assert found == expected
+        assert list(found.commonest()) == list(expected.commonest())
+        if batches and budget > 1:
+            together = OovCounter(words)
+            together.count([pa.array([text for batch in batches for text in batch], pa.string())])
+            assert together.report() == found
+
+    check()

@@ -1,59 +1,16 @@
-"""Each fusion equals its formula computed by hand, on arrays."""
+"""The order of hits: tiers, scores and ids; ranks that equal scores share."""
 
 from __future__ import annotations
 
-from math import nan
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.search.fusion import (
-    Candidates,
-    best_places,
-    convex_combination,
-    reciprocal_ranks,
-    shared_ranks,
-)
-from vocabtool.system.ranking import Near, RankedRows, are_among
-
-FINITE = st.floats(-1e6, 1e6, width=32)
-
-
-def floats(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.array(values, np.float32)
-
-
-def leg_of(scores: dict[int, float]) -> RankedRows:
-    rows = np.array(list(scores), np.int64)
-    return RankedRows.of(rows, floats(*scores.values()), len(rows))
-
-
-@pytest.mark.parametrize(
-    ("similarities", "bm25", "shares"),
-    [
-        ((), (), []),
-        ((0.3,), (3,), [1]),
-        ((-2, -2), (1, 1), [1, 1]),
-        ((nan, nan), (0, 0), [0, 0]),
-        ((nan, 0.2), (0, 5), [0, 1]),
-        ((7, -1, 1), (8, 0, 2), [1, 0, 0.25]),
-    ],
-)
-def test_each_leg_alone_counts_from_0_to_1(
-    similarities: tuple[float, ...], bm25: tuple[float, ...], shares: list[float]
-) -> None:
-    """No range is divided by zero; the minimum of BM25 is 0, so a single keyword hit gets 1."""
-    nothing = floats(*(0,) * len(bm25))
-    for near, found, weight in ((floats(*similarities), nothing, 0), (nothing, floats(*bm25), 1)):
-        assert convex_combination(near, found, weight).tolist() == shares
-
-
-def test_reciprocal_ranks_add_up_over_the_legs() -> None:
-    """A document that a leg does not have gets nothing from it."""
-    fused = reciprocal_ranks(np.array([1, 2, 0]), np.array([0, 1, 2]), 60)
-    assert fused.tolist() == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
+from vocabtool.search.fusion import best_places, shared_ranks
+from vocabtool.system.ranking import RankedRows
 
 
 @pytest.mark.parametrize(
@@ -67,37 +24,7 @@ def test_reciprocal_ranks_add_up_over_the_legs() -> None:
 )
 def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) -> None:
     """As in sports: 1, 2, 2, 4."""
-    assert shared_ranks(floats(*scores)).tolist() == ranks
-
-
-def test_candidates_are_the_union_of_both_lists() -> None:
-    """Dense ones first in their order; those without a keyword score count 0."""
-    near = Near(leg_of({7: 0.9, 2: 0.8, 5: 0.1}), floats(0.1, -0.5, 0.9))
-    found = Candidates.union(near, leg_of({5: 4, 9: 3, 7: 1}), 3)
-    assert found.rows.tolist() == [7, 2, 5, 9]
-    assert found.bm25.tolist() == [1, 0, 4, 3]
-    assert [ranks.tolist() for ranks in found.ranks()] == [[1, 2, 3, 0], [3, 0, 1, 2]]
-    assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
-
-
-@given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
-def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
-    """With the keyword score of exactly those rows that have one, and each one's similarity."""
-    keywords = leg_of(keyword)
-    similar = floats(*(dense.get(row, row) for row in keywords.rows.tolist()))
-    found = Candidates.union(Near(leg_of(dense), similar), keywords, len(keyword))
-    assert sorted(found.rows.tolist()) == sorted({*dense, *keyword})
-    similar = floats(*(dense.get(row, row) for row in found.rows.tolist()))
-    assert found.similarities.tolist() == similar.tolist()
-    told = dict(zip(found.rows.tolist(), found.bm25.tolist(), strict=True))
-    assert told == {row: float(np.float32(keyword.get(row, 0))) for row in told}
-
-
-@given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
-def test_rows_are_looked_for_among_others(rows: list[int], others: list[int]) -> None:
-    """As Python's own ``in`` does."""
-    found = are_among(np.array(rows, np.int64), np.array(others, np.int64))
-    assert found.tolist() == [row in others for row in rows]
+    assert shared_ranks(np.array(scores, np.float32)).tolist() == ranks
 
 
 def test_the_order_is_tier_then_score_then_id() -> None:
@@ -134,3 +61,26 @@ def test_the_order_is_that_of_sorting_all_by_all(
     )
     places = sorted(range(len(ids)), key=lambda at: (-tiers[at], -scores[at], ids[at]))
     assert [ids[at] for at in found[0]] == [ids[at] for at in places[:k]]
+
+
+SCORES = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=12)
+
+
+def listed(ranked: RankedRows) -> list[tuple[int, float]]:
+    return list(zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True))
+
+
+@given(SCORES, st.integers(0, 14), st.randoms(use_true_random=False))
+def test_what_is_nearly_in_order_is_put_in_the_same_order(
+    scores: list[float], limit: int, random: Random
+) -> None:
+    """Best first, equal scores by row: as Python sorts pairs."""
+    wanted = sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
+    rows, numbers = np.arange(len(scores)), np.array(scores, np.float32)
+    assert listed(RankedRows.of_ascending(rows, numbers, limit)) == wanted[:limit]
+    mixed = list(wanted)
+    random.shuffle(mixed)
+    places = np.array([row for row, _ in mixed], np.int64)
+    assert listed(RankedRows.of(places, numbers[places], limit)) == wanted[:limit]
+    falling = np.array([row for row, _ in sorted(mixed, key=lambda pair: -pair[1])], np.int64)
+    assert listed(RankedRows.of_falling(falling, numbers[falling], limit)) == wanted[:limit]

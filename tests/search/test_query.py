@@ -35,12 +35,6 @@ def surface(text: str) -> Term:
     return Term("surfaces", text)
 
 
-def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
-    """Nor a stop word. Numbers and letters are not known either, but that says nothing."""
-    told = {each.word.surface: each.unknown for each in parsed("the love xapian 7 1999 x").words}
-    assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
-
-
 @pytest.mark.parametrize(
     ("text", "known", "weights"),
     [
@@ -50,11 +44,8 @@ def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
             "love xapian SKU-48007-H",
             KNOWN,
             {
-                word("love"): 1.0,
-                word("xapian"): 1.5,
-                word("sku"): 1.5,
-                word("48007"): 1.5,
-                surface("sku-48007-h"): 1.5 * 3.0,
+                **{word("love"): 1.0, surface("sku-48007-h"): 1.5 * 3.0},
+                **{word(each): 1.5 for each in ("xapian", "sku", "48007")},
             },
         ),
         ("0x80070005", KNOWN, {word("0x80070005"): 3.0}),
@@ -65,7 +56,7 @@ def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
         (
             "quick-brown brown",
             None,
-            {word("quick"): 1.0, word("brown"): 1.0, surface("quick-brown"): 1.5},
+            {word("quick"): 1, word("brown"): 1, surface("quick-brown"): 1.5},
         ),
         # A name in camel case is searched whole, as an identifier, and in humps, as other words.
         (
@@ -73,8 +64,7 @@ def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
             Whole(["parsehttpheader"]),
             {
                 word("parsehttphead"): 4.5,
-                word("parsehttpheader"): 1.0,
-                **{word(hump): 1.0 for hump in ("pars", "http", "header")},
+                **{word(hump): 1.0 for hump in ("parsehttpheader", "pars", "http", "header")},
             },
         ),
     ],
@@ -109,32 +99,22 @@ def test_which_words_are_identifiers(text: str, known: Any, codes: list[Term]) -
     assert parsed(text, known).codes == tuple(Clause((term,)) for term in codes)
 
 
-def test_a_word_is_found_exactly_by_one_term() -> None:
-    """Compounds by their whole surface, others by their one word; digits are never stemmed."""
-    exact = [each.exact for each in parsed("CVE-2024-1234 0x80070005 running").words]
-    assert exact == [surface("cve-2024-1234"), word("0x80070005"), word("run")]
-
-
 def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
-    """Of the words that count; an unknown word that the corpus does not hold is not part of it."""
+    """Of words that count; numbers, letters and stop words are not unknown, codes weigh whole."""
     mass = {frequency: idf(3, frequency) for frequency in (0, 1, 2)}
     texts = "love xapian", "love 7", "cats"
-    for text, share in (
-        ("the love xapian", mass[1] / (mass[1] + mass[2])),
-        ("love nowhere", 0),
-        ("xapian 7", 0.5),
-        ("xapian", 1),
-    ):
+    shares = {"love nowhere": 0, "xapian 7": 0.5, "xapian": 1}
+    for text, share in {"the love xapian": mass[1] / (mass[1] + mass[2]), **shares}.items():
         assert parsed(text, KNOWN, *texts).m == pytest.approx(share)
     # A code weighs by its whole surface, not by how rare its parts are.
     code = parsed("love SKU-48007-H", KNOWN, "SKU-48007-H", "SKU-48008-H love", "love h")
     assert code.m == pytest.approx(mass[1] / (mass[1] + mass[2]))
-
-
-@pytest.mark.parametrize("known", [None, Pieces(1)])
-def test_m_is_0_where_whole_words_are_not_told_apart(known: Any) -> None:
-    """Models of pieces know nearly all, and of no knowledge nothing follows."""
-    assert parsed("SKU-48007-H love", known, "SKU-48007-H", "love").m == 0
+    for known in (None, Pieces(1)):  # whole words are not told apart
+        assert parsed("SKU-48007-H love", known, "SKU-48007-H", "love").m == 0
+    told = {each.word.surface: each.unknown for each in parsed("the love xapian 7 1999 x").words}
+    assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
+    exact = [each.exact for each in parsed("CVE-2024-1234 0x80070005 running").words]
+    assert exact == [surface("cve-2024-1234"), word("0x80070005"), word("run")]
 
 
 def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:
@@ -142,19 +122,15 @@ def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:
     return KnownWords(Words.of(Vocabulary("words", "list", stored), rule=rule))
 
 
-def test_the_models_rule_decides_what_is_known() -> None:
-    """Keras' default lower-cases, deletes punctuation and joins what it parted."""
+def test_the_models_rule_decides_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keras' default joins what it parted; new words are judged in one call, few remembered."""
     knowledge = knowledge_of("love", "quickbrown", "cat")
     told = knowledge.statuses(["LOVE", "quick-brown", "quick", "love", "cat!"])
     assert [each.known for each in told] == [True, True, False, True, True]
     assert not knowledge.subword
     cut = knowledge_of("quick", "brown", rule="regex:[a-z]+")  # unknown where one of its keys is
     assert [each.known for each in cut.statuses(["quick-brown", "quick-red"])] == [True, False]
-
-
-def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All new words of a query in one call; what is remembered is bounded."""
-    knowledge, asked = knowledge_of("love"), []
+    knowledge, asked = knowledge_of("love"), list[list[str | bytes]]()
     judge = Words.look_up
 
     def counting(words: Words, texts: Iterable[str | bytes]) -> WordLookup:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.builders.small_search import Doc, bm25, idf, index_of
 from vocabtool import Hit, Hits, Index, Settings
 
 ORDINARY = ["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"]
 FUSED = ["coverage", "convex", "rrf", "unknown-only"]
+Vector = NDArray[np.float32]
 EAST = np.array([1, 0], np.float32)
 NOWHERE = np.zeros(2, np.float32)
 FOLDERS: list[Path] = []
@@ -48,18 +50,27 @@ def found(hits: Hits) -> list[str]:
 
 
 def ask(
-    text: str,
-    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = EAST,
-    index: Index | None = None,
-    **settings: Any,
+    text: str, vector: Vector | None = EAST, index: Index | None = None, **settings: Any
 ) -> Hits:
     return (index or made(DOCS, ORDINARY)).search(text, vector=vector, **settings)
 
 
-def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
-    """The vector of the query is that of its other words, so only the keyword leg finds it."""
+def test_an_unknown_word() -> None:
+    """The query's vector is that of its other words; without one words are searched alone."""
     assert found(ask("love xapian", fusion="dense")) == ["dogs", "love", "cats", "xapian"]
     assert found(ask("love xapian"))[0] == "xapian"
+    asked = ask("love xapian").query
+    assert [asked.a, asked.m, asked.weight] == pytest.approx([0.5, M, 0.5 + 0.5 * M])
+    hits = ask("love xapian", None, a=0)
+    assert found(hits) == ["xapian", "cats", "love"]
+    assert hits.query.weight == 1
+    assert "the query has no vector: only keywords are searched" in hits.notes
+    hits = ask("xapian search", NOWHERE)
+    assert found(hits) == ["xapian", "dogs"]
+    assert any("vector is zero" in note for note in hits.notes)
+    dense = ask("xapian search", NOWHERE, fusion="dense")
+    assert found(dense) == []
+    assert not any("keywords are searched" in note for note in dense.notes)
 
 
 def scores_of(text: str, **weights: float) -> list[float]:
@@ -85,11 +96,7 @@ def combined(scores: Sequence[float], w: float) -> list[float]:
         # plain BM25, whatever is known
         ("love xapian", {"fusion": "convex", "a": 0.3}, combined(scores_of("love xapian"), 0.3)),
         # dense ranks 1 to 4; by BM25 xapian (rarer) is first, love and cats share the second
-        (
-            "love xapian",
-            {"fusion": "rrf"},
-            [1 / 61, 1 / 62 + 1 / 62, 1 / 63 + 1 / 62, 1 / 64 + 1 / 61],
-        ),
+        ("love xapian", {"fusion": "rrf"}, [1 / 61, 2 / 62, 1 / 63 + 1 / 62, 1 / 64 + 1 / 61]),
         # BM25 over the unknown words alone, which a single document holds
         ("love xapian", {"fusion": "unknown-only"}, [0.5, 0.4375, 0.25, 0.5]),
         # and where every word is known dense shares as they are, not halved
@@ -105,38 +112,6 @@ def test_each_fusion_equals_its_formula(
     """With scores of the textbook and similarities that a person can compute."""
     told = {hit.id: hit.score for hit in ask(text, **settings)}
     assert [told.get(doc.id, -1) for doc in DOCS] == pytest.approx(expected, rel=1e-4)
-
-
-def test_the_weight_of_keywords_is_told() -> None:
-    """As chosen, the share of unknown words, and what came of both."""
-    asked = ask("love xapian").query
-    assert [asked.a, asked.m, asked.weight] == pytest.approx([0.5, M, 0.5 + 0.5 * M])
-
-
-def test_without_a_vector_keywords_are_searched_alone() -> None:
-    """And the answer says so; the keyword leg has all the weight, whatever ``a`` is."""
-    hits = ask("love xapian", None, a=0)
-    assert found(hits) == ["xapian", "cats", "love"]
-    assert hits.query.weight == 1
-    assert "the query has no vector: only keywords are searched" in hits.notes
-
-
-def test_a_zero_vector_is_blind() -> None:
-    """An encoder that knows no word of the query gives one: keywords alone, said so."""
-    hits = ask("xapian search", NOWHERE)
-    assert found(hits) == ["xapian", "dogs"]
-    assert any("vector is zero" in note for note in hits.notes)
-    dense = ask("xapian search", NOWHERE, fusion="dense")
-    assert found(dense) == []
-    assert not any("keywords are searched" in note for note in dense.notes)
-
-
-def test_documents_without_a_vector_are_found_by_words() -> None:
-    """They have the lowest dense share, and no score in the dense leg."""
-    hits = ask("xapian", index=made([*DOCS, Doc("bare", "xapian")], ORDINARY), explain=True)
-    assert found(hits)[0] == "bare"
-    told = why(hits)
-    assert (told.dense.rank, told.dense.score, told.rank_without_keywords) == (None, None, None)
 
 
 CODES = (
@@ -155,43 +130,31 @@ def test_a_document_that_holds_the_code_comes_first(fusion: str) -> None:
     assert [hit.tier for hit in hits] == [1] + [0] * (len(hits) - 1)
 
 
-def test_no_list_is_too_short_for_a_code() -> None:
-    """Lists of one document: neither holds it, and it is found all the same, by its own query."""
+def test_lists_and_the_guarantee() -> None:
+    """Found by a query of its own, however short lists are; unless it is known, or by choice."""
     index = made(CODES, ORDINARY)
     hits = ask("love engines SKU-48007-H", index=index, k=1, depth=1, fusion="convex")
     assert found(hits) == ["right"]
     settings: dict[str, Any] = {"depth": 1, "fusion": "convex", "guarantee": False}
     assert found(ask("love engines SKU-48007-H", index=index, k=1, **settings)) == ["manual"]
-
-
-def test_a_code_that_more_documents_hold_than_a_list_shows_is_seen_in_all_of_them() -> None:
-    """Those that the code's own query did not list are recognised among the candidates."""
     docs = [Doc(f"d{n}", "SKU-48007-H" + " word" * n, (n, 1)) for n in range(6)]
     hits = ask("SKU-48007-H", index=made(docs, ORDINARY), k=2, depth=2)
     assert [hit.tier for hit in hits] == [1, 1]
-
-
-def test_what_has_no_guarantee() -> None:
-    """A code that the vectors show, and where it is switched off: the fusion alone decides."""
     known = ["sku-48007-h", "love", "engines"]
     hits = ask("love engines SKU-48007-H", index=made(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
-    index = made(CODES, ORDINARY)
     hits = ask("love engines SKU-48007-H", index=index, fusion="convex", guarantee=False)
     assert (hits[0].id, {hit.tier for hit in hits}) == ("manual", {0})
 
 
-@pytest.mark.parametrize("identifier", ["[a-z]{3,4}x", lambda word: word == "boxx"])
-def test_the_caller_says_what_is_code_like(identifier: object) -> None:
-    """By a regular expression for the whole word, or by a predicate."""
+def test_what_is_a_code() -> None:
+    """A regular expression of the caller, or a predicate; without knowledge all are unknown."""
     index = made([*DOCS, Doc("far", "boxx", (-1, 0))], ORDINARY)
-    hits = ask("love boxx boxxy", index=index, identifier=identifier, fusion="convex", a=0)
-    assert (hits[0].id, hits[0].tier, hits[1].tier) == ("far", 1, 0)
-    assert [word.identifier for word in hits.query.words] == [False, True, False]
-
-
-def test_without_knowledge_every_code_is_unknown() -> None:
-    """And nothing else is: m = 0. The explanation says so."""
+    told: list[Any] = ["[a-z]{3,4}x", lambda word: word == "boxx"]
+    for identifier in told:
+        hits = ask("love boxx boxxy", index=index, identifier=identifier, fusion="convex", a=0)
+        assert (hits[0].id, hits[0].tier, hits[1].tier) == ("far", 1, 0)
+        assert [word.identifier for word in hits.query.words] == [False, True, False]
     hits = ask("love xapian SKU-48007-H", index=made(CODES), explain=True)
     assert hits[0].id == "right"
     assert hits.query.m == 0
@@ -216,9 +179,7 @@ ENDINGS = (
 
 
 @pytest.mark.parametrize("vector", [EAST, None])
-def test_a_name_in_mixed_case_comes_first_where_it_ends_as_it_was_asked_for(
-    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None,
-) -> None:
+def test_a_name_in_mixed_case_comes_first_where_it_ends_so(vector: Vector | None) -> None:
     """Then what has its stem, in any case; its parts last."""
     index = made([*ENDINGS, Doc("js", "javascript", (0, 1))], language="english")
     hits = ask("DataFrame", vector, index)[:4]
@@ -243,26 +204,18 @@ def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
     assert {hit.tier for hit in chosen} == {0}
 
 
-def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
-    """German articles, say, among German words."""
-    index = made(DOCS, ORDINARY, "english")
-    words = ask("the xapian", index=index).query.words
-    assert [word.counts for word in words] == [False, True]
-    assert {hit.id for hit in ask("the", None, index)} == {"dogs", "cats"}
-
-
-def test_a_quoted_phrase_is_required() -> None:
-    """By either leg; by choice it only adds to the score."""
+def test_phrases_conditions_and_stop_words() -> None:
+    """Phrases and conditions hold in both legs, unless preferred; stop words count if alone."""
     assert found(ask('"love to use"')) == ["love"]
     assert found(ask('"use engines" cats')) == ["love"]
     hits = ask('"engines search"')
     assert found(hits) == []
     assert "no document that may be found holds what is quoted" in hits.notes
     assert found(ask('"use engines"', None, phrases="preferred")) == ["love", "dogs"]
-
-
-def test_a_condition_leaves_documents_out_of_both_legs() -> None:
-    """Together with a required phrase both must hold; that nothing is left is told."""
+    index = made(DOCS, ORDINARY, "english")
+    words = ask("the xapian", index=index).query.words
+    assert [word.counts for word in words] == [False, True]
+    assert {hit.id for hit in ask("the", None, index)} == {"dogs", "cats"}
     docs = [Doc(doc.id, doc.text, doc.vector, {"lang": doc.id[:1]}) for doc in DOCS]
     index = made([*docs, Doc("lone", "love alone", (0.2, 0.2), {"lang": "l"})], ORDINARY)
     assert set(found(ask("cats love", index=index, where="lang = 'l'"))) == {"love", "lone"}
@@ -275,17 +228,13 @@ def test_a_condition_leaves_documents_out_of_both_legs() -> None:
     assert quoted[0] == "no document that may be found holds what is quoted"
 
 
-def test_empty_hands_stay_empty() -> None:
-    """A word that neither the model nor a document has: no hits, said so, with a spelling."""
+def test_empty_hands() -> None:
+    """Unknown everywhere: no hits, a note, a spelling; by choice the nearest, marked as guesses."""
     hits = ask("xapain")
     assert found(hits) == []
     assert not hits.guesses
     assert hits.notes[-1].startswith("the model knows no word of the query")
     assert [(each.word, each.spellings) for each in hits.suggestions] == [("xapain", ("xapian",))]
-
-
-def test_empty_hands_are_filled_by_choice() -> None:
-    """By what the vector is near to, marked as guesses, or by what the nearest spelling finds."""
     hits = ask("xapain", empty="nearest")
     assert (found(hits), hits.guesses) == (["dogs", "love", "cats", "xapian"], True)
     assert found(ask("xapain", None, empty="nearest")) == []
@@ -293,10 +242,6 @@ def test_empty_hands_are_filled_by_choice() -> None:
     assert (found(hits), hits.query.text) == (["xapian"], "xapian!")
     assert "searched for 'xapian!' instead" in hits.notes[0]
     assert found(ask("qqqqq", empty="spelling")) == []
-
-
-def test_vectors_answer_where_words_find_nothing() -> None:
-    """One known word is no empty hand; no word at all leaves the vector, if there is one."""
     assert found(ask("xapain love"))[:1] == ["love"]
     hits = ask("!?")
     assert found(hits) == ["dogs", "love", "cats", "xapian"]
@@ -312,7 +257,7 @@ def why(hits: Hits, at: int = 0) -> Any:
 
 
 def test_an_explanation_tells_of_words_and_legs() -> None:
-    """Known, frequency, idf and weight of each word; rank and score in each leg of each hit."""
+    """Figures of words, ranks and scores of hits by leg, where there are any and who asks."""
     index = made(DOCS, ORDINARY)
     hits = ask("love Xapian", index=index, explain=True)
     love, xapian = hits.query.words
@@ -327,6 +272,12 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     (matched,) = told.words
     assert (matched.surface, matched.whole) == ("Xapian", True)
     assert matched.score == pytest.approx(score, rel=1e-4)
+    hits = ask("love xapian", depth=3, k=3)
+    assert (hits[0].explanation, hits.query.words[0].document_frequency) == (None, None)
+    hits = ask("xapian", index=made([*DOCS, Doc("bare", "xapian")], ORDINARY), explain=True)
+    assert found(hits)[0] == "bare"
+    bare = why(hits)
+    assert (bare.dense.rank, bare.dense.score, bare.rank_without_keywords) == (None, None, None)
 
 
 def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
@@ -350,8 +301,8 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
     assert [[word.whole for word in why(runs, at).words] for at in (0, 1)] == [[True], [False]]
 
 
-def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
-    """The list was one document long. Equally near documents share a rank."""
+def test_depths_and_ranks() -> None:
+    """The rank without keywords beyond the depth; small corpora whole; all weight on one leg."""
     hits = ask("love xapian", depth=1, k=1, explain=True)
     assert found(hits) == ["xapian"]
     assert (why(hits).dense.rank, why(hits).rank_without_keywords) == (None, 4)
@@ -360,26 +311,15 @@ def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
         hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, k=2, explain=True)
         assert found(hits) == ["b", "c"]
         assert [why(hits, at).rank_without_keywords for at in (0, 1)] == [2, 2]
-
-
-def test_small_corpora_are_ranked_whole() -> None:
-    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 100."""
     limits = [Settings().limit(rows) for rows in (2_000, 2_001, 0)]
     assert [*limits, Settings(depth=5).limit(10)] == [2_000, 100, 1, 5]
     docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
-    for depth, rank in ((None, 300), (200, None)):
-        hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, explain=True, a=1.0)
+    for given, rank in ((None, 300), (200, None)):
+        hits = ask("xapian", index=made(docs, ORDINARY), depth=given, explain=True, a=1.0)
         assert (hits[0].id, why(hits).dense.rank) == ("299", rank)
-
-
-def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
-    """What only they would give scores 0 and is no hit."""
-    for fusion, hits in (
-        ("coverage", ["xapian"]),
-        ("keyword", ["xapian"]),
-        ("convex", ["dogs", "love", "cats", "xapian"]),
-    ):
-        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(hits)
+    every = ["dogs", "love", "cats", "xapian"]
+    for fusion, wanted in (("coverage", every[3:]), ("keyword", every[3:]), ("convex", every)):
+        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(wanted)
     assert found(ask("love xapian", fusion="convex", a=1.0)) == ["xapian", "cats", "love"]
 
 
@@ -401,14 +341,8 @@ def test_highlights_are_places_in_the_text(query: str, text: str, marked: list[s
     assert [text[start:end] for start, end in told.highlights] == marked
 
 
-def test_without_explain_nothing_is_asked_for_it() -> None:
-    """Neither of hits nor of words."""
-    hits = ask("love xapian", depth=3, k=3)
-    assert (hits[0].explanation, hits.query.words[0].document_frequency) == (None, None)
-
-
-def test_hits_are_ready_for_json() -> None:
-    """With explanations, fields that are dates, what JSON has no number for, and suggestions."""
+def test_hits() -> None:
+    """Dates, what JSON has no number for, suggestions; a sequence, ties by id; a query is cut."""
     docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "share": float("nan")})]
     told = ask("xapian", index=made(docs, ORDINARY), explain=True).to_dict()
     read = json.loads(json.dumps(told, allow_nan=False))
@@ -420,25 +354,21 @@ def test_hits_are_ready_for_json() -> None:
     assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [
         {"word": "xapain", "spellings": ["xapian"]}
     ]
-
-
-def test_hits_are_a_sequence() -> None:
-    """Of so many documents as were found."""
     hits = ask("love xapian", k=3)
     assert (len(hits), hits[-1], list(hits[:2])) == (3, hits[2], [hits[0], hits[1]])
-
-
-def test_a_very_long_query_is_cut_and_says_so() -> None:
-    """At a thousand words; those are searched."""
     hits = ask(" ".join(f"w{n}" for n in range(1_100)) + " love", None)
     assert hits.notes[0] == "only the first 1,000 words of the query are searched"
     assert len(hits.query.words) == 1_000
+    equal = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
+    orders: Sequence[Sequence[Doc]] = (equal, equal[::-1])
+    for order in orders:
+        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"k": 0}, "k: wanted 1 or more, got 0"),
+        *(({"k": 0}, "k: wanted 1 or more, got 0"), ({"identifier": "["}, "no regular expression")),
         ({"vector": None, "fusion": "dense"}, "fusion='dense': wanted the query's vector"),
         ({"vector": [1, 0, 0]}, "vector: wanted 2 numbers, got shape"),
         ({"vector": np.array([np.nan, 0], np.float32)}, "vector: wanted a row of finite numbers"),
@@ -446,22 +376,17 @@ def test_a_very_long_query_is_cut_and_says_so() -> None:
         ({"empty": "all"}, "empty: wanted one of nothing, nearest, spelling, got 'all'"),
         ({"phrases": "no"}, "phrases: wanted one of required, preferred, got 'no'"),
         ({"a": 1.5}, "a: wanted a weight from 0 to 1, got 1.5"),
-        ({"boost": -1}, "boost: wanted a number of 0 or more, got -1"),
-        ({"code_boost": float("nan")}, "code_boost: wanted a number of 0 or more, got nan"),
-        ({"depth": 0}, "depth: wanted a number of 1 or more, got 0"),
-        ({"k_rrf": 0}, "k_rrf: wanted a number of 1 or more, got 0"),
-        ({"identifier": "["}, "identifier: '\\[' is no regular expression"),
+        *(
+            ({name: 0}, f"{name}: wanted a number of 1 or more, got 0")
+            for name in ("depth", "k_rrf")
+        ),
+        *(
+            ({"boost": -1}, "^boost: .* got -1"),
+            ({"code_boost": float("nan")}, "code_boost: .* nan"),
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_refused(given: dict[str, Any], told: str) -> None:
     """With what was wanted, and what was got."""
     with pytest.raises(ValueError, match=told):
         ask("love", **given)
-
-
-def test_ties_are_broken_by_id_whatever_the_order_of_adding() -> None:
-    """Five documents that are equal in everything but their ids."""
-    docs = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
-    orders: Sequence[Sequence[Doc]] = (docs, docs[::-1])
-    for order in orders:
-        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")

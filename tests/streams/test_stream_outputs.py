@@ -54,7 +54,7 @@ def test_interleave_is_that_of_tensorflow(lengths: list[int], cycle: int, block:
 
 
 def test_a_dataset_of_documents(tf: Any) -> None:
-    """One by one: scalars with their dtypes, every document once, in order, and again."""
+    """Scalars with their dtypes, in order, again; lazily; what goes wrong names the document."""
     held = [*documents(COUNT), Document("last", "a\udcffb", {"label": 0.5, "tag": "ü"})]
     fields = {"label": "float32", "tag": "string"}
     dataset = Stream.of(held).to_tf_dataset(fields=fields, encoder=Lengths())
@@ -72,6 +72,21 @@ def test_a_dataset_of_documents(tf: Any) -> None:
         assert [row["label"] for row in rows] == [d.fields["label"] for d in held]
     assert rows[-1]["text"] == b"a\xffb"
     assert rows[-1]["vector"].tolist() == [3, 1]
+    endless = Stream.of(documents(3)).repeat().prefetch(10)
+    lazy = endless.to_tf_dataset(5).take(2)
+    assert [len(batch["id"]) for batch in lazy] == [5, 5]
+    assert [thread for thread in threading.enumerate() if "_read" in thread.name] == []
+    broken = [*documents(2), Document("broken", "", {"label": "x"})]
+    wrong = Stream.of(broken).to_tf_dataset(fields={"label": "int64"})
+    with pytest.raises(tf.errors.OpError, match="broken: field 'label': wanted int64, got 'x'"):
+        list(wrong)
+    wrong = Stream.of(broken).to_tf_dataset(fields={"year": "int64"})
+    with pytest.raises(tf.errors.OpError, match="é0: field 'year': wanted int64, none"):
+        list(wrong)
+    with pytest.raises(ValueError, match=r"the names \['vector'\] are taken"):
+        Stream.of(documents(1)).to_tf_dataset(fields={"vector": "int64"})
+    with pytest.raises(ValueError, match="at least one document in a batch, got 0"):
+        Stream.of(documents(1)).to_tf_dataset(0)
 
 
 @pytest.mark.parametrize("size", [3, 1000, 4000])
@@ -89,33 +104,6 @@ def test_a_dataset_in_batches(tf: Any, size: int) -> None:
     assert static.element_spec["id"] == tf.TensorSpec((size,), tf.string)
     assert static.element_spec["vector"] == tf.TensorSpec((size, 2), tf.float32)
     assert [len(batch["id"]) for batch in static.as_numpy_iterator()] == [size] * whole
-
-
-def test_a_dataset_is_lazy(tf: Any) -> None:
-    """An endless stream gives its first rows, and no thread of ours reads on when they are had."""
-    endless = Stream.of(documents(3)).repeat().prefetch(10)
-    dataset = endless.to_tf_dataset(5).take(2)
-    assert [len(batch["id"]) for batch in dataset] == [5, 5]
-    assert [thread for thread in threading.enumerate() if "_read" in thread.name] == []
-
-
-def test_a_dataset_with_a_missing_field(tf: Any) -> None:
-    """What goes wrong names the document."""
-    held = [*documents(2), Document("broken", "", {"label": "x"})]
-    dataset = Stream.of(held).to_tf_dataset(fields={"label": "int64"})
-    with pytest.raises(tf.errors.OpError, match="broken: field 'label': wanted int64, got 'x'"):
-        list(dataset)
-    dataset = Stream.of(held).to_tf_dataset(fields={"year": "int64"})
-    with pytest.raises(tf.errors.OpError, match="é0: field 'year': wanted int64, none"):
-        list(dataset)
-
-
-def test_wrong_arguments_of_a_dataset(tf: Any) -> None:
-    """Names that are taken, and batches of nothing, are refused at once."""
-    with pytest.raises(ValueError, match=r"the names \['vector'\] are taken"):
-        Stream.of(documents(1)).to_tf_dataset(fields={"vector": "int64"})
-    with pytest.raises(ValueError, match="at least one document in a batch, got 0"):
-        Stream.of(documents(1)).to_tf_dataset(0)
 
 
 def test_keras_fits_and_ids_come_back(tf: Any) -> None:
@@ -164,25 +152,15 @@ def ray() -> Iterator[Any]:
 
 @of_ray
 def test_to_ray(ray: Any) -> None:
-    """Ray reads the stream in its own process: every document, in order, with its columns."""
+    """In Ray's process, in order, block by block of an endless stream; not of a generator."""
     held = documents(300)
     dataset = Stream.of(held).filter(lambda d: d.fields["label"] != 3).to_ray(batch_size=64)
     rows = dataset.take_all()
     assert [row["id"] for row in rows] == [d.id for d in held if d.fields["label"] != 3]
     assert rows[0] == {"id": "é0", "text": "text 0", "fields": '{"label": 0, "tag": "t0"}'}
-
-
-@of_ray
-def test_to_ray_streams(ray: Any) -> None:
-    """An endless stream gives its first rows: it is read as Ray asks, block by block."""
     endless = Stream.of(documents(10)).repeat().to_ray(batch_size=16)
     first = [row["id"] for row in islice(endless.iter_rows(), 40)]
     assert first == [f"é{n % 10}" for n in range(40)]
-
-
-@of_ray
-def test_what_cannot_be_sent_to_ray(ray: Any) -> None:
-    """A stream of a generator is refused at once, with what to do."""
     once = Stream.of(document for document in documents(3))
     with pytest.raises(ValueError, match=r"cannot be sent to Ray.*put .cache\(FOLDER\)"):
         once.to_ray()

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
@@ -55,107 +55,53 @@ def utf8(entry: bytes) -> bool:
 
 @given(LAYOUTS)
 def test_is_a_sequence_of_its_entries(case: Case) -> None:
-    """Length, each entry by index, also from the end, and iteration are those of the list."""
+    """By index, hash and equality, wherever entries lie; ``not_utf8`` is where decoding fails."""
     entries, packed = case
     assert len(packed) == len(entries)
     assert list(packed) == entries
     assert [packed[at] for at in range(-len(entries), len(entries))] == entries * 2
     assert packed.lengths.tolist() == [len(entry) for entry in entries]
-
-
-def test_index_beyond_the_end() -> None:
-    """An index beyond the end is an IndexError, as of any sequence."""
-    with pytest.raises(IndexError):
-        ByteStrings.of([b"a"])[1]
-
-
-def joined(packed: ByteStrings, separator: bytes = b"\n") -> bytes:
-    """The pieces as one, the last terminator off: ``separator`` between entries."""
-    whole = b"".join(packed.pieces(separator))
-    return whole[: len(whole) - len(separator)] if whole else whole
-
-
-@given(LAYOUTS, st.sampled_from((b"\n", b"\0", b"")))
-def test_pieces(case: Case, terminator: bytes) -> None:
-    """Pieces together are the entries, each behind it the terminator."""
-    entries, packed = case
-    assert b"".join(packed.pieces(terminator)) == b"".join(entry + terminator for entry in entries)
-
-
-@given(LAYOUTS)
-def test_sha256(case: Case) -> None:
-    """The hash is hashlib's of the entries joined by line feeds, however they lie."""
-    entries, packed = case
     assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
-
-
-@given(LAYOUTS)
-def test_not_utf8(case: Case) -> None:
-    """Not UTF-8 are exactly the entries whose decode fails."""
-    entries, packed = case
     assert packed.not_utf8.tolist() == [at for at, entry in enumerate(entries) if not utf8(entry)]
+    assert packed.distinct == len(set(entries))  # also where they differ by a NUL at their end
+    assert packed == ByteStrings.of(iter(entries))
+    assert hash(packed) == hash(ByteStrings.of(entries))
+    with pytest.raises(IndexError):
+        packed[len(entries)]
 
 
-@given(LAYOUTS)
-def test_distinct(case: Case) -> None:
-    """Entries that differ by a NUL at their end are different."""
+@given(LAYOUTS, ENTRY, st.data())
+def test_parts_of_them(case: Case, wanted: bytes, data: st.DataObject) -> None:
+    """Equal ones of any length; in any order, any number of times; pieces with terminators."""
     entries, packed = case
-    assert packed.distinct == len(set(entries))
-
-
-@given(LAYOUTS, ENTRY)
-def test_equal_to(case: Case, wanted: bytes) -> None:
-    """Equal entries are found whether or not any is as long as the one asked for."""
-    entries, packed = case
+    for end in (b"\n", b"\0", b""):
+        assert b"".join(packed.pieces(end)) == b"".join(entry + end for entry in entries)
     assert packed.equal_to(wanted).tolist() == [entry == wanted for entry in entries]
-
-
-@given(LAYOUTS, st.data())
-def test_take(case: Case, data: st.DataObject) -> None:
-    """Taking picks entries in any order, any number of times."""
-    entries, packed = case
     positions = st.integers(0, max(len(entries) - 1, 0))
     indices = data.draw(st.lists(positions, max_size=30 if entries else 0))
     taken = packed.take(np.array(indices, np.int64))
     assert list(taken) == [entries[at] for at in indices]
 
 
-@given(LAYOUTS)
-def test_equality_knows_no_layout(case: Case) -> None:
-    """The same entries are equal and have one hash, wherever they lie in whatever buffer."""
-    entries, packed = case
-    assert packed == ByteStrings.of(iter(entries))
-    assert hash(packed) == hash(ByteStrings.of(entries))
-
-
 @given(ENTRIES, ENTRIES)
+@example([b"a\nb"], [b"a", b"b"])
+@example([], [b""])
+@example([b"\n"], [b"", b""])
+@example([b"a\n", b""], [b"a", b"\n"])
 def test_equality_is_that_of_lists(left: list[bytes], right: list[bytes]) -> None:
-    """Packed entries are equal exactly if the lists are."""
+    """Packed entries are equal exactly if the lists are, also where they look alike joined."""
     assert (ByteStrings.of(left) == ByteStrings.of(right)) == (left == right)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [([b"a\nb"], [b"a", b"b"]), ([], [b""]), ([b"\n"], [b"", b""]), ([b"a\n", b""], [b"a", b"\n"])],
-)
-def test_line_feeds_do_not_deceive_equality(left: list[bytes], right: list[bytes]) -> None:
-    """Entries that only look alike when joined are different."""
-    assert ByteStrings.of(left) != ByteStrings.of(right)
-
-
 def test_entries_may_overlap() -> None:
-    """Two entries may share bytes, and so may the whole buffer and a part of it."""
+    """Entries may share bytes; nothing is lost where chunks and pieces end."""
     packed = ByteStrings(b"abc", np.array([0, 1, 0]), np.array([2, 3, 3]))
-    assert (joined(packed), packed.distinct) == (b"ab\nbc\nabc", 3)
-
-
-def test_more_entries_than_a_chunk_and_more_bytes_than_a_piece() -> None:
-    """Nothing is lost where one chunk ends and the next begins."""
+    assert (b"".join(packed.pieces(b"\n")), packed.distinct) == (b"ab\nbc\nabc\n", 3)
     entries = [b"%d" % at for at in range(70_000)]
     entries[32_768] = b"x" * (1 << 20)
     entries[40_000] = b"\xff"
-    packed = ByteStrings.of(entries)
-    assert joined(packed) == b"\n".join(entries)
-    assert packed.not_utf8.tolist() == [40_000]
-    assert list(packed) == entries
-    assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
+    many = ByteStrings.of(entries)
+    assert b"".join(many.pieces(b"\n")) == b"\n".join([*entries, b""])
+    assert many.not_utf8.tolist() == [40_000]
+    assert list(many) == entries
+    assert many.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()

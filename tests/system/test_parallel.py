@@ -80,8 +80,25 @@ def failing_at(place: int, error: BaseException) -> Iterator[int]:
 
 
 @runners
+def test_every_item_in_order(name: str) -> None:
+    """Each once, no more ahead than the bound, then the source is closed; or what it raises."""
+    run, bound = RUNNERS[name]
+    source, found = Counted(range(60)), []
+    for number in run(source):
+        source.given += 1
+        found.append(number)
+    assert (found, source.closed) == (list(range(60)), True)
+    assert source.most_ahead <= bound
+    results, given = run(failing_at(7, OSError("broken"))), []
+    with pytest.raises(OSError, match="broken"):
+        for number in results:
+            given.append(number)
+    assert given == list(range(7))
+
+
+@runners
 def test_an_endless_source(name: str) -> None:
-    """Nothing is taken before the first result is wanted, and little beyond the last wanted one."""
+    """Nothing is taken before it is wanted; closing in the middle closes the source."""
     source = Counted(count())
     results = RUNNERS[name][0](source)
     assert source.taken == 0
@@ -90,29 +107,7 @@ def test_an_endless_source(name: str) -> None:
         source.given += 1
     close(results)
     assert source.closed
-
-
-@runners
-def test_every_item_in_order(name: str) -> None:
-    """Each once, in order, with no more items waiting than the bound says; the source is closed."""
-    run, bound = RUNNERS[name]
-    source = Counted(range(60))
-    for number, result in enumerate(run(source)):
-        assert result == number
-        source.given += 1
-    assert (source.given, source.closed) == (60, True)
-    assert source.most_ahead <= bound
-
-
-@runners
-def test_what_the_source_raises(name: str) -> None:
-    """What the source raises comes after the results of all items before it."""
-    results = RUNNERS[name][0](failing_at(7, OSError("broken")))
-    given = []
-    with pytest.raises(OSError, match="broken"):
-        for result in results:
-            given.append(result)
-    assert given == list(range(7))
+    assert next(results, None) is None
 
 
 def reciprocal(number: int) -> float:
@@ -131,8 +126,25 @@ def test_what_the_function_raises(kind: Workers) -> None:
     assert next(run, None) is None
 
 
-def test_unordered_results_come_as_they_are_finished() -> None:
-    """One slow call does not hold up the others, where order is not asked for."""
+def test_work_is_parallel() -> None:
+    """Workers meet, also batches and processes; a slow call holds up no others without order."""
+    barrier = threading.Barrier(2, timeout=WAIT)
+
+    def meet(number: int) -> int:
+        barrier.wait()
+        return number
+
+    def meet_batch(numbers: list[int]) -> list[int]:
+        barrier.wait()
+        return numbers
+
+    assert list(parallel_map(meet, range(6), workers=2)) == list(range(6))
+    assert list(pipe_rows(meet_batch, range(8), batch_size=2, workers=2)) == list(range(8))
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        apart = partial(meet_at, manager.Barrier(2))
+        found = set(parallel_map(apart, range(4), workers=2, kind="processes"))
+    assert len(found) == 2
+    assert os.getpid() not in found
     others = threading.Event()
 
     def slow_first(number: int) -> int:
@@ -147,57 +159,27 @@ def test_unordered_results_come_as_they_are_finished() -> None:
     assert list(results) == [0]
 
 
-def test_work_is_parallel() -> None:
-    """Two workers are at work at the same time: they meet, and so do two batches of rows."""
-    barrier = threading.Barrier(2, timeout=WAIT)
-
-    def meet(number: int) -> int:
-        barrier.wait()
-        return number
-
-    def meet_batch(numbers: list[int]) -> list[int]:
-        barrier.wait()
-        return numbers
-
-    assert list(parallel_map(meet, range(6), workers=2)) == list(range(6))
-    assert list(pipe_rows(meet_batch, range(8), batch_size=2, workers=2)) == list(range(8))
-
-
 def meet_at(barrier: threading.Barrier, number: int) -> int:
     barrier.wait(WAIT)
     return os.getpid()
 
 
-def test_processes_are_parallel() -> None:
-    """Two processes are at work at the same time: they meet, and neither is this one."""
-    with multiprocessing.get_context("spawn").Manager() as manager:
-        meet = partial(meet_at, manager.Barrier(2))
-        found = set(parallel_map(meet, range(4), workers=2, kind="processes"))
-    assert len(found) == 2
-    assert os.getpid() not in found
-
-
 @runners
-def test_ended_early(name: str) -> None:
-    """Closed, forgotten or interrupted: the source is closed, no thread left (see the fixture)."""
-    run = RUNNERS[name][0]
-    closed, forgotten, interrupted = (Counted(count()) for _ in range(3))
-    results = run(closed)
-    next(results)
-    close(results)
-    assert next(results, None) is None
-    results = run(forgotten)
+def test_forgotten(name: str) -> None:
+    """What nobody holds, or whose consumer is interrupted, is closed; no thread is left."""
+    sources = Counted(count()), Counted(count())
+    results = RUNNERS[name][0](sources[0])
     next(results)
     del results
     gc.collect()
 
     def consume() -> None:
-        for _ in run(interrupted):
+        for _ in RUNNERS[name][0](sources[1]):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         consume()
-    assert [each.closed for each in (closed, forgotten, interrupted)] == [True] * 3
+    assert all(source.closed for source in sources)
 
 
 @pytest.fixture
@@ -254,12 +236,22 @@ def end_process(number: int) -> int:
     return number
 
 
-def test_a_killed_worker() -> None:
-    """A process that is killed is an error that says so, not a wait without end."""
+def test_what_is_told() -> None:
+    """A killed process, wrong numbers, lost rows and functions without a module are told."""
     results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(VocabtoolError, match="a worker process ended before its work did: killed"):
         next(results)
+    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
+        parallel_map(abs, [], workers=0)
+    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
+        prefetch([], 0)
+    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
+        in_batches([], 0)
+    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
+        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
+    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
+        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 
 def test_workers_end_with_a_killed_caller(tmp_path: Path) -> None:
@@ -290,28 +282,6 @@ def hold(pipe: Path, number: int) -> int:
         held_open.append(pipe.open("wb", buffering=0))
         held_open[0].write(b"1")
     return number
-
-
-def test_a_function_that_cannot_be_sent() -> None:
-    """A function without a name in a module is refused for processes, with what to do."""
-    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
-        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
-
-
-def test_wrong_numbers() -> None:
-    """Numbers that make no sense are refused when asked, not when iterated."""
-    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
-        parallel_map(abs, [], workers=0)
-    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
-        prefetch([], 0)
-    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
-        in_batches([], 0)
-
-
-def test_rows_are_one_for_each_item() -> None:
-    """A batch function that loses a row is told, not believed."""
-    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
-        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
 
 
 def close(results: Iterator[int]) -> None:

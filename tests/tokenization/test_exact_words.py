@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -23,8 +25,9 @@ from tensorflow.python.saved_model import loader_impl
 
 from tests.builders import saved_model_bytes as b
 from tests.builders.tensorflow_models import Tensor, filled, quiet, save, save_v1, static
-from tests.builders.text_models import AWKWARD, TEXT_CASES, VOCABULARY, TextTruth
-from vocabtool.errors import UnsupportedFormat
+from tests.builders.text_models import AWKWARD, TEXT_CASES, VOCABULARY, TextTruth, spaced_words
+from vocabtool import Words
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.tokenization.instrumented_graph import instrument
 from vocabtool.tokenization.instrumented_model import (
     BATCH_BYTES,
@@ -315,3 +318,252 @@ def test_the_graph_tagged_serve_is_run(tmp_path: Path) -> None:
     assert finds(InstrumentedModel.load(tmp_path).run([b"the fox", b"a"])) == [
         [[b"the", b"fox"], [b"a"]]
     ]
+
+
+# Which function of a model is run for its words, and which models are refused.
+
+
+@pytest.fixture
+def table() -> Tensor:
+    """The words of the vocabulary, numbered."""
+    return static(filled(VOCABULARY), 0)
+
+
+def texts_found(words: Words, texts: list[bytes]) -> list[list[bytes]]:
+    """The words of each text."""
+    return [[word["word"] for word in row] for row in words.split(texts).to_pylist()]
+
+
+# Which function, fed how.
+
+
+@pytest.mark.parametrize("shape", [[None], [None, 1], [None, None], [], [1], [1, 1], [None, 1, 1]])
+def test_every_shape_that_holds_one_text_is_fed(
+    shape: list[int | None], table: Tensor, tmp_path: Path
+) -> None:
+    """Texts one by one where no more fit."""
+    module = tf.Module()
+    module.table = table
+    module.serve = tf.function(
+        lambda texts: {"ids": table.lookup(tf.strings.split(tf.reshape(texts, [-1])).flat_values)},
+        input_signature=[tf.TensorSpec(shape, tf.string, "texts")],
+        autograph=False,
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    words = Words.of(tmp_path, exact=True)
+    assert texts_found(words, [b"the quick", b"", b"fox"]) == [[b"the", b"quick"], [], [b"fox"]]
+
+
+def test_another_signature_is_taken_where_the_default_wants_more(
+    table: Tensor, tmp_path: Path
+) -> None:
+    """The first that wants one text only."""
+    module = tf.Module()
+    module.table = table
+    spec = tf.TensorSpec([None], tf.string)
+    pair = tf.function(lambda a, b: {"ids": table.lookup(a) + table.lookup(b)})
+    one = tf.function(lambda texts: {"ids": table.lookup(texts)}, input_signature=[spec])
+    signatures = {
+        "serving_default": pair.get_concrete_function(a=spec, b=spec),
+        "one": one.get_concrete_function(spec),
+    }
+    tf.saved_model.save(module, str(tmp_path), signatures=signatures)
+    words = Words.of(tmp_path, exact=True)
+    assert "(signature one)" in words.describe()[0]
+    assert texts_found(words, [b"the"]) == [[b"the"]]
+
+
+def test_a_model_without_signatures_is_called(tmp_path: Path) -> None:
+    """As TensorFlow Hub does; an argument that is no tensor keeps its traced value."""
+
+    class Encoder(tf.Module):  # type: ignore[misc] # TensorFlow carries no types
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = static(filled(VOCABULARY), 0)
+
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator] # the same
+        def __call__(self, texts: Tensor, training: bool = False) -> Tensor:
+            return self.table.lookup(spaced_words(texts).flat_values)
+
+    encoder = Encoder()
+    encoder.__call__.get_concrete_function(tf.TensorSpec([None], tf.string), training=False)
+    tf.saved_model.save(encoder, str(tmp_path))
+    words = Words.of(tmp_path, exact=True)
+    assert "(__call__)" in words.describe()[0]
+    assert texts_found(words, [b"The fox!", b"a"]) == [[b"the", b"fox", b"!"], [b"a"]]
+
+
+def test_what_a_model_wants_is_said_where_it_wants_no_text(tmp_path: Path) -> None:
+    """Every input of every function, with its type and shape."""
+    module = tf.Module()
+    module.serve = tf.function(
+        lambda number, text: {"out": tf.strings.length(text) + number},
+        input_signature=[tf.TensorSpec([], tf.int32, "n"), tf.TensorSpec([None], tf.string, "t")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    with pytest.raises(UnsupportedFormat) as caught:
+        Words.of(tmp_path, exact=True)
+    assert "signature serving_default wants n: int32 (), t: string (None,)" in str(caught.value)
+
+
+def test_a_text_that_the_model_fails_at_is_said(table: Tensor, tmp_path: Path) -> None:
+    """With TensorFlow's reason; afterwards other texts run as before."""
+
+    def serve(texts: Tensor) -> Tensor:
+        ids = table.lookup(texts)
+        return ids + tf.strings.to_number(texts, tf.int64)
+
+    save(tmp_path, serve, table=table)
+    words = Words.of(tmp_path, exact=True)
+    for _ in range(2):
+        with pytest.raises(UnsupportedFormat, match=r"at the text b'x': .*string: x"):
+            words.split([b"1", b"x", b"2"])
+    assert texts_found(words, [b"1", b"2"]) == [[b"1"], [b"2"]]
+
+
+def test_a_text_without_words_that_fails_alone_runs_beside_another(
+    table: Tensor, tmp_path: Path
+) -> None:
+    """Corpora have empty lines; that it fails is said where the others do not help."""
+
+    def serve(texts: Tensor) -> Tensor:
+        ids = table.lookup(tf.strings.bytes_split(texts).flat_values)
+        return ids + ids[0]
+
+    save(tmp_path, serve, table=table)
+    words = Words.of(tmp_path, exact=True)
+    assert texts_found(words, [b"a", b"", b"", b"bc"]) == [[b"a"], [], [], [b"b", b"c"]]
+    assert texts_found(words, [b""]) == [[]]
+
+
+# What is not run.
+
+
+def test_a_model_that_reads_files_is_refused_unless_trusted(table: Tensor, tmp_path: Path) -> None:
+    """The op is named; trusted, it finds its assets while it lives, and leaves no folder."""
+    model, temporary = tmp_path / "model", tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "note.txt").write_bytes(b"read me")
+    file = tf.saved_model.Asset(str(tmp_path / "note.txt"))
+
+    def serve(texts: Tensor) -> Tensor:
+        return {"ids": table.lookup(texts), "read": tf.io.read_file(file.asset_path)}
+
+    save(model, serve, table=table, file=file)
+    with pytest.raises(UnsupportedFormat, match=r"(?s)ReadFile at function __inf.*--trust"):
+        Words.of(model, exact=True)
+    code = (
+        "import sys, tempfile, pathlib\n"
+        "from vocabtool import Words\n"
+        "words = Words.of(sys.argv[1], exact=True, trust=True)\n"
+        "assert words.split(['the']).to_pylist()[0][0]['word'] == b'the'\n"
+        "print(len(list(pathlib.Path(tempfile.gettempdir()).iterdir())))\n"
+    )
+    environment = {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", code, str(model)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert list(temporary.iterdir()) == []
+
+
+def python_op(texts: Tensor) -> Tensor:
+    return tf.numpy_function(lambda array: array, [texts], tf.string)
+
+
+def written(texts: Tensor) -> Tensor:
+    with tf.control_dependencies([tf.io.write_file("/nonexistent/x", "x")]):
+        return tf.identity(texts)
+
+
+def of_dataset(texts: Tensor) -> Tensor:
+    return tf.data.TextLineDataset(texts).reduce(tf.constant(""), lambda _, line: line)[None]
+
+
+def printed(texts: Tensor) -> Tensor:
+    with tf.control_dependencies([tf.print(texts, output_stream="file:///nonexistent/x")]):
+        return tf.identity(texts)
+
+
+@pytest.mark.parametrize(
+    ("change", "op"),
+    [
+        (python_op, "PyFunc"),
+        (written, "WriteFile"),
+        (of_dataset, "TextLineDataset"),
+        (printed, "PrintV2"),
+    ],
+)
+def test_models_that_reach_out_are_refused(
+    change: Callable[[Tensor], Tensor], op: str, table: Tensor, tmp_path: Path
+) -> None:
+    """Python, files, datasets over files and what prints into a file."""
+    save(tmp_path, lambda texts: table.lookup(tf.ensure_shape(change(texts), [None])), table=table)
+    with pytest.raises(UnsupportedFormat, match=f"- {op}.* at function "):
+        Words.of(tmp_path, exact=True)
+
+
+def test_a_signature_cannot_write_a_checkpoint(table: Tensor, tmp_path: Path) -> None:
+    """The writers that every model holds do nothing in the copy that is run."""
+    target = tmp_path / "written"
+
+    def serve(texts: Tensor) -> Tensor:
+        saving = tf.raw_ops.SaveV2(
+            prefix=str(target), tensor_names=["x"], shape_and_slices=[""], tensors=[texts]
+        )
+        with tf.control_dependencies([saving]):
+            return table.lookup(texts)
+
+    save(tmp_path / "model", serve, table=table)
+    words = Words.of(tmp_path / "model", exact=True)
+    assert texts_found(words, [b"the"]) == [[b"the"]]
+    assert list(tmp_path.glob("written*")) == []
+
+
+def test_what_is_loaded_is_looked_at(tmp_path: Path) -> None:
+    """Joined, as Protobuf does what a message holds twice; two functions of one name are refused,
+    of which another could be run; a frozen graph does not say where texts go in."""
+    file = tmp_path / "saved_model.pb"
+    path = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))
+    hidden = b.field(2, b.graph(b.node(b"read", b"ReadFile", b"path")))
+    file.write_bytes(b.number(1, 1) + b.field(2, hidden + b.field(2, b.graph(path))))
+    with pytest.raises(UnsupportedFormat, match="ReadFile at graph/read"):
+        Words.of(tmp_path, exact=True)
+    functions = [b.function(b"f", [b"x"], b.node(b"n", op, b"x")) for op in (b"ReadFile", b"NoOp")]
+    file.write_bytes(b.saved_model(b.graph(path, functions=functions)))
+    with pytest.raises(InvalidFile, match="2 functions are called 'f'"):
+        Words.of(tmp_path, exact=True)
+    frozen = tmp_path / "frozen.pb"
+    frozen.write_bytes(b.graph(*b.table_nodes([b"the"])))
+    with pytest.raises(UnsupportedFormat, match="frozen graph"):
+        Words.of(frozen, exact=True)
+
+
+def test_a_model_that_tensorflow_does_not_load_is_said(table: Tensor, tmp_path: Path) -> None:
+    """Its variables are missing; the message does not name the temporary copy."""
+    variable = tf.Variable([1, 2])
+    save(tmp_path, table.lookup, table=table, variable=variable)
+    for file in (tmp_path / "variables").iterdir():
+        file.unlink()
+    with pytest.raises(UnsupportedFormat, match="TensorFlow does not load it") as caught:
+        Words.of(tmp_path, exact=True)
+    assert "vocabtool_" not in str(caught.value)
+
+
+@pytest.mark.parametrize("library", ["tensorflow", "tensorflow_text"])
+def test_a_missing_library_is_named_with_the_extra(library: str, text_model: Built) -> None:
+    """Without it there are no exact words."""
+    code = (
+        "import sys\n"
+        f"sys.modules[{library!r}] = None\n"
+        "from vocabtool.errors import VocabtoolError\n"
+        "from vocabtool import Words\n"
+        "try:\n"
+        "    Words.of(sys.argv[1], exact=True)\n"
+        "except VocabtoolError as error:\n"
+        "    print(error)\n"
+    )
+    path = text_model("fast_bert_lower")[0]
+    command = [sys.executable, "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "pip install '.[tensorflow]'" in done.stdout
+    assert f"{library}," in done.stdout

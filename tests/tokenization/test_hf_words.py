@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
@@ -204,8 +205,6 @@ def ours(name: str) -> Words:
 
 def of(tokenizer: Tokenizer) -> Words:
     """Our words of a tokenizer, read from a file that is gone again."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tokenizer.json"
         tokenizer.save(str(file))
@@ -260,15 +259,6 @@ def check(name: str, texts: list[str]) -> None:
             assert counts == list(map(len, wanted)), text
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_awkward_texts(name: str) -> None:
-    """Alone, all together, and all joined: the same tokens, ids and words."""
-    for text in AWKWARD:
-        check(name, [text])
-    check(name, list(AWKWARD))
-    check(name, [" ".join(AWKWARD), "\n".join(AWKWARD)])
-
-
 PARTS = (
     *(" ", "  ", "\n", "\u00a0", "\u3000", "'s", "12", "[MASK]", "é", "e\u0301", "<s>", "the"),
     *("fox", ",", "日", "x", "\u0301"),
@@ -282,8 +272,10 @@ TEXT = st.text(ODD | st.characters(exclude_categories=["Cs"]), max_size=30) | st
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=100, deadline=None)
 @given(texts=st.lists(TEXT, max_size=5))
+@example(texts=[*AWKWARD])
+@example(texts=[" ".join(AWKWARD), "\n".join(AWKWARD)])
 def test_any_text(name: str, texts: list[str]) -> None:
-    """The same of texts that nobody thought of, whatever stands around a blank."""
+    """The same tokens, ids and words of awkward texts and of any, whatever stands at a blank."""
     check(name, texts)
 
 
@@ -299,7 +291,8 @@ def test_pieces(name: str) -> None:
 
 
 def test_words() -> None:
-    """Words as they are looked up, and as people read them."""
+    """Words as people read them; the fingerprint changes with what they depend on."""
+    assert len({ours(name).fingerprint for name in NAMES}) == len(NAMES)
     spelled = {
         name: [word for word, *_ in judged(ours(name), ["The naïve  fox,"])[0]] for name in NAMES
     }
@@ -332,6 +325,8 @@ def test_bytes_that_are_not_utf8() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_figures(name: str, threads: int) -> None:
     """What ``oov`` counts, by a Counter over the library's own answers: all but blanks."""
+    for text in AWKWARD[:: 3 - threads]:
+        check(name, [text])  # alone
     texts = [text for text in (*SENTENCES[:3], *AWKWARD, "zyx the 日 zyx", "The zyx") if text] * 2
     counter = OovCounter(ours(name))
     batches = [pa.array(texts[at : at + 7]) for at in range(0, len(texts), 7)]
@@ -375,23 +370,19 @@ def between_blanks(model: Any) -> Tokenizer:
     return tokenizer
 
 
-def test_without_an_unknown_token() -> None:
-    """What the model passes over, or refuses, is unknown."""
+def test_unknown_tokens() -> None:
+    """What a model without one passes over is unknown; its name in a text is a word as others."""
     bpe = between_blanks(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
     found = [("ab", 2, True, 1), ("aéb", 2, False, 1), ("é", -1, False, 0)]
     assert judged(of(bpe), ["ab aéb é"]) == [found]
     level = between_blanks(models.WordLevel({"a": 0}, unk_token="none"))
     assert judged(of(level), ["a b"]) == [[("a", 0, True, None), ("b", -1, False, None)]]
-
-
-def test_a_word_that_is_called_unknown() -> None:
-    """It is known where it stands in a text as a word; an added token only where it is one."""
     level = between_blanks(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
     assert judged(of(level), ["unk x"]) == [[("unk", 1, True, None), ("x", 1, False, None)]]
     level.normalizer = normalizers.NFKC()
     level.add_tokens([AddedToken("new", normalized=False)])
-    found = [("new", 2, True, None), ("new", 1, False, None)]
-    assert judged(of(level), ["new \uff4e\uff45\uff57"]) == [found]
+    wanted = [("new", 2, True, None), ("new", 1, False, None)]
+    assert judged(of(level), ["new \uff4e\uff45\uff57"]) == [wanted]
 
 
 DESCRIBED = {
@@ -424,12 +415,6 @@ def test_describe(name: str) -> None:
     """The steps in plain words."""
     assert ours(name).how == "recovered"
     assert ours(name).describe()[1:] == DESCRIBED[name]
-
-
-def test_fingerprint() -> None:
-    """It changes with each part that words depend on."""
-    prints = {ours(name).fingerprint for name in NAMES}
-    assert len(prints) == len(NAMES)
 
 
 def test_folder(tmp_path: Path) -> None:
@@ -470,6 +455,7 @@ DRAWS_LOTS = json.loads(Tokenizer(models.BPE({"a": 0}, [], dropout=0.5)).to_str(
 
 
 GROWING = {"type": "Sequence", "normalizers": [replacing({"String": "a"}, "a" * 10)] * 9}
+ENDLESS = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
 LIBRARY = "tokenizer.json: the tokenizers library refuses"
 
 
@@ -480,6 +466,8 @@ LIBRARY = "tokenizer.json: the tokenizers library refuses"
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}, LIBRARY),
         ("normalizer", GROWING, "1,000,000,000 times as long"),
         ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "put 5,000 bytes before it"),
+        # A pattern that takes too long on a text makes the library's Rust code panic.
+        ("pre_tokenizer", ENDLESS, "the tokenizers library fails on a text: "),
         ("model", DRAWS_LOTS, r"by lot \(dropout 0.5\)"),
     ],
 )
@@ -487,18 +475,9 @@ def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message
     """What the library does not read, or what would blow texts up, is refused with a reason."""
     file = tmp_path / "tokenizer.json"
     file.write_bytes(changed(made("WordLevel"), **{part: value}))
-    with pytest.raises(VocabtoolError, match=message):
-        Words.of(file)
-
-
-def test_a_panic_is_an_error(tmp_path: Path) -> None:
-    """A pattern that takes too long makes the library's Rust code panic."""
-    file = tmp_path / "tokenizer.json"
-    part = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
-    file.write_bytes(changed(made("WordLevel"), pre_tokenizer=part))
-    words = Words.of(file)
-    with pytest.raises(InvalidFile, match="the tokenizers library fails on a text: "):
-        words.look_up(["a" * 40 + "b"])
+    error = VocabtoolError if part == "model" else InvalidFile
+    with pytest.raises(error, match=message):
+        Words.of(file).look_up(["a" * 40 + "b"])
 
 
 @pytest.mark.parametrize("name", ["WordPiece", "Unigram"])
@@ -519,16 +498,6 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
     assert outcomes["refused"] > 60
 
 
-def test_several_threads() -> None:
-    """One judge may be asked by several threads."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    words = ours("Unigram")
-    wanted = judged(words, list(AWKWARD))
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: judged(words, list(AWKWARD)), range(8))) == [wanted] * 8
-
-
 def test_commands(tmp_path: Path) -> None:
     """``words`` and ``oov`` as a user runs them; who forks later is warned of nothing."""
     file = tmp_path / "tokenizer.json"
@@ -546,21 +515,12 @@ def test_commands(tmp_path: Path) -> None:
     )
     # What is tested is the tokenizers library; Python 3.12 itself warns where any thread runs.
     run = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
-    options: dict[str, Any] = {
-        "capture_output": True,
-        "text": True,
-        "cwd": ROOT,
-        "env": environment,
-    }
-    shown = subprocess.run([*run, "words", str(tmp_path), "the fox %"], **options)
+    options: dict[str, Any] = {"capture_output": True, "text": True, "env": environment}
+    shown = subprocess.run([*run, "words", tmp_path, "the fox %"], cwd=ROOT, **options)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "%\t1\tunknown\t[UNK](unknown)" in shown.stdout
-    counted = subprocess.run(
-        [*run, "oov", str(file), str(corpus), "--format", "json", "--threads", "2"], **options
-    )
+    asked = ["oov", str(file), str(corpus), "--format", "json", "--threads", "2"]
+    counted = subprocess.run([*run, *asked], cwd=ROOT, **options)
     assert (counted.returncode, counted.stderr) == (0, "")
-    assert json.loads(counted.stdout)["tokens"] == {
-        "all": 15_000,
-        "unknown": 5_000,
-        "unknown_rate": 1 / 3,
-    }
+    wanted = {"all": 15_000, "unknown": 5_000, "unknown_rate": 1 / 3}
+    assert json.loads(counted.stdout)["tokens"] == wanted

@@ -177,13 +177,11 @@ def call(node: bytes, given: bytes, called: bytes) -> bytes:
     return b.node(node, CALL, given, f=name(called))
 
 
-def loop(body: bytes) -> bytes:
-    return b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(body))
-
-
-def branch() -> bytes:
-    branches = {"then_branch": name(b"find"), "else_branch": name(b"find")}
-    return b.node(b"branch", b"If", b"text", b"text", **branches)
+def loop(*body: bytes, returns: bytes) -> tuple[Nodes, Nodes]:
+    """A loop of this body, and its functions."""
+    node = b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(b"turn"))
+    turn = function(b"turn", [b"x"], *body, *find(b"x"), returns=[returns])
+    return [node], [function(b"test", [b"x"], returns=[b"x"]), turn]
 
 
 def doubling() -> list[bytes]:
@@ -206,8 +204,11 @@ RETURNED = b"lower:output:0"
 LOWERING = function(b"lowering", [b"x"], LOWER_ARGUMENT, returns=[RETURNED])
 FINDING = function(b"find", [b"x"], *find(b"x"))
 CIRCLE = (b.node(b"a", b"Identity", b"b:output:0"), b.node(b"b", b"Identity", b"a:output:0"))
+BOTH = {"then_branch": name(b"find"), "else_branch": name(b"find")}
+BRANCH = b.node(b"branch", b"If", b"text", b"text", **BOTH)
+MANY = "texts reach it in more than 64 ways"
+CHANGES = "the op While: a loop changes it from turn to turn"
 AGAIN = call(b"again", b"x", b"f")
-TEST = function(b"test", [b"x"], returns=[b"x"])
 ODD = b.node(b"odd", b"Frobnicate", b"text")
 FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a plain chain": ([LOWER, SPLIT, *find(b"split:1")], [], (*LOWERED, "split at whitespace")),
@@ -258,22 +259,10 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
         [FINDING],
         "the op Frobnicate: vocabtool does not know what it does to words",
     ),
-    "a loop that hands its texts on": (
-        [loop(b"turn")],
-        [TEST, function(b"turn", [b"x"], *find(b"x"), returns=[b"x"])],
-        ("the whole text is one word",),
-    ),
-    "a loop that changes them": (
-        [loop(b"turn")],
-        [TEST, function(b"turn", [b"x"], LOWER_ARGUMENT, *find(b"x"), returns=[RETURNED])],
-        "the op While: a loop changes it from turn to turn",
-    ),
-    "a loop that returns a circle": (
-        [loop(b"turn")],
-        [TEST, function(b"turn", [b"x"], *CIRCLE, *find(b"x"), returns=[b"a:output:0"])],
-        "the op While: a loop changes it from turn to turn",
-    ),
-    "a branch": ([branch()], [FINDING], "the op If: it chooses by what it reads"),
+    "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
+    "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
+    "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
+    "a branch": ([BRANCH], [FINDING], "the op If: it chooses by what it reads"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],
@@ -284,12 +273,8 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
         [function(b"f", [b"x"], AGAIN, returns=[b"again:output:0"])],
         "the way does not end",
     ),
-    "functions that call each other": (
-        [],
-        calling_each_other(),
-        "texts reach it in more than 64 ways",
-    ),
-    "ways that double": ([], doubling(), "texts reach it in more than 64 ways"),
+    "functions that call each other": ([], calling_each_other(), MANY),
+    "ways that double": ([], doubling(), MANY),
 }
 
 
@@ -317,15 +302,11 @@ def test_long_chains(length: int, tmp_path: Path) -> None:
         assert refused(tmp_path, *nodes) == "the way does not end"
 
 
-def test_a_lookup_whose_table_is_not_there(tmp_path: Path) -> None:
-    """Without a table that is filled there is nothing to look words up in."""
+def test_two_lookups(tmp_path: Path) -> None:
+    """The way that is understood is taken; without a table there is nothing to look words up in."""
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(TEXT, LOWER, *find(b"lower"))))
     with pytest.raises(VocabtoolError, match="no op of the model looks words up"):
         Words.of(tmp_path)
-
-
-def test_two_lookups(tmp_path: Path) -> None:
-    """The way that is understood is taken where another to the same table is not."""
     second = (b"table", b"odd", b"default")
     lookup = b.node(b"find2", b"LookupTableFindV2", *second, Tin=b.number(6, b.STRING))
     words = words_of(tmp_path, TEXT, ODD, BLANK, LOWER, SPLIT, *find(b"split:1"), lookup)

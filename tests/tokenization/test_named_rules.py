@@ -53,6 +53,12 @@ def test_rules_by_hand() -> None:
     assert shown("keras", line) == ["the", "cafés", "quickbrown", "dog", "didnt"]
     assert shown("ptb", line) == ["the", "café", "'s", "quick-brown", "dog", ",", "did", "n't", "."]
     assert shown("regex:[a-z]{2,}", line) == ["he", "af", "quick", "brown", "didn"]
+    # The mark between matches may stand in the text: another is taken then.
+    assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
+    assert by_rule("regex:[a-z]+").describe() == ("each match of '[a-z]+' is a word",)
+    for name in (*RULES, "regex:a"):
+        assert by_rule(name).fingerprint == Words.of(vocabulary(), rule=name).fingerprint
+        assert all(by_rule(name).describe())
 
 
 @given(st.lists(SOME, max_size=4))
@@ -124,12 +130,8 @@ def test_ptb_is_the_treebank_tokenizer() -> None:
 @given(PARTS | ASCII)
 @example("a\x0bb")
 def test_ptb_is_the_treebank_tokenizer_on_any_ascii(text: str) -> None:
-    """So it does on texts that nobody would write."""
+    """So it does on texts that nobody would write; mixed case is cut like any other."""
     assert shown("ptb", text) == treebank(text)
-
-
-def test_ptb_cuts_before_it_would_look_at_case() -> None:
-    """The one difference in ASCII: mixed case is cut like any other."""
     assert TreebankWordTokenizer().tokenize("He'Ll") == ["He'Ll"]
     assert shown("ptb", "He'Ll") == ["he", "'ll"]
 
@@ -146,19 +148,6 @@ def test_matches_are_those_of_re2(texts: list[bytes], pattern: str) -> None:
     assert words(f"regex:{pattern}", *texts) == [[w.encode() for w in f if w] for f in found]
 
 
-def test_the_mark_between_matches_may_stand_in_the_text() -> None:
-    """Another is taken then."""
-    assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
-
-
-def test_every_rule_describes_itself() -> None:
-    """Each step in plain words, and equal rules have one fingerprint."""
-    for name in (*RULES, "regex:a"):
-        assert by_rule(name).fingerprint == Words.of(vocabulary(), rule=name).fingerprint
-        assert all(by_rule(name).describe())
-    assert by_rule("regex:[a-z]+").describe() == ("each match of '[a-z]+' is a word",)
-
-
 @pytest.mark.parametrize(
     "spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"]
 )
@@ -170,15 +159,15 @@ def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
     assert all(name in str(error.value) for name in (*RULES, "tokenizer:FILE"))
 
 
-@pytest.mark.parametrize(
-    ("pattern", "says"),
-    [
-        ("(", "missing )"),
-        ("a(?=b)", "invalid perl operator"),
-        ("", "no pattern"),
-        ("\udcff", "utf"),
-    ],
-)
+BAD = [
+    ("(", "missing )"),
+    ("a(?=b)", "invalid perl operator"),
+    ("", "no pattern"),
+    ("\udcff", "utf"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "says"), BAD)
 def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
     """RE2's own words, and the pattern."""
     with pytest.raises(VocabtoolError, match=r"regex:") as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vocabtool import Words
+from vocabtool import Words, open_encoder
 from vocabtool.errors import NoVocabulary, VocabtoolError
 
 TEXTS = (
@@ -69,3 +69,10 @@ def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
         [(w["word"], w["known"]) for w in row] for row in by_tap
     ]
     assert sum(w["known"] for row in by_rule for w in row) > 10
+
+
+def test_real_words_are_no_pieces(shared: Path) -> None:
+    """20,000 English words."""
+    words = open_encoder(shared / "vectors" / "words20k.npz", weights="none").words
+    assert words is not None
+    assert words.how == "named"

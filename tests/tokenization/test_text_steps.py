@@ -7,8 +7,7 @@ inside TensorFlow and Python's tables are of different ages. Bytes that are not 
 from __future__ import annotations
 
 import functools
-import io
-import random
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, get_args
@@ -25,6 +24,8 @@ from hypothesis import strategies as st
 from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespace_tokenizer
 
 from tests.builders.tensorflow_models import sentencepiece_model
+from tests.tokenization.test_sentencepiece_words import OPTIONS as MODELS
+from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.lookup import WordPiece, read_fast_wordpiece
@@ -168,6 +169,9 @@ def repaired(step: Step, texts: Texts) -> Texts:
 )
 def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -> None:
     """Each assigned character (else one in ten) alone, and inside a word."""
+    if isinstance(step, BertNormalize):  # the flag is read from the op's own model
+        model = tft.FastBertNormalizer(step.lower)._model.numpy().tobytes()
+        assert BertNormalize.read(model) == step
     texts = repaired(step, all_texts(every=1 if full else 10))
     cut = step.apply(Tokens.whole(string_array(texts))).to_lists()
     different = [row for row in zip(texts, oracle(texts), cut, strict=True) if row[1] != row[2]]
@@ -194,13 +198,6 @@ def test_no_regular_expression(delimiter: str, keep: str) -> None:
         regex_split(delimiter, keep)([b"abc"])
     with pytest.raises(VocabtoolError, match="no regular expression of RE2"):
         RegexSplit(delimiter, keep).apply(Tokens.whole(string_array(["abc"])))
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_normalizer_of_a_model(lower: bool) -> None:
-    """The flag is read from the op's own model."""
-    model = tft.FastBertNormalizer(lower)._model.numpy().tobytes()
-    assert BertNormalize.read(model) == BertNormalize(lower)
 
 
 # Pieces of words.
@@ -299,38 +296,6 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
 
 # SentencePiece.
 
-MODELS: dict[str, dict[str, Any]] = {
-    "unigram": {},
-    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 330},
-    "space behind": {"treat_whitespace_as_suffix": True},
-    "characters": {"model_type": "char", "vocab_size": 40},
-    "whole words": {"model_type": "word", "vocab_size": 20},
-    "spaces kept": {"remove_extra_whitespaces": False, "add_dummy_prefix": False},
-    "case folded": {"normalization_rule_name": "nfkc_cf"},
-    "as it is": {"normalization_rule_name": "identity"},
-    "across words": {"split_by_whitespace": False},
-    "without marks": {"bos_id": -1, "eos_id": -1},
-}
-
-
-@functools.cache
-def trained(name: str) -> bytes:
-    """A small model with the options of that name."""
-    import sentencepiece
-
-    choose = random.Random(0)
-    words = ("alpha", "beta", "gamma", "epsilon", "naïve", "日本語", "running", "walked")
-    written = io.BytesIO()
-    options = {"vocab_size": 60, **MODELS[name]}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(" ".join(choose.choices(words, k=8)) for _ in range(300)),
-        model_writer=written,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
-    return written.getvalue()
-
 
 def op_pieces(model: bytes, texts: Texts, **options: Any) -> list[list[tuple[bytes, int]]]:
     """What the op gives: pieces and ids."""
@@ -339,19 +304,13 @@ def op_pieces(model: bytes, texts: Texts, **options: Any) -> list[list[tuple[byt
     return [list(zip(*row, strict=True)) for row in zip(*both, strict=True)]
 
 
-SOME_TEXTS = [
-    *(text.encode() for text in SENTENCES),
-    *BROKEN,
-    *(c.encode() for c in AWKWARD),
+SENTENCEPIECE_TEXTS = [
     *(
-        "alpha beta  naïve日本語 ",
-        " <s> </s><unk>",
-        "▁",
-        "alpha▁☃☃ New",
-        "\uff41lph\uff41\u3000running",
+        text.encode()
+        for text in (*SENTENCES, *AWKWARD, "alpha beta  naïve日本語 ", " <s> </s><unk>")
     ),
+    *("▁".encode(), "alpha▁☃☃ New".encode(), "\uff41lph\uff41\u3000running".encode(), *BROKEN),
 ]
-SENTENCEPIECE_TEXTS = [text if isinstance(text, bytes) else text.encode() for text in SOME_TEXTS]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -364,29 +323,16 @@ def test_sentencepieces(name: str, texts: Texts) -> None:
     found = tokenizer.pieces(texts)
     assert list(map(list, found)) == op_pieces(model, texts)
     for pieces, words in zip(found, tokenizer.words(texts), strict=True):
-        spelled = b"".join(piece for word in words for piece, _ in word.pieces)
-        wanted = b"".join(piece for piece, _ in pieces)
-        assert blankless(spelled) == blankless(wanted)
-
-
-def blankless(text: bytes) -> bytes:
-    """Without spaces, which belong to no word where there are several."""
-    return text.replace("▁".encode(), b"").replace(b" ", b"")
-
-
-def test_words_of_sentencepiece() -> None:
-    """Words stand between blanks of the normalized text; one unknown piece makes one unknown."""
-    (words,) = SentencePieces(trained("unigram")).words(["  naïve\u3000alpha☃ ".encode()])
-    assert [(word.text.decode(), word.known) for word in words] == [
-        ("naïve", True),
-        ("alpha☃", False),
-    ]
+        both = ([piece for word in words for piece, _ in word.pieces], [p for p, _ in pieces])
+        # Spaces belong to no word where there are several.
+        spelled, wanted = (re.sub("▁| ".encode(), b"", b"".join(part)) for part in both)
+        assert spelled == wanted
 
 
 @given(text=assigned_text().map(str.encode) | BYTES)
 def test_byte_fallback_knows_everything(text: bytes) -> None:
     """A model that falls back to bytes never gives the unknown piece; its words are the text's."""
-    tokenizer = SentencePieces(trained("byte fallback"))
+    tokenizer = SentencePieces(trained("as Mistral's"))
     (words,), (pieces,) = tokenizer.words([text]), tokenizer.pieces([text])
     assert all(word.known for word in words)
     assert tokenizer.unknown_id not in [number for _, number in pieces]
@@ -409,6 +355,8 @@ def test_models_are_checked_before_they_are_trusted() -> None:
     ]:
         with pytest.raises(InvalidFile, match=reason):
             SentencePieces(damaged).pieces([b"alpha"])
+    with pytest.raises(InvalidFile, match="no mark"):
+        SentencePieces(trained("without marks"), add_bos=True).pieces([b"alpha"])
 
 
 @settings(max_examples=50)
@@ -423,13 +371,6 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     except VocabtoolError:
         return
     assert len(found) == 2
-
-
-def test_marks_that_a_model_lacks() -> None:
-    """A mark that is asked for and not there is an error of the model."""
-    tokenizer = SentencePieces(trained("without marks"), add_bos=True)
-    with pytest.raises(InvalidFile, match="no mark"):
-        tokenizer.pieces([b"alpha"])
 
 
 @pytest.mark.parametrize("add_bos", [True, False])

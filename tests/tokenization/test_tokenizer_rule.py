@@ -124,23 +124,19 @@ def test_pieces_get_no_word_rule(marker: str, rule: str, tmp_path: Path) -> None
     entries = listed(tmp_path, MARKED[marker], kind="list")
     with pytest.raises(VocabtoolError, match=r"pieces of words .*--rule tokenizer:FILE"):
         Words.of(entries, rule=rule)
-
-
-def test_what_says_that_it_holds_pieces_gets_none_either(tmp_path: Path) -> None:
-    """A model of pieces without marks: Chinese characters, say."""
-    entries = listed(tmp_path, ["日", "本"], kind="unigram")
+    unmarked = listed(tmp_path, ["日", "本"], kind="unigram")
     with pytest.raises(VocabtoolError, match=r"pieces of words \(of unigram\)"):
-        Words.of(entries, rule="whitespace")
+        Words.of(unmarked, rule=rule)
 
 
-REAL = [ROOT / "data" / "small_glove.txt"]
+GLOVE = ROOT / "data" / "small_glove.txt"
 STRANGE = ["#", "##", "@@", "▁", "</w>", "Ġ", " ", "##a", "▁▁", "x@@", "#metoo", "Ġorġ"]
 
 
 @pytest.mark.parametrize("strange", [[], STRANGE])
 def test_lists_of_words_keep_their_rules(strange: list[str], tmp_path: Path) -> None:
     """Real words, and among them what looks like a mark: web crawls have a few of those."""
-    words = [*vocabtool.extract(REAL[0]), *strange]
+    words = [*vocabtool.extract(GLOVE), *strange]
     entries = listed(tmp_path, words, kind="vectors")
     assert Words.of(entries, rule="ptb").unknown("the market") == []
     gensim = pytest.importorskip("gensim")
@@ -149,14 +145,7 @@ def test_lists_of_words_keep_their_rules(strange: list[str], tmp_path: Path) -> 
         assert Words.of(folder / name, rule="lower").how == "named"
 
 
-def test_real_words(shared: Path) -> None:
-    """20,000 English words."""
-    encoder = open_encoder(shared / "vectors" / "words20k.npz", weights="none")
-    assert encoder.words is not None
-    assert encoder.words.how == "named"
-
-
-def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
+def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
     """Its pieces, with the ids that these entries have; a word is known if all its pieces are."""
     words = Words.of(vectors.with_suffix(".txt"), rule=f"tokenizer:{tokenizer}")
     entries = [*words.vocabulary]
@@ -167,7 +156,13 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
         assert all(word["known"] for word in row) == all(known)
         single = [word for word in row if word["pieces"] == 1 and word["known"]]
         assert all(entries[word["id"]] in pieces for word in single)
-    assert words.fingerprint == Words.of(tokenizer).fingerprint
+    own = Words.of(tokenizer)
+    assert words.fingerprint == own.fingerprint
+    # A piece that is no entry makes a word unknown, although the tokenizer knows it.
+    missing = pieces_of(own, "the")[-1]
+    left = listed(tmp_path, [entry for entry in own.vocabulary if entry != missing], kind="list")
+    assert own.unknown("the") == []
+    assert Words.of(left, rule=f"tokenizer:{tokenizer}").unknown("the") == ["the"]
 
 
 def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
@@ -181,34 +176,21 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
     assert of_folder.split(TEXTS).equals(of_file.split(TEXTS))
     # an index keeps the file, and needs the folder no more
     index = tmp_path / "index"
-    made = run("index", ROOT / "data" / "small_glove.txt", "-o", index, "--model", vectors,
+    made = run("index", GLOVE, "-o", index, "--model", vectors,
                "--rule", f"tokenizer:{tokenizer.parent}")  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
 
 
-def test_a_piece_that_is_no_entry(tokenizer: Path, tmp_path: Path) -> None:
-    """It makes a word unknown, although the tokenizer knows it."""
-    own = Words.of(tokenizer)
-    (row,) = own.split(["the"]).to_pylist()
-    missing = pieces_of(own, "the")[-1]
-    left = [entry for entry in own.vocabulary if entry != missing]
-    entries = listed(tmp_path, left, kind="list")
-    words = Words.of(entries, rule=f"tokenizer:{tokenizer}")
-    assert [word["known"] for word in row] == [True]
-    assert words.unknown("the") == ["the"]
-
-
 def test_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
     """And so is what cuts no texts, with the reason."""
-    glove = ROOT / "data" / "small_glove.txt"
     for rule, message in {
         f"tokenizer:{tokenizer}": "it is not this model's tokenizer",
-        f"tokenizer:{glove}": "does not say how texts are cut",
+        f"tokenizer:{GLOVE}": "does not say how texts are cut",
         f"tokenizer:{tmp_path}/none.json": "no such file; wanted a tokenizer.json",
     }.items():
         with pytest.raises(VocabtoolError, match=message):
-            Words.of(glove, rule=rule)
+            Words.of(GLOVE, rule=rule)
 
 
 def test_an_encoder_of_pieces(tokenizer: Path, vectors: Path) -> None:
@@ -257,13 +239,13 @@ def test_commands(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
     entries = vectors.with_suffix(".txt")
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(TEXTS), "utf-8")
-    refused = [
-        run("words", entries, "the", "--rule", "lower"),
-        run("oov", entries, corpus, "--rule", "whitespace"),
-        run("embed", corpus, "--model", vectors, "-o", tmp_path / "shards"),
-        run("index", corpus, "--model", vectors, "-o", tmp_path / "refused"),
-    ]
-    for done in refused:
+    for asked in (
+        ("words", entries, "the", "--rule", "lower"),
+        ("oov", entries, corpus, "--rule", "whitespace"),
+        ("embed", corpus, "--model", vectors, "-o", tmp_path / "shards"),
+        ("index", corpus, "--model", vectors, "-o", tmp_path / "refused"),
+    ):
+        done = run(*asked)
         assert done.returncode == 3
         assert "--rule tokenizer:FILE" in done.stderr
     shown = run("words", entries, TEXTS[0], *rule, "--format", "json")
@@ -278,14 +260,9 @@ def test_commands(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
     each = [library(tokenizer, line) for line in TEXTS]
     assert use["all"] == sum(len(pieces) for pieces, _ in each)
     assert use["both"] == sum(sum(known) for _, known in each)
-    made = run(
-        *("index", corpus, "--model", vectors, *rule, "--weights", "none", "-o", tmp_path / "made")
-    )
-    assert made.returncode == 0, made.stderr
-    found = run("search", tmp_path / "made", "permission", "--explain")
-    assert found.returncode == 0, found.stderr
-    assert "permission" in found.stdout
-    embedded = run(
-        *("embed", corpus, "--model", vectors, *rule, "--weights", "none", "-o", tmp_path / "run")
-    )
-    assert embedded.returncode == 0, embedded.stderr
+    for command in ("index", "embed"):
+        given = (command, corpus, "--model", vectors, *rule, "--weights", "none")
+        made = run(*given, "-o", tmp_path / command)
+        assert made.returncode == 0, made.stderr
+    found = run("search", tmp_path / "index", "permission", "--explain")
+    assert "permission" in found.stdout, found.stderr

@@ -80,21 +80,9 @@ def test_split(words: Words) -> None:
     assert found.to_pylist()[:2] == [row, []]
     assert found.to_pylist()[2][0] == {"word": "café".encode(), **unknown}
     assert [word["word"] for word in found.to_pylist()[3]] == [b"<", b"unk", b">"]
-
-
-def test_the_old_name_of_look_up(words: Words) -> None:
-    """It warns, and answers the same."""
+    assert words.unknown(TEXT) == words.unknown(TEXT.encode()) == ["xapian"]
     with pytest.warns(DeprecationWarning, match="look_up"):
-        assert words.judge([TEXT]).ids.tolist() == words.look_up([TEXT]).ids.tolist()
-
-
-def test_unknown(words: Words) -> None:
-    """The words that the model does not know, in order, as often as they stand."""
-    assert words.unknown(TEXT) == ["xapian"]
-    assert words.unknown("Zyzzyva the Xapian, zyzzyva") == ["zyzzyva", "xapian", "zyzzyva"]
-    assert words.unknown("I love to use it") == []
-    assert words.unknown("") == []
-    assert words.unknown(TEXT.encode()) == ["xapian"]
+        assert words.judge([TEXT]).ids.tolist() == ids
 
 
 @given(st.lists(st.text(st.sampled_from("theI love.,!é \n\0日"), max_size=12), max_size=5))
@@ -178,23 +166,24 @@ def test_documents_pass_unchanged(words: Words) -> None:
         "love",
         b"to \xff",
         Note(""),
+        "love \ud83d",  # half a character, as JSON may bring it
     ]
     counter = OovCounter(words)
     passed = [*counter.watch(documents)]
     assert [id(document) for document in passed] == [id(document) for document in documents]
     report = counter.report(model="m", sources=("s",))
-    assert (report.documents, report.documents_unknown) == (5, 3)
-    assert (report.tokens, report.tokens_unknown) == (5, 3)
-    assert [found.word for found in report.commonest()] == [b"xapian", b"zyzzyva", b"\xef\xbf\xbd"]
+    assert (report.documents, report.documents_unknown) == (6, 4)
+    assert (report.tokens, report.tokens_unknown) == (9, 6)
+    assert {found.word for found in report.commonest()} == {b"xapian", b"zyzzyva", b"\xef\xbf\xbd"}
     assert (report.header.model, report.header.sources) == ("m", ("s",))
     assert report.header.vocabulary == "Embeddings_words"
     assert report.header.fingerprint == words.fingerprint
 
 
-def endless(taken: list[int]) -> Iterator[str]:
+def endless(taken: list[int], end: str = "") -> Iterator[str]:
     for number in count():
         taken.append(number)
-        yield f"love xapian{number}"
+        yield f"love xapian{number}{end}"
 
 
 @pytest.mark.parametrize("number", [1, 5, WATCHED, WATCHED + 1])
@@ -207,28 +196,19 @@ def test_watching_is_lazy(number: int, words: Words) -> None:
     assert [*islice(watched, number)] == [f"love xapian{i}" for i in range(number)]
     assert len(taken) <= number + WATCHED
     watched.close()  # type: ignore[attr-defined]  # it is a generator
-    assert counter.report().documents == number
-    assert counter.report().tokens_unknown == number
-
-
-def test_long_documents_are_not_gathered(words: Words) -> None:
-    """Of long documents fewer are held at a time."""
-    taken: list[int] = []
-
-    def long() -> Iterator[str]:
-        for number in count():
-            taken.append(number)
-            yield "love " * (100_000)
-
-    next(OovCounter(words).watch(long()))
-    assert len(taken) <= 3
-
-
-def test_half_characters(words: Words) -> None:
-    """A text with half a character in it, as JSON may bring it, passes and is counted."""
-    counter = OovCounter(words)
-    assert [*counter.watch(["love \ud83d", "love \udcff"])] == ["love \ud83d", "love \udcff"]
-    assert (counter.report().documents, counter.report().documents_unknown) == (2, 2)
+    assert (counter.report().documents, counter.report().tokens_unknown) == (number, number)
+    assert [*counter.watch([])] == []
+    assert [*counter.watch(["xapian"])] == ["xapian"]  # a report is of all so far
+    assert counter.report().tokens_unknown == number + 1
+    taken.clear()
+    next(OovCounter(words).watch(endless(taken, " love" * 100_000)))
+    assert len(taken) <= 3  # of long documents fewer are held at a time
+    taken.clear()
+    found = words.pipe(endless(taken), batch_size=5, workers=2)
+    assert taken == []
+    next(found)
+    assert len(taken) <= 5 + 2 * 2 * 5  # two batches for each worker beyond its own
+    found.close()  # type: ignore[attr-defined]  # it is a generator
 
 
 def test_a_stream_that_fails(words: Words) -> None:
@@ -249,16 +229,6 @@ def test_a_stream_that_fails(words: Words) -> None:
     assert counter.report().documents == WATCHED + 1
 
 
-def test_watching_on(words: Words) -> None:
-    """A counter goes on over further streams, and a report is of all so far."""
-    counter = OovCounter(words)
-    assert counter.report().documents == 0
-    assert [*counter.watch([])] == []
-    for number in (1, 2, 3):
-        assert [*counter.watch(["xapian"])] == ["xapian"]
-        assert counter.report().tokens_unknown == number
-
-
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_counting_is_lazy(threads: int, words: Words) -> None:
     """Batches are taken as they are counted: an endless stream that breaks off was not hoarded."""
@@ -277,20 +247,14 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
     assert taken == 50
     counted = counter.report().documents
     assert taken - 2 * threads - 1 <= counted <= taken  # as far ahead as parallel_map takes
-
-
-def test_an_error_while_counting_is_raised(words: Words) -> None:
-    """What goes wrong in a thread is not lost."""
-    counter = OovCounter(words)
     with pytest.raises(VocabtoolError, match="null"):
-        counter.count(iter([pa.array(["a"]), pa.array([None], pa.string())]), threads=2)
+        counter.count(iter([pa.array(["a"]), pa.array([None], pa.string())]), threads=threads)
 
 
 def test_a_small_budget_is_told(words: Words) -> None:
-    """Past its budget a counter estimates and says so; the totals stay exact."""
-    texts = [f"love x{number}q" for number in range(20_000)]
+    """Past its budget a counter estimates and says so; the totals of many words stay exact."""
     counter = OovCounter(words, budget=1 << 16)
-    counter.count([pa.array(texts)])
+    counter.count([pa.array([f"love x{number}q" for number in range(20_000)])])
     report = counter.report()
     assert (report.documents, report.tokens, report.tokens_unknown) == (20_000, 40_000, 20_000)
     assert report.estimated
@@ -306,36 +270,10 @@ PIPED: list[str | bytes] = ["I love to use Xapian!", "", "love", b"\xff love", "
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 def test_pipe_gives_what_split_gives(words: Words, batch_size: int, workers: int) -> None:
     """Whatever the batches, each text's words are those of ``split``, in order."""
-    expected = [[tuple(word.values()) for word in row] for row in words.split(PIPED).to_pylist()]
     piped = words.pipe(PIPED, batch_size=batch_size, workers=workers)
-    assert [[tuple(word) for word in row] for row in piped] == expected
-
-
-def test_an_unknown_word_in_a_pipe(words: Words) -> None:
-    """A word says how it is looked up, and what came of it."""
-    (found,) = words.pipe(["love Xapian"])
-    assert [(word.word, word.known, word.pieces) for word in found] == [
-        (b"love", True, None),
-        (b"xapian", False, None),
-    ]
-    ids = words.split(["love Xapian"]).to_pylist()[0]
-    assert [word.id for word in found] == [word["id"] for word in ids]
-
-
-def test_a_pipe_is_lazy(words: Words) -> None:
-    """Of an endless supply it takes no more than two batches for each worker beyond its own."""
-    taken = 0
-
-    def endless() -> Iterator[str]:
-        nonlocal taken
-        for taken in count(1):  # noqa: B007 - how many were taken
-            yield "love"
-
-    found = words.pipe(endless(), batch_size=5, workers=2)
-    assert taken == 0
-    next(found)
-    assert taken <= 5 + 2 * 2 * 5
-    found.close()  # type: ignore[attr-defined] # a generator has it
+    names = ("word", "id", "known", "pieces")
+    found = [[{name: getattr(word, name) for name in names} for word in row] for row in piped]
+    assert found == words.split(PIPED).to_pylist()
 
 
 def test_batches_are_judged_in_parallel(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import svds
 
+from vocabtool.choices import Fusion
 from vocabtool.documents import Document
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.search.settings import Fusion
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.checked_model import import_tensorflow

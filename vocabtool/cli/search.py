@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
 from vocabtool.errors import InvalidCondition
-from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:

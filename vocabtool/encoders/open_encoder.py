@@ -132,7 +132,7 @@ def _flags(options: Iterable[str]) -> str:
 
 def _recognise(model: str | Path) -> EncoderKind:
     """What kind of model lies there."""
-    if isinstance(model, str) and files.is_handle(model):
+    if isinstance(model, str) and files.HANDLE.match(model):
         return "tensorflow"
     path = Path(model)
     if path.is_file():
@@ -170,7 +170,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         what = f"it is read as {reader.format}, which makes no vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
     try:
-        graph_files.read_graphs(file, file)
+        graph_files.open_graphs(file)
     except UnknownFormat as error:
         raise UnknownFormat(error.what, (*error.tried, *tried)) from error
     return "tensorflow"

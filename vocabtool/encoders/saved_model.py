@@ -69,7 +69,7 @@ class TensorFlowEncoder(Encoder):
         not load it, where trust is needed, and where no function gives one vector for each text or
         several do, :class:`VocabtoolError` where its words are wanted and not known.
         """
-        if isinstance(model, str) and files.is_handle(model):
+        if isinstance(model, str) and files.HANDLE.match(model):
             import_tensorflow()  # without it nothing is fetched
         folder = _find_model(model)
         opened = graph_files.open_graphs(folder)  # what is no model is refused at once
@@ -375,7 +375,7 @@ def _find_model(model: str | Path) -> Path:
 
     Raises :class:`NotFound` where it is nowhere, and cannot be fetched.
     """
-    if not isinstance(model, str) or not files.is_handle(model):
+    if not isinstance(model, str) or not files.HANDLE.match(model):
         path = graph_files.path_of(model)
         if path.suffix == ".keras" and path.is_file():
             raise UnsupportedFormat(

@@ -15,7 +15,6 @@ import json
 import mmap
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import Final
 
@@ -68,15 +67,10 @@ def refuse_link(path: Path) -> None:
 
 CACHE_DIR: Final = "TFHUB_CACHE_DIR"
 DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line names the handle
-HANDLE: Final = re.compile(r"https?://[^/\s]")
+HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on any host
 MODULE: Final = b"Module: "
 MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
 MAX_NAMED: Final = 5  # handles that an error message names
-
-
-def is_handle(text: str) -> bool:
-    """Whether ``text`` is the address of a module: ``http://`` or ``https://``, any host."""
-    return HANDLE.match(text) is not None
 
 
 def find(handle: str) -> Path:
@@ -85,6 +79,7 @@ def find(handle: str) -> Path:
     Raises :class:`NotFound`, which says how to get it, where there is none or an empty one.
     """
     import hashlib
+    import shlex
     import tempfile  # it takes as long to import as all else here
 
     told = os.environ.get(CACHE_DIR)

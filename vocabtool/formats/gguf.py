@@ -197,14 +197,14 @@ def _read(source: Source) -> Findings:
     tokens = header.values.get(TOKENS)
     if isinstance(tokens, _Array) and tokens.item_type == STRING:
         entries = header.strings(tokens)
-        findings.add(_vocabulary(header, entries, source.name, findings.warnings))
+        findings.found.append(_vocabulary(header, entries, source.name, findings.warnings))
     elif tokens is not None:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
     for key, found in header.values.items():
         if isinstance(found, _Array) and found.item_type == STRING and key != TOKENS:
             why = "the merges of the tokens, not tokens" if key == MERGES else "not the tokens"
             name = printable(key)
-            findings.add(PassedOver(name, found.items, Place(source.name, name), why))
+            findings.found.append(PassedOver(name, found.items, Place(source.name, name), why))
     return findings
 
 

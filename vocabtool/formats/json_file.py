@@ -398,7 +398,7 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
             findings.warnings.append(f"{where}: not a list of base64: {error}")
         else:
             place = Place(source.name, where)
-            findings.add(constant(show(name), ByteStrings.of(texts), place))
+            findings.found.append(constant(show(name), ByteStrings.of(texts), place))
     manifest = document.get(MANIFEST)
     groups = [] if manifest is None else expect(manifest, list, MANIFEST)
     paths = [expect(_of_object(group, "paths"), list, f"{MANIFEST}: paths") for group in groups]
@@ -411,7 +411,7 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
             shown = ", ".join(repr(show(name)) for name in named[:MAX_NAMED])
             with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
                 for found in _weights(parsed, names, source):
-                    findings.add(found)
+                    findings.found.append(found)
     return findings
 
 

@@ -257,7 +257,7 @@ def _read_archive(source: Source) -> Findings:
         path = printable(layer.path.encode("utf-8", "replace"))
         place = Place(source.name, f"{CONFIG}: {path}")
         if layer.vocabulary is not None:
-            findings.add(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
+            findings.found.append(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
         elif elsewhere:
             findings.warnings.append(
                 f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
@@ -265,7 +265,7 @@ def _read_archive(source: Source) -> Findings:
             )
         elif layer.identity not in given | adapted:  # else one that two models share
             why = f"a {layer.class_name} without words: nothing was adapted or given to it"
-            findings.add(PassedOver(layer.name, 0, place, why))
+            findings.found.append(PassedOver(layer.name, 0, place, why))
     return findings
 
 
@@ -331,16 +331,18 @@ def _read_assets(
                 layer = layers.get("/".join(parts))
                 if not name.endswith(VOCABULARY):
                     asset = PurePosixPath(shown).name
-                    findings.add(table_contents.classify_asset(asset, place, data))
+                    findings.found.append(table_contents.classify_asset(asset, place, data))
                 elif layer is None or layer.vocabulary is not None:
                     own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
                     stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
-                    findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
+                    findings.found.append(
+                        Vocabulary(own, "asset", stored, places=(place,), notes=notes)
+                    )
                 else:
                     adapted.add(layer.identity)
                     odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
                     stored = _own_lines(layer, data)
-                    findings.add(_vocabulary(layer, stored, place, (BROKEN,) * odd))
+                    findings.found.append(_vocabulary(layer, stored, place, (BROKEN,) * odd))
     return adapted
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,49 +83,7 @@ def _is_small(vocabulary: Vocabulary) -> bool:
     return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES
 
 
-def _distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
-    """Join those of equal content, name each differently; linked ones first, then by size."""
-    found = sorted(vocabularies, key=lambda v: PRECEDENCE.index(v.kind))
-    outlines = Counter(map(_outline, found))
-    alike: dict[tuple[object, ...], list[Vocabulary]] = {}
-    for vocabulary in found:
-        outline = _outline(vocabulary)
-        if outlines[outline] > 1:
-            outline = (*outline, vocabulary.sha256)
-        group = alike.setdefault(outline, [])
-        for i, other in enumerate(group):
-            # a mere list has no ids but its positions
-            same_ids = not vocabulary.linked or np.array_equal(
-                other.id_array(), vocabulary.id_array()
-            )
-            if same_ids and other.stored == vocabulary.stored:
-                group[i] = _merge(other, vocabulary)
-                break
-        else:
-            group.append(vocabulary)
-    named = [vocabulary for group in alike.values() for vocabulary in group]
-    named.sort(key=lambda v: (not v.linked, -len(v)))
-    taken = {vocabulary.name: 0 for vocabulary in named}
-    # the first of a name keeps it; small constants, which are rarely shown, come last
-    for i in sorted(range(len(named)), key=lambda i: _is_small(named[i])):
-        name = named[i].name
-        taken[name] += 1
-        if taken[name] > 1:
-            while (numbered := f"{name}_{taken[name]}") in taken:
-                taken[name] += 1
-            taken[numbered] = 1
-            named[i] = replace(named[i], name=numbered)
-    return tuple(named)
-
-
-def _outline(vocabulary: Vocabulary) -> tuple[object, ...]:
-    """What is equal where the content is, and quick to compare."""
-    stored = vocabulary.stored
-    ends = (stored[0], stored[-1]) if len(stored) else ()
-    return (len(stored), vocabulary.entry_type, *ends)
-
-
-def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
+def _join_equal(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     notes = a.notes
     if b.linked:  # what is said of a mere list is of no use beside what looks words up
         notes += tuple(note for note in b.notes if note not in a.notes)
@@ -181,12 +139,12 @@ class Findings:
     warnings: list[str] = field(default_factory=list)
     format: str | None = None
 
-    def add(self, finding: Finding) -> None:
-        """Take in a vocabulary, or a list that is none."""
-        self.found.append(finding)
-
     def model(self, path: Path, *, small: bool) -> Model:
-        """The whole of a model. ``small``: with constants of few strings as vocabularies."""
+        """The whole of a model. ``small``: with constants of few strings as vocabularies.
+
+        Vocabularies of equal content are joined, and each has a name of its own; those that words
+        are looked up in come first, then the largest.
+        """
         passed_over, vocabularies = [], []
         for found in self.found:
             if isinstance(found, PassedOver):
@@ -195,10 +153,46 @@ class Findings:
                 passed_over.append(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
             else:
                 vocabularies.append(found)
+        # Quick to compare, and equal where the content is.
+        outlines = [
+            (len(v), v.entry_type, *(v.stored[i] for i in (0, -1) if len(v))) for v in vocabularies
+        ]
+        counts = Counter(outlines)
+        alike: dict[tuple[object, ...], list[Vocabulary]] = {}
+        for kind in PRECEDENCE:
+            for outline, vocabulary in zip(outlines, vocabularies, strict=True):
+                if vocabulary.kind != kind:
+                    continue
+                key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
+                group = alike.setdefault(key, [])
+                for i, other in enumerate(group):
+                    # a mere list has no ids but its positions
+                    same_ids = not vocabulary.linked or np.array_equal(
+                        other.id_array(), vocabulary.id_array()
+                    )
+                    if same_ids and other.stored == vocabulary.stored:
+                        group[i] = _join_equal(other, vocabulary)
+                        break
+                else:
+                    group.append(vocabulary)
+        joined = [vocabulary for group in alike.values() for vocabulary in group]
+        joined.sort(key=len, reverse=True)
+        joined = [v for linked in (True, False) for v in joined if v.linked == linked]
+        taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
+        # the first of a name keeps it; small constants, which are rarely shown, come last
+        few = [_is_small(vocabulary) for vocabulary in joined]
+        for i in sorted(range(len(joined)), key=few.__getitem__):
+            name = joined[i].name
+            taken[name] += 1
+            if taken[name] > 1:
+                while (numbered := f"{name}_{taken[name]}") in taken:
+                    taken[name] += 1
+                taken[numbered] = 1
+                joined[i] = replace(joined[i], name=numbered)
         return Model(
             str(path),
             self.format or "",
-            _distinct(vocabularies),
+            tuple(joined),
             tuple(dict.fromkeys(passed_over)),
             tuple(dict.fromkeys(self.warnings)),
         )

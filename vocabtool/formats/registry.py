@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vocabtool.errors import (
-    NotFound,
     NoVocabulary,
     UnknownFormat,
     UnsupportedFormat,
@@ -134,7 +133,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
     :class:`InvalidFile`.
     """
     with reading(str(model)):
-        source = _source(model)
+        source = Source.open(graph_files.path_of(model))
         if GRAPH_FOLDER.recognise(source) is None:
             return source.file, GRAPH_FOLDER.read(source)
         if source.file.is_dir():
@@ -154,17 +153,10 @@ def read(model: str | Path) -> tuple[Path, Findings]:
 def has_graphs(model: str | Path) -> bool:
     """Whether a model consists of graphs; raises as :func:`read` does."""
     with reading(str(model)):
-        source = _source(model)
+        source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():
             return GRAPH_FOLDER.recognise(source) is None
         return find(source) in (GRAPH_FILE, OTHER_GRAPH)
-
-
-def _source(model: str | Path) -> Source:
-    path = graph_files.path_of(model)
-    if not path.is_file() and not path.is_dir():
-        raise NotFound(f"{path}: wanted a model's folder or file, found neither")
-    return Source.open(path)
 
 
 def _read_folder(folder: Path) -> Findings:
@@ -187,7 +179,7 @@ def _read_folder(folder: Path) -> Findings:
             with reading(name):
                 result = _read_part(path)
         except UnknownFormat as error:  # JSON of some other kind: settings, an index of weights
-            findings.add(PassedOver(name, 0, Place(name, "whole file"), error.what))
+            findings.found.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
         except VocabtoolError as error:
             findings.warnings.append(str(error))
         else:
@@ -322,7 +314,8 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
     texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
     texts = [v for v in texts if v.kind != "stop words"]
     if texts:
-        return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
+        # The model has them in this order, but a constant comes before other lists.
+        return next((v for v in texts if v.linked or v.kind == "constant"), texts[0])
     count = len(model.passed_over)
     lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists passed over)."]
     lines += (f"Not read: {warning}" for warning in model.warnings)

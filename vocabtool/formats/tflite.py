@@ -326,7 +326,9 @@ def _read_packed(source: Source, findings: Findings) -> None:
                 lines += data.count(b"\n")
                 if lines > MAX_LINES:
                     raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
-                findings.add(_packed_words(data, name, Place(source.name, f"packed file {name}")))
+                findings.found.append(
+                    _packed_words(data, name, Place(source.name, f"packed file {name}"))
+                )
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:

@@ -22,12 +22,12 @@ from __future__ import annotations
 import io
 import json
 import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, cast, get_args
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only ``text`` escapes. The same vocabulary always gives the same bytes.
     """
-    return _FORMATS[_check_format(format)][0](vocabulary, file) or 0
+    return _FORMATS[_format_of("", format)][0](vocabulary, file) or 0
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
@@ -110,14 +110,10 @@ def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileForm
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
         raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
-    return _check_format(found)
-
-
-def _check_format(given: str) -> FileFormat:
-    for known in get_args(FileFormat):
-        if given == known:
-            return cast(FileFormat, known)
-    raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {given!r}")
+    for known in _FORMATS:
+        if found == known:
+            return known
+    raise UnknownFormat(f"wanted one of {', '.join(_FORMATS)}, got {found!r}")
 
 
 # Recognised as models.
@@ -308,7 +304,7 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
     if len(stored.not_utf8):
         strange, before = iter(stored.not_utf8.tolist()), b',\n"base64": {'
         while some := list(islice(strange, CHUNK)):
-            encoded = {str(at): b64encode(stored[at]).decode() for at in some}
+            encoded = {str(at): b2a_base64(stored[at], newline=False).decode() for at in some}
             file.write(before + _json(encoded)[1:-1])
             before = b", "
         file.write(b"}")
@@ -328,7 +324,7 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
         for at, encoded in beside.items():
             if not at.isdecimal() or int(at) >= len(entries):
                 raise InvalidFile(f"base64: no entry {at}")
-            entries[int(at)] = b64decode(encoded, validate=True)
+            entries[int(at)] = a2b_base64(encoded, strict_mode=True)
         numbers = None if ids is None else np.array(ids, np.int64)
     except InvalidFile:
         raise
@@ -349,7 +345,9 @@ def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
     writer.writerow(CSV_COLUMNS)
     pairs = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
     writer.writerows(
-        (number, entry.decode(), "") if is_utf8(entry) else (number, "", b64encode(entry).decode())
+        (number, entry.decode(), "")
+        if is_utf8(entry)
+        else (number, "", b2a_base64(entry, newline=False).decode())
         for number, entry in pairs
     )
     text.detach()  # which flushes
@@ -371,7 +369,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
             if token and encoded:
                 raise InvalidFile(f"row {len(ids) + 1:,}: both token and base64")
             ids.append(int(number))
-            entries.append(b64decode(encoded, validate=True) if encoded else token.encode())
+            entries.append(a2b_base64(encoded, strict_mode=True) if encoded else token.encode())
         numbers = np.array(ids, np.int64)
     except InvalidFile:
         raise

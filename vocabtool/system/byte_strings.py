@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -22,6 +23,7 @@ LONG = 64  # entries of this many bytes and more are few: plain Python compares 
 PIECE = 1 << 20  # bytes copied by an index array (of 8 bytes a byte) at a time
 
 
+@dataclass(eq=False, repr=False)
 class ByteStrings:
     """An immutable sequence of byte strings over one buffer.
 
@@ -29,10 +31,9 @@ class ByteStrings:
     lie in any order and may have other bytes between them.
     """
 
-    def __init__(self, data: bytes, starts: Offsets, ends: Offsets) -> None:
-        self.data = data
-        self.starts = starts
-        self.ends = ends
+    data: bytes
+    starts: Offsets
+    ends: Offsets
 
     @classmethod
     def of(cls, strings: Iterable[bytes]) -> ByteStrings:
@@ -95,35 +96,24 @@ class ByteStrings:
         """
         for at in range(0, len(self), CHUNK):
             part = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])
+            # In a file of lines 1 byte lies between entries, in a protobuf of short strings 2.
+            gaps = part.starts[1:] - part.ends[:-1]
+            gap = int(gaps[0]) if len(gaps) and gaps.min() == gaps.max() else 0
             if int(part.lengths.sum()) > PIECE:
                 yield b"".join(entry + terminator for entry in part)
-            elif len(terminator) == 1 and part._gap() in (1, 2):
-                yield part._closed_up(terminator)
+            elif len(terminator) == 1 and gap in (1, 2):  # the buffer itself, gaps filled
+                first, last = int(part.starts[0]), int(part.ends[-1])
+                piece = np.empty(last - first + 1, np.uint8)
+                piece[:-1] = np.frombuffer(self.data, np.uint8)[first:last]
+                ends = part.ends - first
+                piece[ends] = terminator[0]
+                if gap == 2:
+                    kept = np.ones(len(piece), np.bool_)
+                    kept[ends[:-1] + 1] = False
+                    piece = piece.compress(kept)
+                yield piece.tobytes()
             else:
                 yield part._copy(terminator)
-
-    def _gap(self) -> int:
-        """How many bytes lie between one entry and the next, 0 where that is not always as many.
-
-        1 in a file of lines, 2 in a protobuf of short strings.
-        """
-        gaps = self.starts[1:] - self.ends[:-1]
-        if not len(gaps) or int(gaps.min()) != int(gaps.max()):
-            return 0
-        return int(gaps[0])
-
-    def _closed_up(self, terminator: bytes) -> bytes:
-        """The buffer itself, with the one or two bytes between entries made the terminator."""
-        first, last = int(self.starts[0]), int(self.ends[-1])
-        piece = np.empty(last - first + 1, np.uint8)
-        piece[:-1] = np.frombuffer(self.data, np.uint8)[first:last]
-        ends = self.ends - first
-        piece[ends] = terminator[0]
-        if self._gap() == 2:
-            kept = np.ones(len(piece), np.bool_)
-            kept[ends[:-1] + 1] = False
-            piece = piece.compress(kept)
-        return piece.tobytes()
 
     def _copy(self, terminator: bytes) -> bytes:
         """The entries from wherever they lie, through an index of every byte."""

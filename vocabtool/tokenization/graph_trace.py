@@ -106,8 +106,8 @@ class TracePoint(NamedTuple):
                 waiting += [here.outside(*call) for call in here.callers()]
                 if not waiting and not found:  # nobody calls it: it may have captured a constant
                     origin = here.linker.origin(here.body, here.reference)
-                    node = origin.node if origin is not None and origin.op == b"Const" else None
-                    return node.tensor_of(b"value") if node is not None else None
+                    node = origin.node if origin is not None else None
+                    return node.tensor_of(b"value") if node and node.op == b"Const" else None
                 continue
             inside = here.inside(node)
             if inside is not None:

@@ -16,7 +16,7 @@ from vocabtool.errors import NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
-from vocabtool.formats.saved_model.graph_files import read_model, read_tables
+from vocabtool.formats.saved_model.graph_files import read_model
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
@@ -198,9 +198,8 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
     """The node that makes a resource, also where it is a saved object with a creator."""
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
-        creator = linker.graph.functions.get(linker.graph.objects.creator(origin.object_id))
-        made = creator.returns[0] if creator is not None and creator.returns else None
-        origin = linker.origin(creator, made) if creator is not None and made else None
+        made = linker.made_by(origin.object_id)
+        origin = linker.origin(*made) if made is not None else None
     return (origin.body, origin.node) if origin is not None and origin.node else None
 
 
@@ -305,9 +304,9 @@ class LookupPath(NamedTuple):
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
-    found = read_model(opened).model(opened.path, small=True)
-    linker = Linker(opened.graphs[pick_serving([graph.tags for graph in opened.graphs])])
-    tables = read_tables(linker, opened)
+    findings, graphs = read_model(opened)
+    found = findings.model(opened.path, small=True)
+    linker, tables = graphs[pick_serving([graph.tags for graph in opened.graphs])]
     named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for site in find_lookup_sites(linker, tables):

@@ -82,7 +82,7 @@ def read_constants(
                 if why_not is None and size < MIN_STRINGS:
                     why_not = TOO_FEW
                 if why_not is not None:
-                    findings.add(PassedOver(name, size, place, why_not))
+                    findings.found.append(PassedOver(name, size, place, why_not))
                     continue
                 entries = tensors.strings(tensor)
                 stored = unwrap(entries)
@@ -90,7 +90,7 @@ def read_constants(
                 if stored is not entries:
                     notes.append("each entry was wrapped in a small message")
                 found = Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
-                findings.add(found)
+                findings.found.append(found)
 
 
 def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
@@ -102,13 +102,13 @@ def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
         place = Place(CHECKPOINT_INDEX, printable(key))
         if key.endswith(BOOKKEEPING) or not entry.shape:
             why_not = "a single string, kept by TensorFlow"
-            findings.add(PassedOver(name, entry.elements, place, why_not))
+            findings.found.append(PassedOver(name, entry.elements, place, why_not))
         elif _in_rows(entry.shape):
-            findings.add(PassedOver(name, entry.elements, place, IN_ROWS))
+            findings.found.append(PassedOver(name, entry.elements, place, IN_ROWS))
         else:
             with findings.warning(f"variable {name}"):
                 stored = unwrap(checkpoint.strings(key))
-                findings.add(Vocabulary(name, "variable", stored, places=(place,)))
+                findings.found.append(Vocabulary(name, "variable", stored, places=(place,)))
 
 
 def _in_rows(shape: tuple[int, ...]) -> bool:

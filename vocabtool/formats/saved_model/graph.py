@@ -162,36 +162,42 @@ class Body:
         self._marked: dict[bytes, tuple[Node, ...]] = {}
         self._searches = 0
 
-    def add_nodes(self, pos: int, end: int) -> int:
-        """Take in the run of nodes that begins at ``pos``; return where it ends.
+    def read(self, span: Span) -> Iterator[tuple[int, Span]]:
+        """Take in the nodes of a message; yield number and content of its other messages.
 
         The tight loop of the package: three reads a node, nothing of it opened.
         """
         buffer, tag = self.buffer, self._tag
-        run = pos
-        while pos < end and buffer[pos] == tag:
-            if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: one or two bytes
-                length, start = buffer[pos + 1], pos + 2
-                if length > 127:
-                    length, start = length & 127 | buffer[start] << 7, pos + 3
-            else:
-                length, start = wire.varint(buffer, pos + 1, end)
-            behind = start + length
-            if behind > end:
-                raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
-            if length > SMALL_NODE:
-                if pos > run:
-                    self._runs.append((run, buffer[run:pos]))
-                self._large.append(len(self._starts))
-                run = behind
-            self._starts.append(start)
-            self._ends.append(behind)
-            pos = behind
-        if len(self._starts) > MAX_NODES:
-            raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
-        if pos > run:
-            self._runs.append((run, buffer[run:pos]))
-        return pos
+        pos, end = span
+        while pos < end:
+            run = pos
+            while pos < end and buffer[pos] == tag:
+                if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: one or two bytes
+                    length, start = buffer[pos + 1], pos + 2
+                    if length > 127:
+                        length, start = length & 127 | buffer[start] << 7, pos + 3
+                else:
+                    length, start = wire.varint(buffer, pos + 1, end)
+                behind = start + length
+                if behind > end:
+                    what = f"a node runs {behind - end:,} bytes past the end"
+                    raise InvalidFile(what, offset=pos)
+                if length > SMALL_NODE:
+                    if pos > run:
+                        self._runs.append((run, buffer[run:pos]))
+                    self._large.append(len(self._starts))
+                    run = behind
+                self._starts.append(start)
+                self._ends.append(behind)
+                pos = behind
+            if len(self._starts) > MAX_NODES:
+                raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
+            if pos > run:
+                self._runs.append((run, buffer[run:pos]))
+            if pos < end:
+                number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
+                if wire_type == LEN:
+                    yield number, (start, pos)
 
     def __iter__(self) -> Iterator[Node]:
         """Every node, none of them kept."""
@@ -274,43 +280,26 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
     """Open a GraphDef: its main body and its functions by name."""
     main = Body(buffer, GRAPH_NODE)
     functions: dict[bytes, Body] = {}
-    for number, library in _other_fields(main, span):
+    for number, library in main.read(span):
         for function in wire.messages(buffer, library, 1) if number == 2 else ():
-            body = _read_function(buffer, function)
+            body = Body(buffer, FUNCTION_NODE)
+            outputs: tuple[bytes, ...] = ()
+            returned: dict[bytes, Reference] = {}
+            for field, part in body.read(function):
+                if field == 1:  # the signature
+                    body.name = bytes(wire.last_bytes(buffer, part, 1))
+                    body.arguments, outputs = (
+                        tuple(
+                            bytes(wire.last_bytes(buffer, argument, 1))
+                            for argument in wire.messages(buffer, part, direction)
+                        )
+                        for direction in (2, 3)
+                    )
+                elif field == 4:
+                    key = bytes(wire.last_bytes(buffer, part, 1))
+                    returned[key] = Reference.parse(bytes(wire.last_bytes(buffer, part, 2)))
+            body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
             functions[body.name] = body
             if len(functions) > MAX_FUNCTIONS:
                 raise UnsupportedFormat(f"a graph of more than {MAX_FUNCTIONS:,} functions")
     return main, functions
-
-
-def _read_function(buffer: Buffer, span: Span) -> Body:
-    body = Body(buffer, FUNCTION_NODE)
-    outputs: tuple[bytes, ...] = ()
-    returned: dict[bytes, Reference] = {}
-    for number, part in _other_fields(body, span):
-        if number == 1:  # the signature
-            body.name = bytes(wire.last_bytes(buffer, part, 1))
-            body.arguments, outputs = (
-                tuple(
-                    bytes(wire.last_bytes(buffer, argument, 1))
-                    for argument in wire.messages(buffer, part, field)
-                )
-                for field in (2, 3)
-            )
-        elif number == 4:
-            key = bytes(wire.last_bytes(buffer, part, 1))
-            returned[key] = Reference.parse(bytes(wire.last_bytes(buffer, part, 2)))
-    body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
-    return body
-
-
-def _other_fields(body: Body, span: Span) -> Iterator[tuple[int, Span]]:
-    """Take in the nodes of a message; yield number and content of its other messages."""
-    pos, end = span
-    while pos < end:
-        behind = body.add_nodes(pos, end)
-        if behind == pos:
-            number, wire_type, start, behind = next(wire.fields(body.buffer, pos, end))
-            if wire_type == LEN:
-                yield number, (start, behind)
-        pos = behind

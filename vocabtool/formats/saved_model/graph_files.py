@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,17 +26,19 @@ from vocabtool.errors import (
 from vocabtool.formats import files, wire
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
-from vocabtool.formats.saved_model.linker import Linker
+from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP
+from vocabtool.formats.saved_model.linker import TABLES, Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
 from vocabtool.formats.saved_model.table_contents import (
+    GROWING,
     AssetFolder,
-    needs_checkpoint,
     read_asset,
     read_contents,
     read_file,
     read_saved_contents,
 )
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
+from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.formats.wire import LEN, Buffer
 from vocabtool.system.byte_strings import ByteStrings
@@ -50,7 +52,6 @@ HEAD: Final = 4096
 SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 SPACY: Final = "vocab/strings.json"
 MAX_LISTED: Final = 10
-FROZEN: Final = "GraphDef"
 
 SCHEMA_VERSION: Final = b"\x08\x01"  # SavedModel {1: version 1, 2: MetaGraphDef}
 META_GRAPH: Final = b"\x12"  # ... without a version
@@ -84,6 +85,7 @@ REFUSED: Final[dict[bytes, str]] = {
     RIEGELI: "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read. "
     "Save the model again in less than 2 GB, with large weights as variables.",
 }
+VARIABLES: Final = frozenset((b"VarHandleOp", b"VariableV2", b"Variable"))
 NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
 
 
@@ -98,16 +100,7 @@ class GraphFile:
     file: Path
     graphs: tuple[MetaGraph, ...]
     format: str
-
-    @property
-    def frozen(self) -> bool:
-        """Whether it is a bare graph, without checkpoint and metadata."""
-        return self.format == FROZEN
-
-    @property
-    def folder(self) -> Path:
-        """Where ``assets/`` and ``variables/`` are."""
-        return self.file.parent
+    frozen: bool  # a bare graph, without checkpoint and metadata
 
 
 def open_graphs(model: str | Path) -> GraphFile:
@@ -121,16 +114,41 @@ def open_graphs(model: str | Path) -> GraphFile:
         file = graphs_file_in(path) if path.is_dir() else path
         if file is None:
             raise no_model_in(path)
-    return read_graphs(path, file)
+    with reading(str(file)):
+        if not file.is_file():
+            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+        with file.open("rb") as opened:
+            head = opened.read(HEAD)
+            _refuse_other(file, head)
+            buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            graphs = read_saved_model(buffer, file.name)
+            return GraphFile(path, file, graphs, "SavedModel", frozen=False)
+        except InvalidFile as error:
+            if head.startswith((SCHEMA_VERSION, META_GRAPH)):
+                raise _perhaps_converted(buffer, error) from error
+            not_saved_model = f"SavedModel: {error}"
+        try:
+            graphs = read_frozen_graph(buffer, file.name)
+            return GraphFile(path, file, graphs, "GraphDef", frozen=True)
+        except InvalidFile as error:
+            if _begins_with_node(head):
+                raise _perhaps_converted(buffer, error) from error
+            raise UnknownFormat(
+                f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
+                (not_saved_model, f"frozen GraphDef: {error}"),
+            ) from error
 
 
 def path_of(model: str | Path) -> Path:
     """Where a model lies: the path itself, or the folder in the cache for a hub handle."""
-    if isinstance(model, str) and files.is_handle(model):
+    if isinstance(model, str) and files.HANDLE.match(model):
         return files.find(model)
     path = Path(model)
     if not path.exists():
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
+    if not path.is_file() and not path.is_dir():
+        raise NotFound(f"{path}: wanted a model's folder or file, found neither")
     return path
 
 
@@ -163,36 +181,10 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     )
 
 
-def read_graphs(path: Path, file: Path) -> GraphFile:
-    """Read the graphs in ``file``. Raises as :func:`open_graphs` does."""
-    with reading(str(file)):
-        if not file.is_file():
-            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
-        with file.open("rb") as opened:
-            head = opened.read(HEAD)
-            _refuse_other(file, head)
-            buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        try:
-            return GraphFile(path, file, read_saved_model(buffer, file.name), "SavedModel")
-        except InvalidFile as error:
-            if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-                raise _perhaps_converted(buffer, error) from error
-            not_saved_model = f"SavedModel: {error}"
-        try:
-            return GraphFile(path, file, read_frozen_graph(buffer, file.name), FROZEN)
-        except InvalidFile as error:
-            if _begins_with_node(head):
-                raise _perhaps_converted(buffer, error) from error
-            raise UnknownFormat(
-                f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
-                (not_saved_model, f"frozen GraphDef: {error}"),
-            ) from error
-
-
 def why_no_graphs(source: Source) -> str | None:
     """``None`` where a file, told by its first bytes, holds graphs; rare ones begin otherwise.
 
-    What is refused here counts as one: :func:`read_graphs` says why.
+    What is refused here counts as one: opening it says why.
     """
     head = source.head[:HEAD]
     if not head or source.file.suffix == CHUNKED or head.startswith(NOBODYS):
@@ -272,16 +264,22 @@ def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
 
 
 KERAS: Final = "keras_metadata.pb"
+GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
-def read_model(opened: GraphFile) -> Findings:
-    """Everything that the parts of a model hold, lists of few strings too.
+def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
+    """Everything that the parts of a model hold, lists of few strings too; and graph by graph the
+    vocabulary of each table, by the table's key.
 
     Of what lies beside a frozen graph, only assets that it names are read.
     """
-    findings = Findings()
-    assets = AssetFolder(opened.folder)
-    layers = _keras_layers(opened, findings)
+    findings, folder = Findings(), opened.file.parent
+    assets = AssetFolder(folder / "assets")
+    layers: tuple[LookupLayer, ...] = ()
+    if not opened.frozen and os.path.lexists(folder / KERAS):
+        with findings.warning(), reading(KERAS):
+            layers = read_keras_metadata(read_file(folder / KERAS, KERAS))
+    graphs = []
     for graph in opened.graphs:
         linker = Linker(graph)
         checkpoint = _checkpoint(linker, opened, findings)
@@ -290,71 +288,49 @@ def read_model(opened: GraphFile) -> Findings:
         if checkpoint is not None:
             contents += read_saved_contents(checkpoint, linker, findings)
             read_variables(checkpoint, findings)
-        for _, vocabulary in describer.vocabularies(contents, findings):
-            findings.add(vocabulary)
+        tables = list(describer.vocabularies(contents, findings))
+        graphs.append((linker, {table.key: vocabulary for table, vocabulary in tables}))
+        findings.found += (vocabulary for _, vocabulary in tables)
         read_tokenizers(linker, findings)
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
         for layer in layers:
             if layer.vocabulary:  # given to the constructor: what was adapted is in no file
-                vocabulary = Vocabulary(
-                    name=layer.name,
-                    kind="config",
-                    stored=ByteStrings.of(layer.vocabulary),
-                    entry_type=layer.entry_type,
-                    places=(Place(KERAS, layer.path),),
-                )
-                findings.add(vocabulary)
+                stored, place = ByteStrings.of(layer.vocabulary), Place(KERAS, layer.path)
+                vocabulary = Vocabulary(layer.name, "config", stored, places=(place,))
+                findings.found.append(replace(vocabulary, entry_type=layer.entry_type))
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
-                    findings.add(read_asset(path))
+                    findings.found.append(read_asset(path))
     findings.format = opened.format
-    return findings
-
-
-def read_tables(linker: Linker, opened: GraphFile) -> dict[bytes, Vocabulary]:
-    """The vocabulary of each table of one graph, by the table's key, as :func:`read_model` has it.
-
-    What cannot be read is left out: :func:`read_model` says so.
-    """
-    unsaid = Findings()
-    checkpoint = _checkpoint(linker, opened, unsaid)
-    describer = TableDescriber(linker, _keras_layers(opened, unsaid), unsaid)
-    contents = list(read_contents(linker, AssetFolder(opened.folder), unsaid))
-    if checkpoint is not None:
-        contents += read_saved_contents(checkpoint, linker, unsaid)
-    return {table.key: found for table, found in describer.vocabularies(contents, unsaid)}
+    return findings, graphs
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
     """The checkpoint, opened only where the graph keeps words in it."""
-    if not needs_checkpoint(linker):
+    bodies = linker.graph.bodies
+    tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
+    variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))
+    if not any(node.op in TABLES and GROWING in node.op for node in tables) and not any(
+        node.op in VARIABLES and node.integer_of(b"dtype") == DT_STRING for node in variables
+    ):
         return None
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
     with findings.warning("words in variables or growing tables are not read"):
         if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
-        return Checkpoint.open(opened.folder / "variables" / "variables")
+        return Checkpoint.open(opened.file.parent / "variables" / "variables")
     return None
-
-
-def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, ...]:
-    path = opened.folder / KERAS
-    if opened.frozen or not os.path.lexists(path):
-        return ()
-    with findings.warning(), reading(KERAS):
-        return read_keras_metadata(read_file(path, KERAS))
-    return ()
 
 
 def _read(source: Source) -> Findings:
     """Read a folder that holds a file of graphs, or such a file."""
     opened = open_graphs(source.file)
     with reading(str(opened.file)):
-        return read_model(opened)
+        return read_model(opened)[0]
 
 
 def _why_no_folder(source: Source) -> str | None:

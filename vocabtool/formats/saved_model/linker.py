@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -39,11 +40,6 @@ class Origin(NamedTuple):
     reference: Reference | None = None
     object_id: int | None = None
 
-    @property
-    def op(self) -> bytes:
-        """The op of the node, ``b""`` for a saved object."""
-        return self.node.op if self.node else b""
-
 
 class Table(NamedTuple):
     """A lookup table: ``key`` is equal for every handle to the same table."""
@@ -58,15 +54,15 @@ Call = tuple[Body, Node]
 Step = tuple[Body, Reference, tuple[Call, ...]]
 
 
+@dataclass(eq=False)
 class Linker:
     """Follows references through one MetaGraphDef."""
 
-    def __init__(self, graph: MetaGraph) -> None:
-        self.graph = graph
-        self._callers: dict[bytes, list[Call]] = {}
-        self._origins: dict[tuple[bytes, Reference], Origin | None] = {}
-        self._steps = 0
-        self._tables: dict[tuple[bytes, bytes, int], Table | None] = {}
+    graph: MetaGraph
+    _callers: dict[bytes, list[Call]] = field(default_factory=dict)
+    _origins: dict[tuple[bytes, Reference], Origin | None] = field(default_factory=dict)
+    _steps: int = 0
+    _tables: dict[tuple[bytes, bytes, int], Table | None] = field(default_factory=dict)
 
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Where a reference in ``body`` comes from; ``None`` where the trail is lost.
@@ -182,11 +178,19 @@ class Linker:
 
     def table_of_object(self, object_id: int) -> Table | None:
         """The table that a saved resource stands for: the one that its creator makes."""
-        creator = self.graph.functions.get(self.graph.objects.creator(object_id))
-        if creator is None or not creator.returns:
-            return None
-        made = self.table(creator, creator.returns[0])
-        return made._replace(object_id=object_id) if made else None
+        made = self.made_by(object_id)
+        table = self.table(*made) if made is not None else None
+        return table._replace(object_id=object_id) if table else None
+
+    def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
+        """The function that creates a saved resource, and what it returns."""
+        objects = self.graph.objects
+        in_use = 0 <= object_id < len(objects.objects)
+        for child, name in objects.objects[object_id].children if in_use else ():
+            if name == b"_create_resource" and objects.kind(child) == "function":
+                creator = self.graph.functions.get(objects.text(child))
+                return (creator, creator.returns[0]) if creator and creator.returns else None
+        return None
 
     def table_of_node(self, name: bytes) -> Table | None:
         """The table that a node of the main graph makes."""

@@ -9,7 +9,7 @@ Layouts: tensorflow/core/protobuf/meta_graph.proto and saved_object_graph.proto.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -71,14 +71,6 @@ class ObjectGraph:
         Keras calls a layer."""
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
-    def creator(self, object_id: int) -> bytes:
-        """The function that creates a resource, ``b""`` where none is named."""
-        if 0 <= object_id < len(self.objects):
-            for child, name in self.objects[object_id].children:
-                if name == b"_create_resource" and self.kind(child) == "function":
-                    return self.text(child)
-        return b""
-
     @cached_property
     def keras_tables(self) -> frozenset[int]:
         """The tables of Keras' lookup layers, whose ids below the first entry are specials."""
@@ -128,13 +120,15 @@ class Asset(NamedTuple):
 
 @dataclass(frozen=True)
 class MetaGraph:
-    """``assets``: as ``asset_file_def`` orders them, then those that only a collection names.
+    """``bodies``: the main graph, then every function.
 
+    ``assets``: as ``asset_file_def`` orders them, then those that only a collection names.
     ``file`` and ``label`` begin the places of what is found: which file, which of several graphs.
     """
 
     file: str
     main: Body
+    bodies: tuple[Body, ...]
     functions: dict[bytes, Body]
     objects: ObjectGraph
     assets: tuple[Asset, ...] = ()
@@ -145,12 +139,6 @@ class MetaGraph:
         """Where a node stands: ``graph/NODE`` or ``function FUNCTION/NODE``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
-
-    @property
-    def bodies(self) -> Iterator[Body]:
-        """The main graph, then every function."""
-        yield self.main
-        yield from self.functions.values()
 
     def asset_of(self, node: bytes) -> bytes | None:
         """The file name of the asset whose path a node of the main graph holds."""
@@ -202,7 +190,8 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
             elif number == 7:
                 objects = _read_object_graph(buffer, span)
         assets += [_read_asset(buffer, span) for span in collected]
-        graphs.append(MetaGraph(file, main, functions, objects, tuple(assets), tags))
+        bodies = (main, *functions.values())
+        graphs.append(MetaGraph(file, main, bodies, functions, objects, tuple(assets), tags))
     if not any(graph.main.has_ops() for graph in graphs):
         raise InvalidFile("no graph in it: not a SavedModel, or cut off at its beginning")
     if len(graphs) > 1:
@@ -217,7 +206,8 @@ def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     main, functions = read_graph(buffer, (0, len(buffer)))
     if not main.has_ops():
         raise InvalidFile("no node in it: not a GraphDef, or cut off at its beginning")
-    return (MetaGraph(file, main, functions, ObjectGraph(buffer)),)
+    bodies = (main, *functions.values())
+    return (MetaGraph(file, main, bodies, functions, ObjectGraph(buffer)),)
 
 
 def _read_asset(buffer: Buffer, span: Span) -> Asset:

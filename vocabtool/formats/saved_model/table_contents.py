@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +26,8 @@ from vocabtool.formats import sentencepiece, word_list
 from vocabtool.formats.files import named_file, refuse_link
 from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Node
-from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
+from vocabtool.formats.saved_model.graph import TABLE_OP, Node
+from vocabtool.formats.saved_model.linker import Linker, Origin, Table
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
@@ -42,22 +42,22 @@ MIN_LINES: Final = 10
 WHOLE: Final = "whole file"
 
 
+@dataclass(frozen=True, slots=True)
 class AssetFolder:
-    """``assets/`` below the folder of a model. ``read_names``: which files were asked for."""
+    """``assets/`` of a model. ``read_names``: which files were asked for."""
 
-    def __init__(self, model: Path) -> None:
-        self._folder = model / "assets"
-        self.read_names: set[str] = set()
+    folder: Path
+    read_names: set[str] = field(default_factory=set)
 
     def read(self, name: bytes) -> bytes:
         """The content of an asset.
 
         Raises :class:`InvalidFile` where the name is a path, and as :func:`read_file` does.
         """
-        path = named_file(self._folder, name)
+        path = named_file(self.folder, name)
         self.read_names.add(path.name)
         with reading("assets"):
-            refuse_link(self._folder)
+            refuse_link(self.folder)
         return read_file(path, f"assets/{printable(name)}")
 
     def unread(self) -> Iterator[Path]:
@@ -67,8 +67,8 @@ class AssetFolder:
         be listed, and :class:`UnsupportedFormat` for too many files.
         """
         with reading("assets"):
-            refuse_link(self._folder)
-            paths = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+            refuse_link(self.folder)
+            paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
             if len(paths) > MAX_ASSETS:
                 raise UnsupportedFormat(f"more than {MAX_ASSETS:,} files")
             for path in paths:
@@ -138,7 +138,6 @@ FILLS: Final = IMPORTS | FROM_FILE | {FROM_DATASET}
 RESTORE: Final = b"RestoreV2"
 GROWING: Final = b"Mutable"
 DENSE: Final = b"DenseHashTable"
-VARIABLES: Final = frozenset((b"VarHandleOp", b"VariableV2", b"Variable"))
 
 MAX_INTEGERS: Final = 4_000_000  # written in decimal they take 20 times their place in a file
 MAX_RANGE: Final = 1 << 40
@@ -190,7 +189,7 @@ class TableContents:
 
 def scalar(origin: Origin | None) -> int | bytes | None:
     """The value of a constant with one string or integer; ``None`` for anything else."""
-    if origin is None or origin.node is None or origin.op != b"Const":
+    if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
     if tensor is None or tensor.elements != 1:
@@ -222,7 +221,7 @@ def read_contents(
                         "a dataset fills it while the model loads: its words are not read"
                     )
                 origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
-                if origins[0] is None or origins[0].op == RESTORE:
+                if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
                     continue
                 if node.op in FROM_FILE:
                     yield _join(table, *_file_columns(linker, assets, node, table, origins[0]))
@@ -331,20 +330,6 @@ def _file_columns(
     return columns[0], columns[1]
 
 
-def needs_checkpoint(linker: Linker) -> bool:
-    """Whether the graph has a table or a variable whose words only the checkpoint holds."""
-    return any(
-        node.op in TABLES and GROWING in node.op
-        for body in linker.graph.bodies
-        for node in body.nodes_with(TABLE_OP)
-    ) or any(
-        node.op in VARIABLES
-        for body in linker.graph.bodies
-        for node in body.nodes_with(STRING_TYPE)
-        if node.integer_of(b"dtype") == DT_STRING
-    )
-
-
 def read_saved_contents(
     checkpoint: Checkpoint, linker: Linker, findings: Findings
 ) -> Iterator[TableContents]:
@@ -360,7 +345,7 @@ def read_saved_contents(
             if table is None:
                 raise InvalidFile("no table of the graph belongs to these keys: words not read")
             if checkpoint.entries[key].elements == 0:
-                findings.add(PassedOver(shown, 0, place, "an empty table"))
+                findings.found.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
             keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
             if keys is None and not isinstance(values, ByteStrings):

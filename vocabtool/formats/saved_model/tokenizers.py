@@ -229,7 +229,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
                 if node.op in KINDS:
                     where = linker.graph.place(body, node.name).place
                     with findings.warning(f"tokenizer {where}"):
-                        findings.add(read_tokenizer(linker, body, node, known))
+                        findings.found.append(read_tokenizer(linker, body, node, known))
 
 
 def read_tokenizer(
