@@ -32,12 +32,12 @@ import coded_corpus
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
 from vocabtool.evaluation.calibrate import calibrate
 from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
 from vocabtool.evaluation.tune import tune
 from vocabtool.index.index import Index
-from vocabtool.search.settings import Fusion
 
 COLLECTIONS: Final = {"cosqa": "dev", "scifact": "train", "cranfield": "test"}  # split judged
 ENCODERS: Final = ("unk20", "words20k", "minilm")

@@ -8,6 +8,7 @@ False
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from vocabtool.errors import (
@@ -142,8 +143,6 @@ def __getattr__(name: str) -> Any:
     """Import on use: ``vocabtool --help`` needs none of it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'vocabtool' has no attribute {name!r}")
-    import importlib
-
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -44,3 +44,11 @@ RECALL: Final = 0.95
 COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
 CALIBRATION_SAMPLE: Final = 250  # documents that queries are made of
 SELF_CHECK_SAMPLE: Final = 200
+
+# Searching.
+Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
+NoResults = Literal["nothing", "nearest", "spelling"]
+Phrases = Literal["required", "preferred"]
+FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
+NO_RESULTS: Final[tuple[NoResults, ...]] = get_args(NoResults)
+PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)

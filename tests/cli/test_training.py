@@ -6,11 +6,11 @@ import inspect
 import json.decoder
 import textwrap
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from vocabtool.cli import demo as training
 from vocabtool.cli.demo import MIN_DOCUMENTS, documentation
@@ -93,26 +93,29 @@ def test_a_python_without_its_sources(tmp_path: Path, monkeypatch: pytest.Monkey
         documentation(tmp_path)
 
 
-def test_neighbours_by_hand() -> None:
-    """One over the distance, both ways; not across texts, not past the window."""
-    ids, texts = np.array([0, 1, 2, 0, 1, -1, 2]), np.array([0, 0, 0, 1, 1, 1, 1])
-    counts = training.count_neighbours(ids, texts, 3).toarray()
-    wanted = [[0, 2, 1 / 2 + 1 / 3], [2, 0, 1 + 1 / 2], [1 / 2 + 1 / 3, 1 + 1 / 2, 0]]
-    np.testing.assert_allclose(counts, wanted)
-
-
-def test_surprise_and_reduction_are_the_formulas() -> None:
-    """Positive PMI with smoothed neighbours; likenesses of NumPy's full decomposition."""
-    counts = np.random.default_rng(0).integers(0, 4, (30, 30)).astype(float)
-    counts += counts.T
-    smooth = counts.sum(axis=0) ** training.SMOOTHING
-    expected = np.outer(counts.sum(axis=1), smooth / smooth.sum())
+def test_training_is_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearness counted pair by pair, smoothed positive PMI, NumPy's full decomposition."""
+    monkeypatch.setattr(training, "MAX_WORDS", 30)
+    monkeypatch.setattr(training, "DIMENSIONS", 5)
+    generator = np.random.default_rng(0)
+    words = [f"{a}{b}" for a in "abcdef" for b in "abcdef"]
+    chances = np.arange(1, 37) / np.arange(1, 37).sum()
+    texts = [generator.choice(words, 20, p=chances).tolist() for _ in range(60)]
+    chosen, vectors = training.train([" ".join(text) for text in texts], "whitespace")
+    count = Counter(word for text in texts for word in text)
+    assert sorted(count[word] for word in chosen) == sorted(count.values())[-30:]
+    near = np.zeros((30, 30))
+    for text in texts:
+        ids = [chosen.index(word) if word in chosen else None for word in text]
+        for (i, a), (j, b) in product(enumerate(ids), repeat=2):
+            if a is not None and b is not None and 0 < abs(i - j) <= training.WINDOW:
+                near[a, b] += 1 / abs(i - j)
+    smooth = near.sum(axis=0) ** training.SMOOTHING
+    expected = np.outer(near.sum(axis=1), smooth / smooth.sum())
     with np.errstate(divide="ignore"):
-        wanted = np.maximum(np.log(counts / expected), 0)
-    found = training.surprise(csr_matrix(counts))
-    np.testing.assert_allclose(found.toarray(), wanted)
-    left, strength, _ = np.linalg.svd(wanted)
+        left, strength, _ = np.linalg.svd(np.maximum(np.log(near / expected), 0))
     rows = left[:, :5] * np.sqrt(strength[:5])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    reduced = training.reduce_dimensions(found, 5)
-    np.testing.assert_allclose(reduced @ reduced.T, rows @ rows.T, atol=1e-8)
+    share = np.array([count[word] for word in chosen]) / count.total()
+    rows *= (training.COMMON / (training.COMMON + share))[:, None]
+    np.testing.assert_allclose(vectors @ vectors.T, rows @ rows.T, rtol=1e-4, atol=1e-8)

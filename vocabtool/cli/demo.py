@@ -15,130 +15,109 @@ import shutil
 import sysconfig
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from textwrap import wrap
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import click
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import svds
 
+from vocabtool.choices import Fusion
 from vocabtool.documents import Document
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.search.hits import WordSummary
-from vocabtool.search.settings import Fusion
 from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.messages import plural
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, printable
 
-# What Python says about itself: topics of ``help``, and docstrings read out of the source files of
-# the standard library. Nothing of it is imported or run, and ``python -OO`` does not strip them.
-
 MIN_CHARACTERS: Final = 60  # of a docstring: "Return x." says nothing
 PASSAGE_WORDS: Final = 200  # of which a word that stands once is still a part
 MAX_DOCUMENTS: Final = 10_000
 MIN_DOCUMENTS: Final = 1_000  # that vectors of words can be made of
-MAX_FILE_BYTES: Final = 4 << 20
 # What others installed, and what tests the library instead of documenting it.
 PASSED_OVER: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 
 
 def documentation(library: Path | None = None) -> tuple[Document, ...]:
-    """What this Python says about itself, in a fixed order; ids are unique.
+    """What this Python says about itself, in a fixed order, long texts cut between paragraphs.
 
-    ``library``: a folder other than its standard library.
+    Topics of ``help``, and docstrings read out of source files: nothing is run, and ``-OO`` does
+    not strip them. ``library``: a folder other than Python's standard library.
     Raises :class:`NotFound` where that is too little to show anything with.
     """
     library = library or Path(sysconfig.get_path("stdlib"))
-    documents: list[Document] = []
+    texts: dict[str, str] = {}
     with suppress(ImportError):  # a distribution may leave it out
         from pydoc_data.topics import topics
 
-        for name in sorted(topics):
-            documents += _passages(f"topics.{name}", topics[name].strip(), "topics")
-    modules = []
-    for file in library.rglob("*.py"):
-        inside = file.relative_to(library)
-        if PASSED_OVER.isdisjoint(inside.parts) and file.stat().st_size <= MAX_FILE_BYTES:
-            parts = inside.parent.parts if file.stem == "__init__" else inside.with_suffix("").parts
-            modules.append((".".join(parts), file))
-    seen = set()
-    for module, file in sorted(modules):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # some files have escapes that Python warns of
-            try:
+        texts = {f"topics.{name}": topics[name].strip() for name in sorted(topics)}
+    for file in sorted(library.rglob("*.py")):
+        parts = file.relative_to(library).with_suffix("").parts
+        if PASSED_OVER.isdisjoint(parts[:-1]):
+            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # as of templates
+                warnings.simplefilter("ignore")  # some files have escapes that Python warns of
+                module = ".".join(parts).removesuffix(".__init__")
                 tree = ast.parse(file.read_bytes())
-            except (SyntaxError, ValueError):  # templates, and what lib2to3 translates
-                continue
-        for name, text in _docstrings(tree, module):
-            if len(text) >= MIN_CHARACTERS and name not in seen:
-                seen.add(name)
-                documents += _passages(name, text, module.partition(".")[0])
+                own = ast.get_docstring(tree) or ""
+                for name, text in ((module, own), *_docstrings(tree, module)):
+                    if len(text) >= MIN_CHARACTERS:
+                        texts.setdefault(name, text)
+    documents = []
+    for name, text in texts.items():
+        passages: list[str] = []
+        for paragraph in text.split("\n\n"):
+            if passages and len(f"{passages[-1]} {paragraph}".split()) <= PASSAGE_WORDS:
+                passages[-1] += f"\n\n{paragraph}"
+            else:
+                passages.append(paragraph)
+        for number, passage in enumerate(passages, 1):
+            id_ = f"{name}#{number}" if len(passages) > 1 else name
+            fields = {"module": name.partition(".")[0]}
+            documents.append(Document(id_, f"{name}\n\n{passage}", fields))
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
-            f"{library}: wanted Python's own documentation, {MIN_DOCUMENTS:,} texts or more, found "
-            f"{len(documents):,}. Run the demo with a Python that has its standard library as .py "
-            "files (python.org, a distribution's full package, pyenv, conda)"
+            f"{library}: wanted Python's own documentation, found {len(documents):,} texts. Run "
+            "the demo with a Python that has its library as .py files (python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])
 
 
-def _passages(name: str, text: str, module: str) -> Iterator[Document]:
-    """A text below its name; a long one cut between paragraphs, ``name#2`` and so on."""
-    parts: list[list[str]] = [[]]
-    words = 0
-    for paragraph in text.split("\n\n"):
-        words += len(paragraph.split())
-        if parts[-1] and words > PASSAGE_WORDS:
-            parts.append([])
-            words = len(paragraph.split())
-        parts[-1].append(paragraph)
-    for number, part in enumerate(parts, 1):
-        id_ = f"{name}#{number}" if len(parts) > 1 else name
-        yield Document(id_, "\n\n".join([name, *part]), {"module": module})
-
-
 def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Of a module or class and what stands in it, also below an ``if``; not inside functions."""
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        if text := ast.get_docstring(node):
-            yield name, text
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            return
+    """Of what stands in a module or class, also below an ``if``; not inside functions."""
     for inner in ast.iter_child_nodes(node):
-        if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _docstrings(inner, f"{name}.{inner.name}")
-        elif isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
+        if isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
             yield from _docstrings(inner, name)
+        elif isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{name}.{inner.name}", ast.get_docstring(inner) or ""
+            if isinstance(inner, ast.ClassDef):
+                yield from _docstrings(inner, f"{name}.{inner.name}")
 
-
-# Training: positive pointwise mutual information of words that stand near each other, then a
-# truncated singular value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit
-# Matrix Factorization", 2014). Rare words get no vector: the model does not know them.
 
 MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
 WINDOW: Final = 5  # words to either side count as near
 SMOOTHING: Final = 0.75  # the exponent of a neighbour's count, so that rare ones surprise less
 COMMON: Final = 1e-3  # a word of this frequency counts half
-SAVED_MODEL_RULE: Final = r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]"  # of lower-case text
-WORD_VECTORS_RULE: Final = "ptb"
 
 
 def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
     """The commonest words and their vectors, shape (n, dim); the same texts give the same vectors.
 
+    Positive pointwise mutual information of words that stand near each other, then a truncated
+    singular value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
+    Factorization", 2014). Rare words get no vector: the model does not know them.
     ``rule``: how texts become words, as in ``Words.of``.
     """
     no_words = Vocabulary("words", "list", ByteStrings.of([]))
@@ -146,109 +125,164 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
     words = lookup.distinct.to_pylist()
     frequency = np.bincount(lookup.codes, minlength=len(words))
     chosen = sorted(range(len(words)), key=lambda code: (-frequency[code], words[code]))[:MAX_WORDS]
+    size = len(chosen)
     numbers = np.full(len(words), -1)
-    numbers[chosen] = np.arange(len(chosen))
+    numbers[chosen] = np.arange(size)
+    ids = numbers[lookup.codes]
     text_of = np.repeat(np.arange(len(texts)), np.diff(lookup.offsets))
-    counts = count_neighbours(numbers[lookup.codes], text_of, len(chosen))
-    vectors = reduce_dimensions(surprise(counts))
+    # How often words are near each other, nearer ones counting more.
+    counts = csr_matrix((size, size), dtype=np.float64)
+    for distance in range(1, WINDOW + 1):
+        left, right = ids[:-distance], ids[distance:]
+        near = (left >= 0) & (right >= 0) & (text_of[:-distance] == text_of[distance:])
+        ones = np.full(int(near.sum()), 1 / distance)
+        counts += csr_matrix((ones, (left[near], right[near])), (size, size))
+    pairs = (counts + counts.T).tocoo()
+    # Which of them are together more often than chance has it.
+    rows = np.bincount(pairs.row, pairs.data, size)
+    columns = rows**SMOOTHING
+    expected = rows[pairs.row] * columns[pairs.col] / columns.sum()
+    pairs.data = np.maximum(np.log(pairs.data / expected), 0)
+    # In few dimensions, rows of unit length, common words weakened; a fixed start: no chance in it.
+    left, strength, _ = svds(pairs.tocsr(), k=DIMENSIONS, v0=np.ones(size))
+    vectors = left * np.sqrt(strength)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     share = frequency[chosen] / len(lookup.codes)
     weighted = vectors * (COMMON / (COMMON + share))[:, None]
     return [words[code] for code in chosen], weighted.astype(np.float32)
 
 
-def count_neighbours(ids: NDArray[np.int64], texts: NDArray[np.int64], size: int) -> Any:
-    """How often words are near each other, nearer ones counting more: sparse, (size, size)."""
-    from scipy.sparse import coo_matrix
-
-    total = coo_matrix((size, size), dtype=np.float64).tocsr()
-    for distance in range(1, WINDOW + 1):
-        left, right = ids[:-distance], ids[distance:]
-        near = (left >= 0) & (right >= 0) & (texts[:-distance] == texts[distance:])
-        ones = np.full(int(near.sum()), 1 / distance)
-        total = total + coo_matrix((ones, (left[near], right[near])), (size, size)).tocsr()
-    return total + total.T
-
-
-def surprise(counts: Any) -> Any:
-    """Positive pointwise mutual information of a sparse matrix of counts."""
-    pairs = counts.tocoo()
-    rows = np.asarray(counts.sum(axis=1)).ravel()
-    columns = np.asarray(counts.sum(axis=0)).ravel() ** SMOOTHING
-    expected = rows[pairs.row] * columns[pairs.col] / columns.sum()
-    pairs.data = np.maximum(np.log(pairs.data / expected), 0)
-    return pairs.tocsr()
-
-
-def reduce_dimensions(matrix: Any, dimensions: int = DIMENSIONS) -> NDArray[np.float64]:
-    """Rows of unit length in few dimensions; the start is fixed, so there is no chance in it."""
-    from scipy.sparse.linalg import svds
-
-    left, strength, _ = svds(matrix, k=dimensions, v0=np.ones(matrix.shape[0]))
-    vectors = left * np.sqrt(strength)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-9))
-
-
-def save_sentence_encoder(folder: Path, texts: Sequence[str], tf: Any) -> None:
-    """Train, and write a SavedModel of TensorFlow (``tf``) that does all text processing itself.
+def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
+    """Train, and write a SavedModel of TensorFlow that does all text processing itself.
 
     It takes texts, shape (n,), and gives float32, shape (n, dim): the mean of a text's word
-    vectors, where unknown words count as zeros.
+    vectors, where unknown words count as zeros. Raises :class:`UnsupportedFormat` without
+    TensorFlow.
     """
-    words, vectors = train(texts, SAVED_MODEL_RULE)
+    tf: Any = import_tensorflow()
+    words, vectors = train(texts, r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
+    model = tf.Module()
+    ids = tf.range(1, len(words) + 1, dtype=tf.int64)
+    initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids)
+    model.words = tf.lookup.StaticHashTable(initializer, 0)
+    model.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
 
-    class SentenceEncoder(tf.Module):  # type: ignore[misc] # TensorFlow has no types
-        def __init__(self) -> None:
-            super().__init__()
-            ids = tf.range(1, len(words) + 1, dtype=tf.int64)
-            initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids)
-            self.words = tf.lookup.StaticHashTable(initializer, 0)
-            self.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "inputs")])  # type: ignore[untyped-decorator] # TensorFlow has no types
+    def encode(inputs: Any) -> Any:
+        lower = tf.strings.lower(inputs, encoding="utf-8")
+        spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
+        tokens = tf.compat.v1.strings.split(spaced, result_type="SparseTensor")
+        found = model.words.lookup(tokens.values)
+        sparse = tf.SparseTensor(tokens.indices, found, tokens.dense_shape)
+        return tf.nn.safe_embedding_lookup_sparse(model.vectors, sparse, combiner="mean")
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "inputs")])  # type: ignore[untyped-decorator] # the same
-        def __call__(self, inputs: Any) -> Any:
-            lower = tf.strings.lower(inputs, encoding="utf-8")
-            spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
-            tokens = tf.compat.v1.strings.split(spaced, result_type="SparseTensor")
-            ids = tf.SparseTensor(
-                tokens.indices, self.words.lookup(tokens.values), tokens.dense_shape
-            )
-            return tf.nn.safe_embedding_lookup_sparse(self.vectors, ids, combiner="mean")
-
-    encoder = SentenceEncoder()
-    tf.saved_model.save(encoder, str(folder), signatures=encoder.__call__)
+    model.__call__ = encode
+    tf.saved_model.save(model, str(folder), signatures=encode)
     (folder / "fingerprint.pb").unlink(missing_ok=True)  # tells one save from the next
 
 
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 ABOUT: Final = b"""
 documents.jsonl   Python's own documentation, a text a line
-model/            a small sentence encoder that was trained on it, a TensorFlow SavedModel,
-                  or vectors.npz, a file of word vectors, where TensorFlow is not installed
+model/            what was trained on it: a SavedModel, or vectors.npz without TensorFlow
 vocabulary.txt    the words that it knows, read out of its files
 index/            what `vocabtool search` searches
 queries.jsonl     queries with a word that the model does not know, drawn by a rule ...
 qrels.tsv         ... and which document each was made of, as `vocabtool eval` reads them
 """
-CONTENT: Final = (
-    *("documents.jsonl", "vocabulary.txt", "queries.jsonl", "qrels.tsv"),
-    *("vectors.npz", "model", "index"),
-)
-WIDTH: Final = 96
+FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jsonl", "qrels.tsv")
+
+
+def tell_story(folder: Path, seed: int = 0) -> None:
+    """Build everything in ``folder``, and print of each step when it is done what it was.
+
+    With TensorFlow the model is a SavedModel, without it a file of word vectors.
+    Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
+    this Python lacks its documentation.
+    """
+    start = now = time.perf_counter()
+    about = folder / "ABOUT.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_own = about.is_file() and about.read_bytes().startswith(MARK)
+        if not is_own and any(folder.iterdir()):
+            raise VocabtoolError(f"{folder}: holds files not made by the demo: name a new folder")
+        for path in (folder / name for name in (*FILES, "model", "index")):  # a link goes alone
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        about.write_bytes(MARK + ABOUT)
+    except OSError as error:
+        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
+
+    documents = documentation()
+    texts = [document.text for document in documents]
+    corpus = folder / "documents.jsonl"
+    rows = ({"id": each.id, "text": each.text, **each.fields} for each in documents)
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    count = f"{len(texts):,} texts of its documentation, {sum(map(len, texts)) / 1e6:.1f} million"
+    now = _tell_step(now, "What every Python has", f"{count} characters, in {corpus}")
+
+    told = [f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts"]
+    try:
+        path, rule, flags = folder / "model", None, ("", "")
+        save_sentence_encoder(path, texts)
+    except UnsupportedFormat:
+        path, rule, flags = folder / "vectors.npz", "ptb", (" --rule ptb", " --weights none")
+        spellings, vectors = train(texts, rule)
+        np.savez(path, words=np.array(spellings), vectors=vectors)
+        told.append("no SavedModel: TensorFlow is not installed (pip install '.[tensorflow]')")
+    now = _tell_step(now, "A small sentence encoder is trained", *told, f"saved in {path}")
+
+    words = Words.of(path, rule=rule)
+    save(words.vocabulary, folder / "vocabulary.txt")
+    count = f"{len(words.vocabulary):,} entries, called {words.vocabulary.name} in the model"
+    model, source = quote(str(path)), quote(str(corpus))  # as a shell reads them
+    command = f"$ vocabtool extract {model}"
+    now = _tell_step(now, "Its vocabulary is read out of its files", count, command)
+    counter = OovCounter(words)
+    counter.count([string_array(texts)])
+    report = counter.report(model=str(path), sources=(str(corpus),))
+    now = _tell_step(
+        now,
+        "What it does not know",
+        f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
+        f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
+        f"the commonest: {', '.join(printable(each.word) for each in report.commonest(6))}",
+        f"$ vocabtool oov {model} {source}{flags[0]}",
+    )
+
+    index = Index.create(folder / "index", path, rule=rule, weights="none" if rule else None)
+    with index.writer() as writer:
+        writer.add(documents)
+    now = _tell_step(
+        now,
+        "They are indexed",
+        f"{len(index):,} documents by their vectors and by their words, in {index.path}",
+        f"$ vocabtool index {source} --model {model}{''.join(flags)} "
+        f"-o {quote(str(folder / 'another-index'))}",
+    )
+
+    _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)
+    seconds = time.perf_counter() - start
+    click.echo(f"\nAll of it is in {folder}, to play with; it took {seconds:.0f} s.")
+
+
+def _tell_step(since: float, title: str, *lines: str) -> float:
+    """What was done since a time, and a command that does the same; the time now."""
+    now = time.perf_counter()
+    click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
+    return now
+
+
 QUERIES: Final = 100
 MAX_SHOWN: Final = 5  # queries told of: the first that vectors alone miss
 MAX_HOLDERS: Final = 3  # documents that hold the unknown word of a query
 ORDINARY: Final = (0.01, 0.1)  # share of the documents that hold a known word of a query
-WORD: Final = re.compile(rb"[a-z]{5,20}")
-RULE: Final = (
-    f"a word of 5 to 20 letters that the model does not know and that at most {MAX_HOLDERS} "
-    "documents hold in any form, with two ordinary words of one of these documents: such that the "
-    f"model knows and {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents hold; no stop words; "
-    "drawn by a seeded generator, a document at most once"
-)
 PLACES: Final = 10  # that a person looks at
 DEPTH: Final = 100  # places that a document is looked for in
-NO_WORD: Final = "xqzzyvw"
+SHOWN: Final[tuple[Fusion, ...]] = ("dense", "coverage")
 FUSIONS: Final[dict[Fusion, str]] = {
     "dense": "vectors alone",
     "keyword": "keywords alone",
@@ -257,236 +291,84 @@ FUSIONS: Final[dict[Fusion, str]] = {
 }
 
 
-class Question(NamedTuple):
-    """A query with one unknown word, and the id of the document that it was made of."""
-
-    text: str
-    unknown: str
-    document: str
-
-
-def place_of(question: Question, index: Index, fusion: Fusion) -> int:
-    """Where the right document comes, from 1; 0: it is not among the first ones."""
-    ids = [hit.id for hit in index.search(question.text, k=DEPTH, fusion=fusion)]
-    return ids.index(question.document) + 1 if question.document in ids else 0
-
-
-def tell_story(folder: Path, seed: int = 0) -> Iterator[str]:
-    """Build everything in ``folder``, and tell of each step when it is done.
-
-    With TensorFlow the model is a SavedModel, without it a file of word vectors.
-    Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
-    this Python lacks its documentation.
-    """
-    about = folder / "ABOUT.txt"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_own = about.is_file() and about.read_bytes().startswith(MARK)
-        if any(folder.iterdir()) and not is_own:
-            raise VocabtoolError(
-                f"{folder}: not empty, and not made by the demo, so nothing is done. "
-                "Name a new folder"
-            )
-        for path in (folder / name for name in CONTENT):  # a link goes, not what it leads to
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        about.write_bytes(MARK + ABOUT)
-    except OSError as error:
-        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
-    return _Story(folder, seed).tell()
-
-
-class _Story:
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
-        self.seed = seed
-        self.start = self.last = time.perf_counter()
-        self.corpus = folder / "documents.jsonl"
-
-    def tell(self) -> Iterator[str]:
-        """All of it."""
-        tensorflow: Any = None
-        try:
-            tensorflow = import_tensorflow()
-            yield from self._step("TensorFlow is loaded")
-        except UnsupportedFormat:
-            note = "so the model is a file of word vectors, not a SavedModel; for that: "
-            install = "pip install '.[tensorflow]'"
-            yield from self._step("TensorFlow is not installed", note + install)
-        documents = documentation()
-        texts = [document.text for document in documents]
-        with self.corpus.open("w", encoding="utf-8") as file:
-            for document in documents:
-                row = {"id": document.id, "text": document.text, **document.fields}
-                file.write(json.dumps(row) + "\n")
-        characters = sum(map(len, texts)) / 1e6
-        count = f"{len(texts):,} texts of its documentation, {characters:.1f} million characters"
-        yield from self._step("What every Python has", count, f"in {self.corpus}")
-        options: dict[str, Any] = {}
-        rule = weights = ""  # of the commands that do the same
-        if tensorflow is not None:
-            path = self.folder / "model"
-            save_sentence_encoder(path, texts, tensorflow)
-        else:
-            path = self.folder / "vectors.npz"
-            options = {"rule": WORD_VECTORS_RULE, "weights": "none"}
-            rule, weights = f" --rule {WORD_VECTORS_RULE}", " --weights none"
-            spellings, vectors = train(texts, WORD_VECTORS_RULE)
-            np.savez(path, words=np.array(spellings), vectors=vectors)
-        yield from self._step(
-            "A small sentence encoder is trained",
-            f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts",
-            f"saved in {path}",
-        )
-        encoder = open_encoder(path, **options)  # its words are read off the model's files again
-        words = encoder.words
-        if words is None:
-            raise VocabtoolError(f"{path}: its words are not recovered")
-        save(words.vocabulary, self.folder / "vocabulary.txt")
-        model, corpus = quote(str(path)), quote(str(self.corpus))
-        yield from self._step(
-            "Its vocabulary is read out of its files",
-            f"{len(words.vocabulary):,} entries, called {words.vocabulary.name} in the model",
-            command=f"extract {model}",
-        )
-        counter = OovCounter(words)
-        counter.count([string_array(texts)])
-        report = counter.report(model=str(path), sources=(str(self.corpus),))
-        commonest = [printable(each.word) for each in report.commonest(8)]
-        yield from self._step(
-            "What it does not know",
-            f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
-            f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
-            f"the commonest of them: {', '.join(commonest)}",
-            command=f"oov {model} {corpus}{rule}",
-        )
-        index = Index.create(self.folder / "index", path, **options)
-        with index.writer() as writer:
-            writer.add(documents)
-        another = quote(str(self.folder / "another-index"))
-        yield from self._step(
-            "They are indexed",
-            f"{len(index):,} documents by their vectors and by their words, in {index.path}",
-            command=f"index {corpus} --model {model}{rule}{weights} -o {another}",
-        )
-        questions = list(draw_questions(documents, words, index, self.seed))
-        yield from self._ask(index, encoder, questions)
-        seconds = time.perf_counter() - self.start
-        yield f"All of it is in {self.folder}, to play with; it took {seconds:.0f} s."
-
-    def _step(self, title: str, *lines: str, command: str = "") -> Iterator[str]:
-        """What was done since the step before, and the command that does the same."""
-        now = time.perf_counter()
-        yield f"{title} ({now - self.last:.1f} s)"
-        for line in lines:
-            yield from _wrap(line)
-        if command:
-            yield f"  $ vocabtool {command}"
-        yield ""
-        self.last = now
-
-    def _ask(self, index: Index, encoder: Encoder, questions: list[Question]) -> Iterator[str]:
-        queries, qrels = self.folder / "queries.jsonl", self.folder / "qrels.tsv"
-        with queries.open("w") as file, qrels.open("w") as judgements:
-            judgements.write("query-id\tcorpus-id\tscore\n")
-            for number, question in enumerate(questions, 1):
-                file.write(json.dumps({"_id": str(number), "text": question.text}) + "\n")
-                judgements.write(f"{number}\t{question.document}\t1\n")
-        places = {name: [place_of(each, index, name) for each in questions] for name in FUSIONS}
-        folder = quote(str(index.path))
-        yield from self._step(
-            "It is asked",
-            f"{len(questions)} queries, drawn by a rule: {RULE}",
-            command=f"eval {folder} --queries {quote(str(queries))} --qrels {quote(str(qrels))}",
-        )
-        missed = [at for at, place in enumerate(places["dense"]) if not 0 < place <= PLACES]
-        for number, at in enumerate(missed[:MAX_SHOWN], 1):
-            yield f"Query {number}: {questions[at].text}"
-            yield from _tell_question(questions[at], index, encoder)
-            yield f"  $ vocabtool search {folder} {quote(questions[at].text)} --explain"
-            yield ""
-        hybrid = sum(0 < places["coverage"][at] <= PLACES for at in missed)
-        yield f"Shown are the first {len(missed[:MAX_SHOWN])} that vectors alone miss."
-        yield f"Of the {len(missed)} that vectors alone miss, hybrid finds {hybrid}."
-        yield f"Of all {len(questions)}, the document that the query was made of comes"
-        yield f"  {'':34}first   among the first ten"
-        for fusion, name in FUSIONS.items():
-            ten = sum(0 < place <= PLACES for place in places[fusion])
-            yield f"  {name:34}{places[fusion].count(1):5}   {ten:5}"
-        yield ""
-
-
-def _tell_question(question: Question, index: Index, encoder: Encoder) -> Iterator[str]:
-    """The words of a query, and the first hits without and with keywords."""
-    query = index.search(question.text, k=3, explain=True).query
-    yield f"  made of {question.document}"
-    for word in query.words:
-        known = "known" if word.known else "unknown to the model"
-        count = word.document_frequency or 0
-        yield f"    {word.surface}: {known}, in {count:,} document{'s' * (count != 1)}"
-    if query.m is not None and query.weight is not None:
-        yield from _wrap(
-            f"the unknown is {query.m:.0%} of what the query says (by idf), so keywords count "
-            f"{query.weight:.0%} of the score"
-        )
-    own, other = encoder.encode([question.text, question.text.replace(question.unknown, NO_WORD)])
-    if np.array_equal(own, other):
-        yield "  the vector is the same with any other unknown word in its place"
-    asked: tuple[tuple[Fusion, str], ...] = (("dense", "vectors alone"), ("coverage", "hybrid"))
-    for name, told in asked:
-        hits = index.search(question.text, k=3, fusion=name, explain=True)
-        place = place_of(question, index, name)
-        where = f"at place {place}" if place else f"not among the first {DEPTH}"
-        yield f"  {told}: {where}"
-        for rank, hit in enumerate(hits, 1):
-            words = [word.surface for word in hit.explanation.words] if hit.explanation else []
-            held = f"  (holds {', '.join(words)})" if words else ""
-            yield f"   {'>' if hit.id == question.document else ' '}{rank}. {hit.id}{held}"
-
-
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
-) -> Iterator[Question]:
-    """At most :data:`QUERIES` queries by :data:`RULE`; the same documents give the same ones."""
+) -> Iterator[tuple[str, str, str]]:
+    """Queries, each with its unknown word and the id of its document; of a seed the same ones."""
     lookup = words.look_up([document.text for document in documents])
-    texts = np.repeat(np.arange(len(documents)), np.diff(lookup.offsets))
-    spellings = as_bytes(lookup.distinct)
-    plain = np.array([WORD.fullmatch(spelling) is not None for spelling in spellings])
-    pairs = np.unique(texts * len(spellings) + lookup.codes)  # each word of a text once
-    text_of, code_of = np.divmod(pairs, len(spellings))
-    frequency = np.bincount(code_of, minlength=len(spellings))
-    share = frequency / len(documents)
-    ordinary = plain & lookup.known & (share >= ORDINARY[0]) & (share <= ORDINARY[1])
-    candidates = np.flatnonzero(plain & ~lookup.known & (frequency <= MAX_HOLDERS)).tolist()
-    candidates.sort(key=spellings.__getitem__)
+    spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
+    texts = np.split(lookup.codes, lookup.offsets[1:-1])
+    codes_of = [list(dict.fromkeys(codes.tolist())) for codes in texts]
+    frequency = Counter(code for codes in codes_of for code in codes)
+    plain = {code for code in frequency if re.fullmatch("[a-z]{5,20}", spellings[code])}
+    rare = {code for code in plain if frequency[code] <= MAX_HOLDERS and not lookup.known[code]}
+    low, high = (share * len(documents) for share in ORDINARY)
+    ordinary = {code for code in plain if low <= frequency[code] <= high and lookup.known[code]}
     generator = random.Random(seed)  # noqa: S311 - nothing secret
-    generator.shuffle(candidates)
-    drawn: set[int] = set()
-
-    @cache
-    def summary(code: int) -> WordSummary:
-        return index.search(spellings[code].decode(), k=1, explain=True).query.words[0]
-
-    for code in candidates:
-        if len(drawn) == QUERIES:
-            break
-        text = generator.choice(text_of[code_of == code].tolist())
-        holders = summary(code).document_frequency or 0
-        if text in drawn or not summary(code).counts or not 1 <= holders <= MAX_HOLDERS:
-            continue
-        known = sorted(code_of[(text_of == text) & ordinary[code_of]].tolist())
-        generator.shuffle(known)
-        known = list(islice((each for each in known if summary(each).counts), 2))
-        if len(known) < 2:
-            continue
-        drawn.add(text)
-        order = lookup.codes[lookup.offsets[text] : lookup.offsets[text + 1]].tolist()
-        taken = sorted([code, *known], key=order.index)
-        query = " ".join(spellings[each].decode() for each in taken)
-        yield Question(query, spellings[code].decode(), documents[text].id)
+    for at in generator.sample(range(len(documents)), len(documents)):
+        unknown = [code for code in codes_of[at] if code in rare]
+        known = [code for code in codes_of[at] if code in ordinary]
+        if unknown and len(known) >= 2:
+            taken = [generator.choice(unknown), *generator.sample(known, 2)]
+            text = " ".join(spellings[code] for code in sorted(taken, key=codes_of[at].index))
+            found = index.search(text, k=1, explain=True).query.words
+            holders = [word.document_frequency or 0 for word in found if not word.known]
+            if all(word.counts for word in found) and 1 <= sum(holders) <= MAX_HOLDERS:
+                yield text, spellings[taken[0]], documents[at].id
 
 
-def _wrap(text: str) -> list[str]:
-    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
+    """Where each way of searching puts the document that a query was made of."""
+    now = time.perf_counter()
+    asked, judged = "", "query-id\tcorpus-id\tscore\n"
+    for number, (text, _, document) in enumerate(questions, 1):
+        asked += json.dumps({"_id": str(number), "text": text}) + "\n"
+        judged += f"{number}\t{document}\t1\n"
+    (folder / "queries.jsonl").write_text(asked)
+    (folder / "qrels.tsv").write_text(judged)
+    places: dict[Fusion, list[float]] = {fusion: [] for fusion in FUSIONS}
+    for fusion, found in places.items():
+        for text, _, document in questions:
+            ids = [hit.id for hit in index.search(text, k=DEPTH, fusion=fusion)]
+            found.append(ids.index(document) + 1 if document in ids else np.inf)
+    path = quote(str(index.path))
+    _tell_step(
+        now,
+        "It is asked",
+        f"{len(questions)} queries of three words of a document: one of 5 to 20 letters that the",
+        f"model does not know and at most {MAX_HOLDERS} documents hold in any form, and two that",
+        f"it knows and {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents hold; no stop words",
+        f"$ vocabtool eval {path} --queries {quote(str(folder / 'queries.jsonl'))} "
+        f"--qrels {quote(str(folder / 'qrels.tsv'))}",
+    )
+    missed = [at for at, place in enumerate(places["dense"]) if place > PLACES]
+    for number, at in enumerate(missed[:MAX_SHOWN], 1):
+        text, unknown, document = questions[at]
+        click.echo(f"Query {number}: {text}\n  made of {document}")
+        query = index.search(text, k=1, explain=True).query
+        for word in query.words:
+            known = "known" if word.known else "unknown to the model"
+            held_by = plural(word.document_frequency or 0, "document", "documents")
+            click.echo(f"    {word.surface}: {known}, in {held_by}")
+        click.echo(f"  the unknown is {query.m or 0:.0%} of what the query says (by idf),")
+        click.echo(f"  so keywords count {query.weight or 0:.0%} of the score")
+        encoder = index.encoder
+        if encoder and np.array_equal(*encoder.encode([text, text.replace(unknown, "xqzzyvw")])):
+            click.echo("  the vector is the same with any other unknown word in its place")
+        for fusion in SHOWN:
+            place = places[fusion][at]
+            where = f"not among the first {DEPTH}" if place == np.inf else f"at place {place}"
+            click.echo(f"  {FUSIONS[fusion]}: {where}")
+            for rank, hit in enumerate(index.search(text, k=3, fusion=fusion, explain=True), 1):
+                told = hit.explanation.words if hit.explanation else ()
+                held = f"  (holds {', '.join(word.surface for word in told)})" if told else ""
+                click.echo(f"   {' >'[hit.id == document]}{rank}. {hit.id}{held}")
+        click.echo(f"  $ vocabtool search {path} {quote(text)} --explain\n")
+    hybrid = sum(places["coverage"][at] <= PLACES for at in missed)
+    click.echo(f"Shown are the first {len(missed[:MAX_SHOWN])} that vectors alone miss.")
+    click.echo(f"Of the {len(missed)} that vectors alone miss, hybrid finds {hybrid}.")
+    click.echo(f"Of all {len(questions)}, the document that the query was made of comes")
+    click.echo(f"  {'':34}first   among the first ten")
+    for fusion, name in FUSIONS.items():
+        ten = sum(place <= PLACES for place in places[fusion])
+        click.echo(f"  {name:34}{places[fusion].count(1):5}   {ten:5}")

@@ -77,7 +77,7 @@ def eval_command(
         if self_check:
             report = self_check_report(check(index, sample, queries["seed"]))
         else:
-            report = evaluation_report(evaluate(index, **_judged(queries)))
+            report = evaluation_report(evaluate(index, **_read_judgements(queries)))
         show_report(report, report_format)
 
 
@@ -114,7 +114,7 @@ def calibrate_command(
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
-            tuned = tune(index, **_judged(queries))
+            tuned = tune(index, **_read_judgements(queries))
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
             if queries["vectors"] is not None:
@@ -138,7 +138,7 @@ def calibrate_command(
     return 0
 
 
-def _judged(queries: dict[str, Any]) -> dict[str, Any]:
+def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
     """Queries, their judgements and vectors, and the seed, as the library takes them."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 

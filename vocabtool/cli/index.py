@@ -31,6 +31,7 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -299,7 +300,6 @@ def _build_folder(folder: str, files: tuple[str, ...], model: str | None, option
 
 def _refuse_an_index(files: Sequence[str]) -> None:
     """An index holds files that would be read as documents."""
-    from vocabtool.errors import VocabtoolError
     from vocabtool.index.folder import is_index
 
     for name in files:
@@ -335,7 +335,6 @@ def _open(
     build: Path, folder: str, model: str | None, options: dict[str, Any], shape: dict[str, Any]
 ) -> Index | None:
     """The index that is in a folder; ``None`` where one is to be created."""
-    from vocabtool.errors import InvalidFile, NotFound, OtherModel
     from vocabtool.index.folder import is_index, remove_build
     from vocabtool.index.index import Index
 

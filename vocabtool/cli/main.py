@@ -57,9 +57,7 @@ def cli() -> None:
 @click.argument(
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Draws other queries by the same rule."
-)
+@click.option("--seed", default=0, show_default=True, help="Draws other queries by the same rule.")
 def demo_command(folder: str, seed: int) -> None:
     """Show the whole story offline, in under a minute, on Python's own documentation.
 
@@ -71,9 +69,7 @@ def demo_command(folder: str, seed: int) -> None:
 
     from vocabtool.cli.demo import tell_story
 
-    for line in tell_story(Path(folder), seed):
-        click.echo(line)
-        sys.stdout.flush()  # the next one takes seconds
+    tell_story(Path(folder), seed)
 
 
 for command in (

@@ -10,6 +10,7 @@ import click
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
+from vocabtool.errors import VocabtoolError
 
 if TYPE_CHECKING:
     from vocabtool.encoders.encoder import EncoderOptions
@@ -50,7 +51,6 @@ def _together(*options: Decorator) -> Decorator:
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """Refuse a rule that there is not."""
     if spec is not None:
-        from vocabtool.errors import VocabtoolError
         from vocabtool.tokenization.rule import parse_rule, tokenizer_file
 
         try:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
-from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
+from vocabtool.errors import InvalidCondition
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -161,7 +162,6 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
 
 def _refuse_open_quote(query: str, place: str = "") -> None:
     """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
-    from vocabtool.errors import InvalidCondition
     from vocabtool.keywords.cutter import open_quote
 
     position = open_quote(query)

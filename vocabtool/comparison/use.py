@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +33,9 @@ from vocabtool.comparison.entries import (
     integers,
     take,
 )
+from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Vocabulary, bear_marker, decode, plain_strings
-
-if TYPE_CHECKING:
-    from vocabtool.tokenization.rule import Rule
-    from vocabtool.tokenization.words import Words
 
 SideName = Literal["a", "b"]
 RULE: Final = "keras"  # unless another is named
@@ -166,9 +164,6 @@ class UseCounter:
     def __init__(
         self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
     ) -> None:
-        from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
-        from vocabtool.tokenization.words import check_pieces, tokenizer_of
-
         self._rule_name = rule or RULE
         self._folds = tuple(fold for fold in folds if fold != "markers")
         file = tokenizer_file(self._rule_name)

@@ -5,6 +5,7 @@ What becomes of the documents is not known here. Begin with ``reading.py``.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadArguments, ReadOptions
@@ -58,8 +59,6 @@ _OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
 def __getattr__(name: str) -> object:
     """Load NumPy and the formats with the first name that needs them, not with the options."""
     if name in _OLD_NAMES:
-        import warnings
-
         old, name = name, _OLD_NAMES[name]
         warnings.warn(f"{__name__}.{old} is now {name}", DeprecationWarning, stacklevel=2)
     if name not in __all__:

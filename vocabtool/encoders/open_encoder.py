@@ -30,8 +30,13 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
+from vocabtool.encoders.sentence_transformers import MODEL_FILES, SentenceTransformersEncoder
+from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import files
+from vocabtool.formats import files, word_vectors
+from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
+from vocabtool.formats.reader import Source
+from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.words import Words
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
@@ -94,12 +99,8 @@ def open_encoder(
 
         return TensorFlowEncoder(cast(str | Path, model), options)
     if kind == "static":
-        from vocabtool.encoders.static import StaticEncoder
-
         return StaticEncoder.open(cast(str | Path, model), options)
     if kind == "sentence-transformers":
-        from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
-
         return SentenceTransformersEncoder(cast(str | Path, model), options)
     value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
@@ -138,9 +139,6 @@ def _recognise(model: str | Path) -> EncoderKind:
         return _recognise_file(path)
     if not path.is_dir():
         raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
-    from vocabtool.encoders.sentence_transformers import MODEL_FILES
-    from vocabtool.formats.saved_model import graph_files
-
     if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
     if any((path / name).is_file() for name in MODEL_FILES):
@@ -155,10 +153,7 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import registry, word_vectors
-    from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
-    from vocabtool.formats.reader import Source
-    from vocabtool.formats.saved_model import graph_files
+    from vocabtool.formats import registry
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):

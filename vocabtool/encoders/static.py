@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from vocabtool.choices import Weighting
 from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
@@ -223,8 +224,6 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
     Files of word vectors do not say how their texts were cut. Entries with capitals want texts as
     they are; entries that are punctuation marks want marks as words.
     """
-    import pyarrow.compute as pc
-
     has_capitals = False
     if len(vocabulary):
         entries = vocabulary.to_arrow().column("token")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import SELF_CHECK_SAMPLE, Metric
+from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion, Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import (
@@ -33,7 +33,7 @@ from vocabtool.evaluation.judgements import (
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.vector_leg import Block, merge_best
 from vocabtool.search.query import is_word, weigh_words
-from vocabtool.search.settings import FUSIONS, Fusion, Settings
+from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:

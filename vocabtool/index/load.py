@@ -189,7 +189,7 @@ class Loader:
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
-            with closed_after(self._encoded(part)) as found:
+            with closed_after(self._encode(part)) as found:
                 for each in found:
                     rows = writer.rows
                     writer.add_batch(
@@ -272,7 +272,7 @@ class Loader:
             synced=finished and self._request.sync,
         )
 
-    def _encoded(self, part: Part) -> Iterator[EncodedBatch]:
+    def _encode(self, part: Part) -> Iterator[EncodedBatch]:
         """The documents of a part with their vectors."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)

@@ -194,7 +194,7 @@ class Cutter:
             parts: list[str] = []
             unstemmed: list[str] = []
             for run in () if surface[1:].islower() else runs:  # no hump begins there
-                stems, whole = self._mixed(run)
+                stems, whole = self._cut_mixed(run)
                 parts += stems
                 unstemmed += whole
             found.append(
@@ -217,7 +217,7 @@ class Cutter:
             for run in token.runs:
                 yield from self._places(text, run)
                 written = text[run.start : min(run.end, run.start + MAX_TERM)]
-                stems, whole = self._mixed(written)
+                stems, whole = self._cut_mixed(written)
                 for hump, stem in zip(humps(written), stems, strict=True):
                     yield stem, Span(run.start + hump.start, run.start + hump.end)
                 for term in whole:
@@ -234,7 +234,7 @@ class Cutter:
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # as below, but quickly
-            stems, whole = self._mixed(core)
+            stems, whole = self._cut_mixed(core)
             words, parts, surfaces = [self._stemmed(core.lower())], stems + whole, list[str]()
         else:
             cut = self.spans(chunk)
@@ -246,7 +246,7 @@ class Cutter:
             return "".join(f"{terms}{_BETWEEN}" for terms in joined)
         return joined[0]
 
-    def _mixed(self, run: str) -> tuple[list[str], list[str]]:
+    def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
         """Of a run in mixed case its humps, and itself where its stem is another."""
         found = humps(run)
         if not found:

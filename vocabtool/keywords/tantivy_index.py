@@ -141,13 +141,13 @@ class TantivyWriter:
         with _damage_named(folder):
             self._index = _index_in(folder)
         self._writer: tantivy.IndexWriter | None = None
-        self._opened()
+        self._open_writer()
 
     def add(self, rows: Iterable[int], ids: Sequence[str], terms: Sequence[Terms]) -> None:
         """Add documents. Which rows and ids are there already is not looked at."""
         import tantivy
 
-        writer = self._opened()
+        writer = self._open_writer()
         for row, name, cut in zip(rows, ids, terms, strict=True):
             document = tantivy.Document()
             document.add_unsigned("row", row)
@@ -164,11 +164,11 @@ class TantivyWriter:
         last_ones = tantivy.Query.range_query(
             self._index.schema, "row", tantivy.FieldType.Unsigned, lower_bound=row
         )
-        self._opened().delete_documents_by_query(last_ones)
+        self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
         """Bring all to disk and finish merging: files stay as they are until the next commit."""
-        writer = self._opened()
+        writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
             writer.wait_merging_threads()
@@ -183,7 +183,7 @@ class TantivyWriter:
                 writer.rollback()
                 writer.wait_merging_threads()
 
-    def _opened(self) -> tantivy.IndexWriter:
+    def _open_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:
             with _damage_named(self._folder):
                 try:

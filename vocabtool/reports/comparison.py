@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from vocabtool.choices import Fold, Only
 from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
@@ -50,6 +51,7 @@ from vocabtool.reports.model import (
     short_name,
 )
 from vocabtool.reports.renderers import Format as DiffFormat
+from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
@@ -128,30 +130,22 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
     """The entries of parts by id, the lowest first, as many rows at a time as are worked on."""
     names = np.array([*KINDS, ""], object)
-
-    def where(held: Any, values: Any) -> list[Any]:
-        """The values, ``None`` where there are none."""
-        shown = values.astype(object)
-        shown[~held] = None
-        plain: list[Any] = shown.tolist()
-        return plain
-
     for part in parts:
         places = comparison.places(part, most)
         for at in range(0, len(places), CHUNK):
             some = places[at : at + CHUNK]
             in_a, in_b = comparison.in_a[some], comparison.in_b[some]
-            columns = (
-                take(comparison.tokens, some).to_pylist(),
-                in_a.tolist(),
-                in_b.tolist(),
-                where(in_a, comparison.ids_a[some]),
-                where(in_b, comparison.ids_b[some]),
-                where(in_a, names[np.minimum(comparison.kinds_a[some], len(KINDS))]),
-                where(in_b, names[np.minimum(comparison.kinds_b[some], len(KINDS))]),
-                *(where(in_a & in_b, column[some]) for column in comparison.rank_columns),
+            kinds_a, kinds_b = comparison.kinds_a[some], comparison.kinds_b[some]
+            held = (
+                (in_a, comparison.ids_a[some]),
+                (in_b, comparison.ids_b[some]),
+                (in_a, names[np.minimum(kinds_a, len(KINDS))]),
+                (in_b, names[np.minimum(kinds_b, len(KINDS))]),
+                *((in_a & in_b, column[some]) for column in comparison.rank_columns),
             )
-            yield list(zip(*columns, strict=True))
+            columns = [pa.array(values, mask=~where).to_pylist() for where, values in held]
+            tokens = take(comparison.tokens, some).to_pylist()
+            yield list(zip(tokens, in_a.tolist(), in_b.tolist(), *columns, strict=True))
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
@@ -167,20 +161,17 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
 
 def _data(comparison: Diff) -> dict[str, Any]:
     """All but the entries."""
-    shifts = comparison.shifts(JSON_SHIFTS)
     gains = []
     for gain in comparison.gains:
         values = gain._asdict()
         examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
         gains.append({**values, "jaccard": gain.jaccard, "examples": examples})
-    return {
+    shifts = comparison.shifts(JSON_SHIFTS)
+    data = {
         "a": comparison.a._asdict(),
         "b": comparison.b._asdict(),
         "fold": list(comparison.fold),
-        "common": comparison.common,
-        "only_a": comparison.only_a,
-        "only_b": comparison.only_b,
-        "jaccard": comparison.jaccard,
+        **{name: getattr(comparison, name) for name in (*PARTS, "jaccard")},
         "kinds": [kind._asdict() for kind in comparison.kinds],
         "gains": gains,
         "ranks": {
@@ -188,32 +179,34 @@ def _data(comparison: Diff) -> dict[str, Any]:
             "rho": comparison.ranks.rho,
             "largest": [{**each._asdict(), "token": as_text(each.token)} for each in shifts],
         },
-        "use": None if comparison.use is None else _use_data(comparison.use),
+        "use": None,
         "notes": list(_notes(comparison)),
     }
-
-
-def _use_data(use: Use) -> dict[str, Any]:
-    known = {
-        **{"a": use.known_a, "b": use.known_b, "both": use.both},
-        **{"only_a": use.only_a, "only_b": use.only_b, "neither": use.neither},
-    }
-    data = {
-        "rule": {"name": use.rule_name, "steps": list(use.rule), "fingerprint": use.fingerprint},
-        "sources": list(use.sources),
-        "documents": use.documents,
-        "tokens": {"all": use.tokens, **known},
-        "shares": {name: use.share(tokens) for name, tokens in known.items()},
-        "words_both": use.words_both,
-    }
-    for side in SIDES:
-        words = use.words(side)
-        some = words.slice(0, JSON_WORDS).to_pylist()
-        data[f"only_{side}"] = {
-            "words": len(words),
-            "carriers": use.carriers(side)._asdict(),
-            "commonest": [{"word": as_text(each["word"]), "count": each["count"]} for each in some],
+    use = comparison.use
+    if use is not None:
+        known = {
+            **{"a": use.known_a, "b": use.known_b, "both": use.both},
+            **{"only_a": use.only_a, "only_b": use.only_b, "neither": use.neither},
         }
+        data["use"] = {
+            "rule": {
+                **{"name": use.rule_name, "steps": list(use.rule)},
+                "fingerprint": use.fingerprint,
+            },
+            "sources": list(use.sources),
+            "documents": use.documents,
+            "tokens": {"all": use.tokens, **known},
+            "shares": {name: use.share(tokens) for name, tokens in known.items()},
+            "words_both": use.words_both,
+        }
+        for side in SIDES:
+            words = use.words(side)
+            some = words.slice(0, JSON_WORDS).to_pylist()
+            data["use"][f"only_{side}"] = {
+                "words": len(words),
+                "carriers": use.carriers(side)._asdict(),
+                "commonest": [{**each, "word": as_text(each["word"])} for each in some],
+            }
     return data
 
 
@@ -240,11 +233,28 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
         yield Section("Kinds of entries", [*plot, Table(columns, comparison.kinds)])
     yield Section("What would become common", _gains(comparison, page))
     if len(comparison.ranks):
-        shifts = PAGE_SHIFTS if page else entries
-        yield Section("Rank against rank", _ranks(comparison, shifts, page))
-    for part, name, side in (("only_a", "A", comparison.a), ("only_b", "B", comparison.b)):
-        table = _only(comparison, part, name, entries)  # type: ignore[arg-type]
-        yield Section(f"Only in {name}: {side.label}", [table])
+        rho, count = comparison.ranks.rho, len(comparison.ranks)
+        sentence = "too few common entries to compare ranks"
+        if rho is not None:
+            sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
+        columns = (Column("ranks apart most"), *_counts("rank in A", "rank in B"))
+        shifts = comparison.shifts(PAGE_SHIFTS if page else entries)
+        blocks = [
+            *[Plot(lambda: plots.ranks(comparison.ranks))] * page,
+            Paragraph(sentence + "." * page),
+            *[Paragraph("; ".join(_orders(comparison)) + ".", small=True)] * page,
+            Table((*columns, Column("doublings", "doublings")), shifts),
+        ]
+        yield Section("Rank against rank", blocks)
+    for part, name, side in zip(PARTS[1:], "AB", (comparison.a, comparison.b), strict=True):
+        rows = []  # a row for each kind, the largest first, with the entries that rank highest
+        for kind in sorted(comparison.kinds, key=lambda kind: -getattr(kind, part)):
+            if count := getattr(kind, part):
+                sample = comparison.sample(part, entries, kind=kind.kind)
+                shown = [part for entry in sample for part in ("  ", entry)][1:]
+                rows.append((kind.kind, count, tuple(shown)))
+        columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
+        yield Section(f"Only in {name}: {side.label}", [Table(columns, rows)])
     if use is not None and not page:
         yield Section("", _known_shares(use, page))
         yield from (Section("", _carriers(use, side, entries)) for side in SIDES)
@@ -328,33 +338,6 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         yield Paragraph(remark, small=True)
 
 
-def _ranks(comparison: Diff, most: int, page: bool) -> Iterator[Block]:
-    if page:
-        yield Plot(lambda: plots.ranks(comparison.ranks))
-    rho, count = comparison.ranks.rho, len(comparison.ranks)
-    sentence = "too few common entries to compare ranks"
-    if rho is not None:
-        sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
-    yield Paragraph(sentence + "." * page)
-    if page:
-        yield Paragraph("; ".join(_orders(comparison)) + ".", small=True)
-    names = (Column("ranks apart most"), *_counts("rank in A", "rank in B"))
-    yield Table((*names, Column("doublings", "doublings")), comparison.shifts(most))
-
-
-def _only(comparison: Diff, part: Part, name: str, most: int) -> Table:
-    """A row for each kind, the largest first, with the entries that rank highest."""
-    counts = [(getattr(count, part), count.kind) for count in comparison.kinds]
-    rows = []
-    for count, kind in sorted(counts, key=lambda pair: -pair[0]):
-        if count:
-            sample = comparison.sample(part, most, kind=kind)
-            entries = [part for entry in sample for part in ("  ", entry)][1:]
-            rows.append((kind, count, tuple(entries)))
-    columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
-    return Table(columns, rows)
-
-
 def known_to(use: Use) -> tuple[tuple[str, int], ...]:
     """The tokens that each side knows, that both do, and that neither does."""
     return ("A", use.known_a), ("B", use.known_b), ("both", use.both), ("neither", use.neither)
@@ -413,8 +396,6 @@ def _notes(comparison: Diff) -> Iterator[str]:
     yield from _orders(comparison)
     use = comparison.use
     if use is not None:
-        from vocabtool.tokenization.rule import tokenizer_file
-
         if not use.tokens:
             yield "the corpus holds no words: its shares say nothing"
         marked = comparison.a.marker or comparison.b.marker
@@ -432,33 +413,31 @@ def _notes(comparison: Diff) -> Iterator[str]:
 
 def pairs_report(pairs: Pairs) -> Report:
     """The pairs as a table and a list."""
+
+    def sections(page: bool) -> Iterator[Section]:
+        """Names are long: on a page they stand above the table once, and in it their numbers."""
+        columns = (
+            *(Column("A"), Column("B")),
+            *_counts("in A", "in B", "common", "only in A", "only in B"),
+            *(Column("Jaccard", "ratio"), Column("rho", "ratio")),
+        )
+        names = [(each.a, each.b) for each in pairs.pairs]
+        if page:
+            numbers = [str(number) for number in range(1, len(pairs.labels) + 1)]
+            names = [*combinations(numbers, 2)]
+            labels = zip(numbers, pairs.labels, strict=True)
+            folds = ("entries compared", _describe_folds(pairs.fold))
+            yield Section("", [Facts([*labels, folds])])
+        rows = [
+            (a, b, *each[2:8], "" if each.rho is None else f"{each.rho:.3f}")
+            for (a, b), each in zip(names, pairs.pairs, strict=True)
+        ]
+        yield Section("", [Table(columns, rows), *([Notes(pairs.notes)] * page)])
+
     types: tuple[Type, ...] = ("text",) * 2 + ("integer",) * 5 + ("number",) * 2
     return Report(
         title="Vocabularies compared",
-        sections=partial(_pair_sections, pairs),
+        sections=sections,
         data=lambda: {**pairs._asdict(), "pairs": [pair._asdict() for pair in pairs.pairs]},
         rows=[Rows(COLUMNS, lambda: iter([pairs.pairs]), types)],
     )
-
-
-def _pair_sections(pairs: Pairs, page: bool) -> Iterator[Section]:
-    """Names are long: on a page they stand above the table once, and in it their numbers."""
-    columns = (
-        *(Column("A"), Column("B")),
-        *_counts("in A", "in B", "common", "only in A", "only in B"),
-        *(Column("Jaccard", "ratio"), Column("rho", "ratio")),
-    )
-    names = [(each.a, each.b) for each in pairs.pairs]
-    if page:
-        numbers = [str(number) for number in range(1, len(pairs.labels) + 1)]
-        names = [*combinations(numbers, 2)]
-        facts = [
-            *zip(numbers, pairs.labels, strict=True),
-            ("entries compared", _describe_folds(pairs.fold)),
-        ]
-        yield Section("", [Facts(facts)])
-    rows = [
-        (a, b, *each[2:8], "" if each.rho is None else f"{each.rho:.3f}")
-        for (a, b), each in zip(names, pairs.pairs, strict=True)
-    ]
-    yield Section("", [Table(columns, rows), *([Notes(pairs.notes)] * page)])

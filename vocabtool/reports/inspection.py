@@ -129,14 +129,14 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
     """``entries``: the first ones and the last, short; quoted where blanks would mislead."""
 
-    def quoted(entry: bytes) -> str:
+    def quote(entry: bytes) -> str:
         text = short(entry, MAX_ENTRY_WIDTH)
         return f"'{text}'" if not text or " " in text else text
 
     stored = vocabulary.stored
-    shown = [quoted(stored[i]) for i in range(min(3, len(stored)))]
+    shown = [quote(stored[i]) for i in range(min(3, len(stored)))]
     if len(stored) > 3:
-        shown += ["…", quoted(stored[len(stored) - 1])]
+        shown += ["…", quote(stored[len(stored) - 1])]
     kind, ids = vocabulary.kind, vocabulary.id_range
     return (vocabulary.name, kind, len(vocabulary), ids, _unknown_ids(vocabulary), " ".join(shown))
 
@@ -229,7 +229,7 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
         for text, row in zip(texts, rows, strict=True):
             cells = [_cells(word) for word in row] or [["(no words)"]]
             columns = [Column() for _ in cells[0]]
-            parts.append([Paragraph(_quoted(encode(text))), Table(columns, cells, plain=True)])
+            parts.append([Paragraph(_quote(encode(text))), Table(columns, cells, plain=True)])
         return [Section("", blocks) for blocks in parts]
 
     return Report(sections=sections, data=data)
@@ -282,14 +282,14 @@ def _cells(word: _Word) -> list[str]:
     verdict = "known" if word.known else UNKNOWN
     if word.known and word.split is not None and word.split > 1:
         verdict = f"split in {word.split}"
-    row = [_quoted(word.word), "" if word.id is None else str(word.id), verdict]
+    row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
     if word.split is not None:
         marks = ((piece, "" if known else f"({UNKNOWN})") for piece, known in word.pieces)
-        row.append(" ".join(_quoted(piece) + mark for piece, mark in marks))
+        row.append(" ".join(_quote(piece) + mark for piece, mark in marks))
     return row
 
 
-def _quoted(entry: bytes) -> str:
+def _quote(entry: bytes) -> str:
     """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
     shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown

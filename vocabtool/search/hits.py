@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 
+from vocabtool.choices import Fusion
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Places, shared_ranks
 from vocabtool.search.query import Query
-from vocabtool.search.settings import Fusion
 from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask, Rows, mask_of
 

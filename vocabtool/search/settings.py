@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
-Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
-NoResults = Literal["nothing", "nearest", "spelling"]
-Phrases = Literal["required", "preferred"]
+from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, Fusion, NoResults, Phrases
+
 Predicate = Callable[[str], bool]
-
-FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
-NO_RESULTS: Final[tuple[NoResults, ...]] = get_args(NoResults)
-PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 
 A_OF_WORDS: Final = 0.5  # the best fixed weights on public collections
 A_OF_PIECES: Final = 0.4

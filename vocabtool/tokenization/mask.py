@@ -34,15 +34,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import regex
 
 from vocabtool.choices import MaskMode
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
-
-if TYPE_CHECKING:
-    import regex
 
 LookUp = Callable[[Sequence[str]], WordLookup]
 
@@ -496,8 +495,6 @@ def _bounds(chunk: str) -> list[int]:
 
     Found window by window, each from a boundary on: the search looks back over a run of flags.
     """
-    import regex
-
     find = regex.compile(r"(?w)\b").finditer  # which regex remembers
     found, width = [0], WINDOW
     while found[-1] < len(chunk):
@@ -517,8 +514,6 @@ def _runs() -> regex.Pattern[str]:
 
     Joined by up to three joiners, perhaps with a dot before or with ``#`` or ``++`` behind.
     """
-    import regex
-
     letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
     joiner = r"[\-.:@#+/&=%?~\\]"
     return regex.compile(

@@ -24,6 +24,7 @@ from vocabtool.choices import RULE_NAMES
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
+from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
@@ -209,7 +210,6 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
     """
     from vocabtool.formats import registry
-    from vocabtool.formats.saved_model import graph_files
 
     found = registry.inspect(model, small=name is not None)
     chosen = registry.choose(found, name)
@@ -310,7 +310,6 @@ def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | 
 
     ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
     """
-    from vocabtool.formats.saved_model import graph_files
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
 
