@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -185,16 +185,16 @@ def index_command(
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
+    from vocabtool.index.sources import shards_in
+    from vocabtool.reports.model import safe
 
     _refuse_an_index(files)
     began = time.monotonic()
     options = encoder.given_options()
     with usage_errors(), _advice_after_a_stop():
-        build = Path(folder)
-        if force:
-            build = _build_folder(folder, files, model, (existing, shape, filling, read, encoder))
+        asked = json.dumps([model, existing, shape, filling, read, encoder], default=str)
+        build, index = _open(folder, files, model, options, shape, asked if force else None)
         with removed_if_empty(build):
-            index = _open(build, folder, model, options, shape)
             if index is None:
                 options |= {**shape, "memory": filling["memory"]}
                 notify = None if quiet else tell
@@ -202,8 +202,14 @@ def index_command(
                     build, list(files), model, read=read, notify=notify, **options
                 )
             kinds, held = index.manifest.fields, len(index)
-            if existing == "update":
-                _refuse_lost_fields(files, kinds, read.keep)
+            lost = [name for name in kinds if name not in read.keep]
+            if existing == "update" and lost and shards_in(files) is None:
+                names = ", ".join(f"'{safe(name)}'" for name in lost)
+                keep = " ".join(f"--keep {safe(name)}" for name in lost)
+                raise click.UsageError(
+                    f"documents here have {plural(len(lost), 'field', 'fields')} that those put in "
+                    f"their place would lack: {names}. Keep what is to stay: {keep}"
+                )
             with step_progress(quiet) as progress:
                 report = index.load(
                     list(files), read, on_existing=existing, progress=progress, **filling
@@ -214,8 +220,6 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        from vocabtool.reports.model import safe
-
         for name in read.keep:
             if index.manifest.fields.get(name, "null") == "null":
                 tell(f"no document has a value in the field '{safe(name)}'")
@@ -277,27 +281,6 @@ def _advice_after_a_stop() -> Iterator[None]:
         raise
 
 
-def _build_folder(folder: str, files: tuple[str, ...], model: str | None, options: Any) -> Path:
-    """Where an index is built while another is in the folder; of the same command the same place.
-
-    A stream cannot be gone on with: what was built of one is removed.
-    """
-    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
-    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
-
-    path = Path(folder)
-    if not is_index(path):
-        return path
-    refuse_others(path, allow_index=True)
-    found = files_outside(list(files), path) or []
-    is_file = model is not None and Path(model).is_file()
-    facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
-    build = build_folder(path, json.dumps([facts, model, options], default=str))
-    if not can_be_read_again(found):
-        remove_build(build)
-    return build
-
-
 def _refuse_an_index(files: Sequence[str]) -> None:
     """An index holds files that would be read as documents."""
     from vocabtool.index.folder import is_index
@@ -309,21 +292,6 @@ def _refuse_an_index(files: Sequence[str]) -> None:
             )
 
 
-def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
-    """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
-    from vocabtool.index.sources import shards_in
-    from vocabtool.reports.model import safe
-
-    lost = [name for name in held if name not in keep]
-    if lost and shards_in(files) is None:
-        names = ", ".join(f"'{safe(name)}'" for name in lost)
-        options = " ".join(f"--keep {safe(name)}" for name in lost)
-        raise click.UsageError(
-            f"documents here have {plural(len(lost), 'field', 'fields')} that those put in their "
-            f"place would lack: {names}. Keep what is to stay: {options}"
-        )
-
-
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """An index, by the options of ``INDEX_MODEL``."""
     from vocabtool.index.index import Index
@@ -332,27 +300,43 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
 
 
 def _open(
-    build: Path, folder: str, model: str | None, options: dict[str, Any], shape: dict[str, Any]
-) -> Index | None:
-    """The index that is in a folder; ``None`` where one is to be created."""
-    from vocabtool.index.folder import is_index, remove_build
+    folder: str,
+    files: tuple[str, ...],
+    model: str | None,
+    options: dict[str, Any],
+    shape: dict[str, Any],
+    force: str | None,
+) -> tuple[Path, Index | None]:
+    """Where the index is built, and the one that is there; ``None`` where one is to be created.
+
+    With ``force``, all that was asked for, it is built beside one that is in the folder: of the
+    same command in the same place. A stream cannot be gone on with: what was built of one is
+    removed.
+    """
+    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
+    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
     from vocabtool.index.index import Index
 
-    in_place = build == Path(folder)
-    index = None
-    if is_index(build):
+    path = Path(folder)
+    if force is not None and is_index(path):
+        refuse_others(path, allow_index=True)
+        found = files_outside(list(files), path) or []
+        model_file = [model] if model is not None and Path(model).is_file() else []
+        facts = facts_of([*found, *model_file], "stat")
+        build = build_folder(path, json.dumps([facts, force]))
         try:
-            index = Index.open(build, model, **options)
-            if not in_place and model is not None:
-                index.encoder  # noqa: B018 - opened now, for what was built may be of another
+            if is_index(build) and can_be_read_again(found):
+                index = Index.open(build, model, **options)
+                if model is not None:
+                    index.encoder  # noqa: B018 - opened now, for what was built may be of another
+                return build, index
         except (InvalidFile, NotFound, OtherModel):
-            if in_place:
-                raise
-            index = None
-    if index is None and not in_place:
+            pass
         remove_build(build)
-    if index is None or not in_place:
-        return index
+        return build, None
+    if not is_index(path):
+        return path, None
+    index = Index.open(path, model, **options)
     # It stays what it was created as: an option that says otherwise is not passed over.
     context = click.get_current_context()
     for name, wanted in shape.items():
@@ -362,7 +346,7 @@ def _open(
                 f"--{name.replace('_', '-')} {wanted}: {index.path} was made with {held}: "
                 "leave it out, name a new folder, or start over with --force"
             )
-    return index
+    return path, index
 
 
 def _calibrate(
