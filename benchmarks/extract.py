@@ -345,7 +345,7 @@ def extraction(folder: Path, runs: int) -> dict[str, list[Run]]:
 
 def starts(runs: int) -> dict[str, list[Run]]:
     """How long the start takes, of our command and of what it stands on."""
-    imports = ("import click", "import vocabtool.formats.extraction", "pass")
+    imports = ("import click", "import vocabtool.formats.registry", "pass")
     commands = {code: python(code) for code in imports}
     commands["vocabtool --help"] = [vocabtool(), "--help"]
     slow = {"import tensorflow": python("import tensorflow")}
@@ -471,7 +471,7 @@ def start_rows(results: dict[str, list[Run]]) -> Iterator[Row]:
     ours, other = "vocabtool --help", "import click"
     ratio = times[ours] / times[other]
     yield at_most("--help, import click", shown[ours], shown[other], ratio, MOST_HELP)
-    ours, other = "import vocabtool.formats.extraction", "import tensorflow"
+    ours, other = "import vocabtool.formats.registry", "import tensorflow"
     ratio = times[other] / times[ours]
     yield at_least(f"{ours}, {other}", shown[ours], shown[other], ratio, None)
     yield "a python that does nothing", "", shown["pass"], "", "", ""

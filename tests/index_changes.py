@@ -104,7 +104,7 @@ def differs(snapshot: Any, held: Content, draw: random.Random) -> str | None:
         return f"holds {len(stored)} documents: {stored.items() ^ wanted.items()}"
     keyword = {
         id_
-        for row, id_ in snapshot.keywords.rows_and_ids()
+        for row, id_ in snapshot.keywords.rows_and_ids(snapshot.rows)
         if row < len(snapshot.live) and snapshot.live[row]
     }
     if keyword != set(wanted):

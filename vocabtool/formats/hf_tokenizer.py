@@ -211,7 +211,7 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:
-        part = waiting.pop(0)
+        part = waiting.pop()
         if not isinstance(part, dict):
             continue
         byte_level |= part.get("type") == "ByteLevel"

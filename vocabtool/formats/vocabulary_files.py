@@ -23,7 +23,7 @@ import io
 import json
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
@@ -312,7 +312,11 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
-    document = json_file.expect(json_file.parse(data), dict, "it")
+    try:
+        parsed = json.loads(data)  # no limit of growth: what was written must be read again
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"no JSON: {error}") from error
+    document = json_file.expect(parsed, dict, "it")
     tokens, beside = document.pop("tokens", None), document.pop("base64", {})
     ids = document.pop("ids", None)
     if not isinstance(tokens, list) or not isinstance(beside, dict):
@@ -339,18 +343,20 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
     import csv
 
-    # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
-    text = io.TextIOWrapper(file, "utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(CSV_COLUMNS)
     pairs = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
-    writer.writerows(
+    rows = (
         (number, entry.decode(), "")
         if is_utf8(entry)
         else (number, "", b2a_base64(entry, newline=False).decode())
         for number, entry in pairs
     )
-    text.detach()  # which flushes
+    part: list[Sequence[object]] = [CSV_COLUMNS]
+    while part:
+        text = io.StringIO(newline="")
+        # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
+        csv.writer(text, lineterminator="\r\n").writerows(part)
+        file.write(text.getvalue().encode())
+        part = list(islice(rows, CHUNK))
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:

@@ -28,7 +28,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -347,9 +347,10 @@ def _before_fork() -> None:
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)
-        if database._connection is not None and not database._connection.in_transaction:
-            database._connection.close()
-            database._connection = None
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            if database._connection is not None and not database._connection.in_transaction:
+                database._connection.close()
+                database._connection = None
 
 
 def _after_fork_in_parent() -> None:

@@ -157,7 +157,9 @@ def open_snapshot(
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
     while True:
-        cutter = earlier.cutter if earlier is not None else cutter_of(path, commit)
+        cutter = earlier.cutter if earlier is not None else None
+        if cutter is None or cutter.fingerprint != commit.manifest.configuration.cutter:
+            cutter = cutter_of(path, commit)
         before = read_version(commit)
         try:
             model = earlier.model if earlier else IndexModel(path, commit.manifest, given, options)

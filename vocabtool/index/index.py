@@ -136,7 +136,7 @@ class Index:
             dtype=dtype,
             language=language,
             cutter=cutter.fingerprint,
-            recall=recall,
+            recall=float(recall),
             exact_below=exact_below,
             memory=memory,
             model=opened.model,
@@ -199,7 +199,7 @@ class Index:
         if model is None:
             if shards is None:
                 raise ValueError(
-                    "--model is missing (in Python model=): it may be left out only where FILE is "
+                    "--model is missing: it may be left out only where FILE is "
                     "one folder that embed wrote"
                 )
             dim = Shards.open(shards).dim

@@ -263,12 +263,11 @@ class TantivyReader:
         frequency_of = self._searcher.doc_freq
         return {term: frequency_of(term.field, term.text) for term in terms}
 
-    def rows_and_ids(self) -> Iterator[tuple[int, str]]:
-        """Row and id of every document, in no order that means something."""
+    def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
+        """Row and id of every document before the row ``end``, in no order."""
         from tantivy import FieldType
 
-        seen = start = 0
-        while seen < self.documents:
+        for start in range(0, end, BATCH_ROWS):
             query = self._query.range_query(
                 self._schema,
                 "row",
@@ -281,7 +280,6 @@ class TantivyReader:
             addresses = [address for _, address in hits]
             ids = [self._searcher.doc(address)["id"][0] for address in addresses]
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
-            seen, start = seen + len(hits), start + BATCH_ROWS
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Stems spelled nearly like a folded and stemmed word, nearest and most frequent first.

@@ -274,7 +274,7 @@ def examples(
     if not words:
         return []
     _, offsets, content = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset :].astype(np.int64)
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
     data = memoryview(content if content is not None else b"")
     starts, ends = bounds[rows], bounds[rows + 1]
     guesses = (starts + shares * (ends - starts)).astype(np.int64)

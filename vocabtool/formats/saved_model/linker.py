@@ -88,6 +88,8 @@ class Linker:
                 raise InvalidFile(f"references lead on for more than {MAX_ALL_STEPS:,} steps")
             node = here.node(at.name)
             if node is None:
+                if not at.name:
+                    continue
                 captured = None if calls else self._capture(here, at.name)
                 if captured is None:
                     waiting.extend(self._passed_in(here, at.name, calls))
