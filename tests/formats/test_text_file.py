@@ -169,7 +169,11 @@ def test_tensorflow_refuses_the_same_numbers(text: bytes, tmp_path: Path) -> Non
         (b"a\n", {**LINES, "vocab_size": 3}, "1 lines, but the table's vocab_size is 3"),
         (b"a\tb\tc\nd\te\n", {"key_index": 0, "value_index": 2}, "line 2 has 2 columns, wanted"),
         (b"a\tb\n" * 40_000 + b"c\n", {"key_index": 1, "value_index": 0}, "line 40,001 has 1"),
-        (b"a\n", {**LINES, "delimiter": ",,"}, "the table's delimiter is b',,', wanted one byte"),
+        (
+            b"a,,b\n",
+            {"key_index": 0, "value_index": 1, "delimiter": ",,"},
+            "the table's delimiter is b',,', wanted one byte",
+        ),
         (b"a\n", {"key_index": -2, "value_index": -3}, "the table reads column -3, wanted -2"),
     ],
 )

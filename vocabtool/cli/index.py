@@ -323,7 +323,7 @@ def _open(
         found = files_outside(list(files), path) or []
         model_file = [model] if model is not None and Path(model).is_file() else []
         facts = facts_of([*found, *model_file], "stat")
-        build = build_folder(path, json.dumps([facts, force]))
+        build = build_folder(path, json.dumps([facts, force], default=str))
         try:
             if is_index(build) and can_be_read_again(found):
                 index = Index.open(build, model, **options)

@@ -315,7 +315,7 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
     try:
         parsed = json.loads(data)  # no limit of growth: what was written must be read again
     except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"no JSON: {error}") from error
+        raise InvalidFile(f"not JSON: {error}") from error
     document = json_file.expect(parsed, dict, "it")
     tokens, beside = document.pop("tokens", None), document.pop("base64", {})
     ids = document.pop("ids", None)
