@@ -2,7 +2,7 @@
 
 ``similarities``: how near each candidate is to the query's vector, NaN for documents without one.
 ``bm25``: each candidate's BM25 score, 0 where the keyword leg did not give it.
-A new fusion gets a name in ``settings.py``, and here a function and a case of :func:`fuse`.
+A new fusion gets a name in ``choices.py``, and here a function and its line in :func:`fuse`.
 
 Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009; Bruch, Gai, Ingber: An
 Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex combination).
