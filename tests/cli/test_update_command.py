@@ -88,6 +88,8 @@ def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
     file.unlink()
     done = vocabtool("update", index, "--sync")
     assert (done.returncode, f"{file}: is not there, and {index}" in done.stderr) == (3, True)
+    done = vocabtool("update", index, f"{file}.typo")  # which the index was never made of
+    assert (done.returncode, "was made of it" in done.stderr) == (3, False)
     assert held(index) == texts(7)
 
 

@@ -161,10 +161,8 @@ def parts_of_index(
     taken: set[str] = set()
     for source in dict.fromkeys(chosen):
         if not source.is_there():
-            raise NotFound(
-                f"{source.path}: is not there, and {index} was made of it: put it back, or name "
-                "the FILEs to read"
-            )
+            was_read = f", and {index} was made of it: put it back, or name the FILEs to read"
+            raise NotFound(f"{source.path}: is not there{was_read if source in known else ''}")
         name = source.from_anywhere
         found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
         if not can_be_read_again(found.values()):
