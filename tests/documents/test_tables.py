@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
@@ -74,6 +74,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
     name=st.sampled_from(NAMES),
     start=st.integers(0, 5),
 )
+@example(texts=["", "", ""], rows=2, size=1, name="corpus.parquet", start=1)
 def test_round_trip(
     texts: list[str], rows: int, size: int, name: str, start: int, tmp_path_factory: Factory
 ) -> None:

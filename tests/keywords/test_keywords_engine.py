@@ -64,7 +64,7 @@ def surface(text: str, boost: float = 1.0) -> Clause:
 def written(folder: Path, texts: Sequence[str], segments: int = 1) -> Path:
     """An index of texts, row i for text i, in so many commits."""
     for part in np.array_split(np.arange(len(texts)), segments):
-        add(folder, part.tolist(), CUTTER.terms([texts[row] for row in part]))
+        add(folder, part.tolist(), CUTTER.terms([texts[row] for row in part.tolist()]))
     return folder
 
 

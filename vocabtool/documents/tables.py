@@ -213,11 +213,13 @@ def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
     wanted = schema.names if request.whole else columns.all()
     long = [name for name in wanted if is_long(schema.field(name).type)]
     coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
-    first = 1
+    first, at_start = 1, bool(request.ahead.left)
     for group in range(table.num_row_groups):
         metadata = table.metadata.row_group(group)
         count = metadata.num_rows
-        if request.ahead.left and request.ahead.pass_over(count):
+        # Only in front of the first that is read: what that one leaves out is not counted yet.
+        at_start = at_start and request.ahead.pass_over(count)
+        if at_start:
             first += count
             continue
         # Few rows may be much text: the dictionaries tell, which come with the first row.
