@@ -36,7 +36,7 @@ def vocabulary(
 
 def save(report: OovReport | Diff, path: Path, form: Any = None, **options: Any) -> None:
     """As the public functions do."""
-    (save_diff if isinstance(report, Diff) else save_report)(report, path, form, **options)  # type: ignore[arg-type]
+    (save_diff if isinstance(report, Diff) else save_report)(report, path, form, **options)  # type: ignore[arg-type] # either kind
 
 
 def saved(report: OovReport | Diff, folder: Path, form: Any, **options: Any) -> bytes:

@@ -56,7 +56,7 @@ ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
-    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # unused
+    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, printable
 
 MIN_CHARACTERS: Final = 60  # of a docstring: "Return x." says nothing
-PASSAGE_WORDS: Final = 200  # of which a word that stands once is still a part
+PASSAGE_WORDS: Final = 200  # so few that a word that occurs once still counts
 MAX_DOCUMENTS: Final = 10_000
 MIN_DOCUMENTS: Final = 1_000  # that vectors of words can be made of
 # What others installed, and what tests the library instead of documenting it.

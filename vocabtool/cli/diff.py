@@ -45,7 +45,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 
 
 @click.command("diff", epilog=HELP)
-@click.argument("vocabularies", nargs=-1, required=True, metavar="A B [C]...")
+@click.argument("vocabularies", nargs=-1, required=True, metavar="A B [MORE]...")
 @click.option(
     "--fold",
     callback=_folds,

@@ -307,11 +307,11 @@ def _open(
     shape: dict[str, Any],
     force: str | None,
 ) -> tuple[Path, Index | None]:
-    """Where the index is built, and the one that is there; ``None`` where one is to be created.
+    """The folder to build in, and the open index; ``None`` where it must be created.
 
-    With ``force``, all that was asked for, it is built beside one that is in the folder: of the
-    same command in the same place. A stream cannot be gone on with: what was built of one is
-    removed.
+    ``force``: everything that was asked for, as text. The index is then built in a folder beside
+    the existing one, and the same command continues there after an interruption. An index of a
+    stream is built anew, since a stream cannot be read again.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build

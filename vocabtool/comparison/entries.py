@@ -18,8 +18,8 @@ word             any other with letters
 other            nothing of these: empty, blanks or control characters, bytes that are not UTF-8
 ===============  ==============================================================================
 
-All but the first two are told of an entry without its mark. Letters, numbers and symbols are
-Unicode's categories L, N, P and S. ``oov/lookalikes.py`` asks something else: what an unknown
+For all kinds but the first two, the mark of a piece is removed first. Letters, numbers and symbols
+are Unicode's categories L, N, P and S. ``oov/lookalikes.py`` asks something else: what an unknown
 word is to one vocabulary.
 
 A fold takes away what vocabularies differ in by habit. ``markers``: the mark that says where a word
@@ -153,7 +153,7 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
-        """Of A's entries and B's, of which some may repeat an earlier one."""
+        """The union of the entries of A and of B; either may hold the same entry several times."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []

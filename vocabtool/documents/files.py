@@ -1,6 +1,6 @@
-"""From what a caller gives to open files: sources told apart, globs, formats told by suffixes.
+"""Sources become open files: globs are expanded, suffixes give the format, compression is undone.
 
-Compression is undone here. What is in the files is read elsewhere.
+The readers of the formats read what is in the files.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
     """
     for number, text in enumerate(encoded):
         try:
-            token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type]
+            token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
         except (ValueError, TypeError) as error:
             got = repr(show(text)) if isinstance(text, str) else "no text"
             raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error

@@ -49,7 +49,7 @@ class Source:
         """The name with the folder in front; of a glob a glob, whatever the folder is called."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - bears any text
-            return os.path.join(escape(self.at), self.name)  # noqa: PTH118
+            return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
         return path
 
     @classmethod
@@ -67,7 +67,7 @@ class Source:
 
     def locate(self, index: Path) -> Source:
         """The same where it is now: where it was, or beside an index that was moved with it."""
-        moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118
+        moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
 
@@ -193,7 +193,7 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
     These, and what lies in a folder that is one of them, as far as that was read or is gone.
     """
     numbers = {number for part in parts for number in part.numbers}
-    read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100
+    read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
     folders = [Path(known[number - 1].path) for number in numbers]
 
     def is_seen(path: Path) -> bool:

@@ -160,7 +160,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
         start = 0
         for part, size in parts:
             look = {"color": COLOURS[part], "edgecolor": INK, "linewidth": 0.5}
-            axes.barh(0, size, left=start, label=part, **look)  # type: ignore[arg-type]
+            axes.barh(0, size, left=start, label=part, **look)  # type: ignore[arg-type] # any of its options
             start += size
         axes.set_xlim(0, max(start, 1))
         axes.set_yticks([])

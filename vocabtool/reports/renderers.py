@@ -263,7 +263,7 @@ def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
     table = RichTable(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         justify = "left" if column.kind == "text" else "right"
-        table.add_column(column.name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(column.name, justify=justify, overflow="fold")  # type: ignore[arg-type] # "left" or "right"
     for row in rows:
         table.add_row(*map(Text, row))
     console = Console(width=width, color_system=None)
@@ -383,7 +383,7 @@ def _table_element(table: Table) -> str:
     names = [column.name for column in table.columns]
     small = names.index(table.small) if table.small else None
     bars = names.index(table.bars) if table.bars else None
-    longest = 1 if bars is None else max(row[bars] for row in rows)  # type: ignore[type-var]
+    longest = 1 if bars is None else max(row[bars] for row in rows)  # type: ignore[type-var] # numbers
     kept = [at for at in range(len(names)) if at != small]
     look = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
     head = "".join(f"<th{look[at]}>{_inert(names[at])}</th>" for at in kept)
@@ -391,7 +391,7 @@ def _table_element(table: Table) -> str:
     for row in rows:
         cells = {at: _cell_element(row[at], table.columns[at], row[0]) for at in range(len(row))}
         if bars is not None:
-            share = 100 * row[bars] / longest  # type: ignore[operator]
+            share = 100 * row[bars] / longest  # type: ignore[operator] # the same
             bar = f'<span class="bar" style="width:{share:.1f}%"></span>'
             cells[0] = f"<b>{cells[0]}</b>{bar}"
         if small is not None and cells[small]:
