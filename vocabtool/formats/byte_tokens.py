@@ -35,13 +35,20 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import word_list
-from vocabtool.formats.json_file import expect, is_id, kind, parse_ids, show, show_some, strings
+from vocabtool.formats.json_file import (
+    MAX_FILE,
+    MAX_ID,
+    expect,
+    is_id,
+    kind,
+    parse_ids,
+    show,
+    show_some,
+    strings,
+)
 from vocabtool.formats.reader import HEAD, Findings, JsonReader, Reader, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, is_utf8, printable
-
-MAX_FILE: Final = 1 << 28  # bytes; 200,000 tokens take 4 MB
-MAX_ID: Final = (1 << 32) - 1
 
 
 def _vocabulary(
