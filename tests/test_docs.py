@@ -1,0 +1,125 @@
+"""What the README and the site show is what happens, and links of the repository lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+SITE = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", *SITE]
+REPOSITORY_PAGES = [*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")]
+ELLIPSIS = doctest.ELLIPSIS
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Language and code of each block that runs, in the order of the page."""
+    return re.findall(r"^```(console|pycon|python)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+RUNNING = [page for page in PAGES if blocks(page.read_text("utf-8"))]
+
+
+def commands(session: str) -> Iterator[tuple[str, str]]:
+    """Each command of a shell session, with what it shows; `> ` continues a command."""
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines(keepends=True)
+        end = 1
+        while end < len(lines) and lines[end].startswith("> "):
+            end += 1
+        yield "".join([lines[0], *(line[2:] for line in lines[1:end])]), "".join(lines[end:])
+
+
+def run_on_terminal(command: list[str], folder: Path, environ: dict[str, str]) -> str:
+    """What a command writes: first standard error, then what it shows on a terminal."""
+    outer, inner = pty.openpty()
+    errors = folder.with_name("errors")
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(command, stdout=inner, stderr=stderr, env=environ, cwd=folder)
+    os.close(inner)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while piece := os.read(outer, 65536):
+            shown += piece
+    os.close(outer)
+    process.wait()
+    return errors.read_text("utf-8") + shown.decode().replace("\r\n", "\n")
+
+
+def run_pycon(session: str, names: dict[str, Any], page: str) -> None:
+    test = doctest.DocTestParser().get_doctest(session, names, page, page, 0)
+    runner = doctest.DocTestRunner(optionflags=ELLIPSIS)
+    runner.run(test, clear_globs=False)
+    assert runner.tries > 0
+    assert runner.failures == 0, page
+    names.update(test.globs)
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=name_of)
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's commands and Python, typed one after the other in a fresh clone, show what it says.
+
+    `...` in what is shown stands for any text. A page that begins with `<!-- needs: NAME -->` is
+    skipped where that module is not installed.
+    """
+    text = page.read_text("utf-8")
+    for module in re.findall(r"^<!-- needs: (\w+) -->$", text, re.MULTILINE):
+        pytest.importorskip(module)
+    clone, programs = tmp_path / "clone", tmp_path / "bin"
+    clone.mkdir()
+    programs.mkdir()
+    for name in ("data", "docs", "notebooks"):
+        (clone / name).symlink_to(ROOT / name)
+    for program, module in (("vocabtool", "-m vocabtool"), ("python", "")):
+        (programs / program).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (programs / program).chmod(0o755)
+    environ = os.environ | {
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+    }
+    monkeypatch.chdir(clone)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for language, code in blocks(text):
+        if language == "pycon":
+            run_pycon(code, names, name_of(page))
+        elif language == "python":
+            exec(compile(code, name_of(page), "exec"), names)
+        else:
+            for command, wanted in commands(code):
+                shown = run_on_terminal(["sh", "-c", command], clone, environ)
+                same = doctest.OutputChecker().check_output(wanted, shown, ELLIPSIS)
+                assert same or shown == wanted, f"$ {command}{shown}"
+
+
+@pytest.mark.parametrize("page", REPOSITORY_PAGES, ids=name_of)
+def test_links(page: Path) -> None:
+    """A link to a file of the repository, and to a heading of the same page, leads there."""
+    text = page.read_text("utf-8")
+    anchors = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+    for target in re.findall(
+        r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    ):
+        if target.startswith("#"):
+            assert target[1:] in anchors, target
+        elif "://" not in target:
+            assert (page.parent / target.partition("#")[0]).exists(), target
