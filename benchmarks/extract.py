@@ -2,7 +2,7 @@
 
     python benchmarks/extract.py                              10 MB, 200 MB and 1.5 GB
     python benchmarks/extract.py --sizes 10,200 --runs 9      smaller models, more runs
-    python benchmarks/extract.py --json FILE                  every single measurement too
+    python benchmarks/extract.py --json FILE                  the tables as JSON too
 
 TensorFlow and vocabtool must be installed beside this Python. The models are made on first use:
 400,004 words in the shape of the Universal Sentence Encoder, then random weights up to the size.
@@ -19,7 +19,6 @@ import argparse
 import filecmp
 import json
 import os
-import platform
 import random
 import shutil
 import subprocess
@@ -27,12 +26,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+from results import Table, at_least, at_most, goals, report
 
 # What runs inside the processes that are measured imports the rest by itself: this file stays
 # small, because a child's peak memory counts from what its parent has when it is started.
@@ -403,9 +403,6 @@ JOBS: Final[dict[str, Callable[[str, str], None]]] = {
 
 # Reporting.
 
-Row = tuple[str, str, str, str, str, str]
-HEADER: Final[Row] = ("", "vocabtool", "other", "ratio", "target", "met")
-
 # The targets. By MB of the model: so many times faster, and with so many times less memory.
 FASTER: Final = {10: 15, 200: 18, 1_500: 25}
 LESS_MEMORY: Final = {10: 5, 200: 10, 1_500: 40}
@@ -414,94 +411,50 @@ MOST_WARM: Final = 0.4  # of the time that protobuf takes
 MOST_HELP: Final = 5  # times `import click`
 
 
-def at_least(what: str, ours: str, other: str, ratio: float, target: float | None) -> Row:
-    """A row that is good when the ratio, other to ours, is large."""
-    if target is None:
-        return what, ours, other, f"{ratio:.1f}x", "", ""
-    return what, ours, other, f"{ratio:.1f}x", f">= {target}x", yes_no(ratio >= target)
+COLUMNS: Final = ("", "vocabtool", "other", "ratio")
+FASTER_TO: Final = "{:.1f}x"
 
 
-def at_most(what: str, ours: str, other: str, ratio: float, target: float) -> Row:
-    """A row that is good when the ratio, ours to other, is small."""
-    return what, ours, other, f"{ratio:.2f}", f"<= {target}", yes_no(ratio <= target)
+def extract_tables(size: int, processes: dict[str, list[Run]]) -> Iterator[Table]:
+    """Time and memory of whole processes; a ratio above 1 means that vocabtool needs less."""
+    names = {"recipe": "TensorFlow recipe", "read": "one read() of the file"}
+    seconds = {name: median(run.seconds for run in runs) for name, runs in processes.items()}
+    memory = {name: median(run.memory for run in runs) / 1e6 for name, runs in processes.items()}
+    rows = []
+    for name, told in names.items():
+        for what, figures, unit in (("time", seconds, "{:.3f} s"), ("memory", memory, "{:.0f} MB")):
+            ours, other = figures["vocabtool"], figures[name]
+            shown = (unit.format(ours), unit.format(other), FASTER_TO.format(other / ours))
+            rows.append((f"{what}, {told}", *shown))
+    title = f"Extract 400,004 words from a model of {size:,} MB"
+    yield Table(title=title, columns=COLUMNS, rows=tuple(rows))
+    found = [at_most("memory", memory["vocabtool"], MOST_MEMORY / 1e6, "{:.0f} MB")]
+    for what, figures, wanted in (("time", seconds, FASTER), ("memory", memory, LESS_MEMORY)):
+        if size in wanted:
+            ratio = figures["recipe"] / figures["vocabtool"]
+            found.append(at_least(f"{what}, recipe", ratio, wanted[size], FASTER_TO))
+    yield goals(*found)
 
 
-def yes_no(met: bool) -> str:
-    """Whether a target is met, in a word."""
-    return "yes" if met else "NO"
+def warm_tables(size: int, results: dict[str, list[float]]) -> Iterator[Table]:
+    """Time of calls in a process that has imported everything."""
+    ours, *others = (median(results[n]) for n in ("vocabularies", "parse", "read and parse"))
+    rows = []
+    for name, other in zip(("parse", "read and parse"), others, strict=True):
+        shown = (f"{1e3 * ours:.2f} ms", f"{1e3 * other:.2f} ms", f"{ours / other:.2f}")
+        rows.append((f"vocabularies(), protobuf {name}", *shown))
+    title = f"Calls when everything is imported, {size:,} MB"
+    yield Table(title=title, columns=COLUMNS, rows=tuple(rows))
+    yield goals(at_most("vocabularies(), protobuf parse", ours / others[0], MOST_WARM, "{:.2f}"))
 
 
-def time_rows(megabytes: int, results: dict[str, list[Run]]) -> Iterator[Row]:
-    """How long whole processes took."""
-    ours, recipe, read = (
-        median(run.seconds for run in results[name]) for name in ("vocabtool", "recipe", "read")
-    )
-    shown = f"{ours:.3f} s"
-    target = FASTER.get(megabytes)
-    yield at_least("extract, TensorFlow recipe", shown, f"{recipe:.3f} s", recipe / ours, target)
-    yield at_least("extract, one read() of the file", shown, f"{read:.3f} s", read / ours, None)
-
-
-def memory_rows(megabytes: int, results: dict[str, list[Run]]) -> Iterator[Row]:
-    """How much memory whole processes took at their peak."""
-    ours, recipe, read = (
-        median(run.memory for run in results[name]) for name in ("vocabtool", "recipe", "read")
-    )
-    shown, most = f"{ours / 1e6:.0f} MB", f"< {MOST_MEMORY / 1e6:.0f} MB"
-    target = LESS_MEMORY.get(megabytes)
-    recipe_shown, read_shown = f"{recipe / 1e6:.0f} MB", f"{read / 1e6:.0f} MB"
-    yield at_least("extract, TensorFlow recipe", shown, recipe_shown, recipe / ours, target)
-    yield at_least("extract, one read() of the file", shown, read_shown, read / ours, None)
-    yield "extract, by itself", shown, "", "", most, yes_no(ours < MOST_MEMORY)
-
-
-def warm_rows(results: dict[str, list[float]]) -> Iterator[Row]:
-    """How long calls took in a process where all is imported."""
-    ours = median(results["vocabularies"])
-    for name in ("parse", "read and parse"):
-        other = median(results[name])
-        shown = f"{1e3 * ours:.2f} ms", f"{1e3 * other:.2f} ms"
-        yield at_most(f"vocabularies(), protobuf {name}", *shown, ours / other, MOST_WARM)
-
-
-def start_rows(results: dict[str, list[Run]]) -> Iterator[Row]:
-    """How long starting takes."""
+def start_tables(results: dict[str, list[Run]]) -> Iterator[Table]:
+    """Time to start."""
     times = {name: median(run.seconds for run in runs) for name, runs in results.items()}
-    shown = {name: f"{1e3 * seconds:.0f} ms" for name, seconds in times.items()}
-    ours, other = "vocabtool --help", "import click"
-    ratio = times[ours] / times[other]
-    yield at_most("--help, import click", shown[ours], shown[other], ratio, MOST_HELP)
-    ours, other = "import vocabtool.formats.registry", "import tensorflow"
-    ratio = times[other] / times[ours]
-    yield at_least(f"{ours}, {other}", shown[ours], shown[other], ratio, None)
-    yield "a python that does nothing", "", shown["pass"], "", "", ""
-
-
-def facts() -> dict[str, str]:
-    """The machine and the versions, and nothing that tells whose machine it is."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
-    packages = ("vocabtool", "tensorflow", "protobuf", "numpy", "click")
-    return {
-        "system": f"{platform.system()} {platform.machine()}, {cores} cores",
-        "python": platform.python_version(),
-        **{package: version(package) for package in packages},
-    }
-
-
-def draw(sections: dict[str, list[Row]]) -> str:
-    """One table of all sections, their columns aligned."""
-    rows = [HEADER, *(row for section in sections.values() for row in section)]
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-
-    def line(row: Row) -> str:
-        first, *others = row
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        return "   ".join((f"  {first.ljust(widths[0])}", *cells)).rstrip()
-
-    lines = [line(HEADER)]
-    for title, section in sections.items():
-        lines += [title, *map(line, section)]
-    return "\n".join(lines)
+    rows = tuple((name, f"{1e3 * seconds:.0f} ms") for name, seconds in times.items())
+    yield Table(title="Time to start", columns=("", "time"), rows=rows)
+    ratio = times["vocabtool --help"] / times["import click"]
+    yield goals(at_most("vocabtool --help, import click", ratio, MOST_HELP, "{:.2f}x"))
 
 
 def say(message: str) -> None:
@@ -509,28 +462,16 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def benchmark(
-    work: Path, sizes: Sequence[int], runs: int, warm_runs: int
-) -> tuple[dict[str, list[Row]], dict[str, Any]]:
-    """Measure all; return the rows of the table by section, and every measurement."""
-    sections: dict[str, list[Row]] = {}
-    samples: dict[str, Any] = {}
+def benchmark(work: Path, sizes: Sequence[int], runs: int, warm_runs: int) -> Iterator[Table]:
+    """Measure everything."""
     for size in sizes:
         folder = model(work, size)
         count = runs if size < LARGE else min(runs, 3)
         say(f"{size} MB: {count} runs of each, {warm_runs} warm")
-        processes, calls = extraction(folder, count), warm(folder, warm_runs)
-        title = f"{size} MB model"
-        sections[f"{title}: time ({count} runs)"] = list(time_rows(size, processes))
-        sections[f"{title}: memory"] = list(memory_rows(size, processes))
-        sections[f"{title}: time when warm ({warm_runs} calls)"] = list(warm_rows(calls))
-        runs_of = {name: [asdict(run) for run in of] for name, of in processes.items()}
-        samples[f"{size} MB"] = {"processes": runs_of, "warm": calls}
+        yield from extract_tables(size, extraction(folder, count))
+        yield from warm_tables(size, warm(folder, warm_runs))
     say(f"starting: {warm_runs} runs of each")
-    starting = starts(warm_runs)
-    sections[f"time to start ({warm_runs} runs)"] = list(start_rows(starting))
-    samples["start"] = {name: [asdict(run) for run in of] for name, of in starting.items()}
-    return sections, samples
+    yield from start_tables(starts(warm_runs))
 
 
 def sizes(text: str) -> list[int]:
@@ -549,7 +490,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", type=sizes, default="10,200,1500", help="of the models, in MB")
     parser.add_argument("--runs", type=int, default=5, help="of each process; from 1 GB on, 3")
     parser.add_argument("--warm-runs", type=int, default=15, help="of each call and of each start")
-    parser.add_argument("--json", type=Path, help="write every measurement to this file")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     return parser.parse_args()
 
 
@@ -557,12 +498,7 @@ def main() -> None:
     """Measure and print the table."""
     options = arguments()
     vocabtool()
-    sections, samples = benchmark(options.work, options.sizes, options.runs, options.warm_runs)
-    machine = facts()
-    print(", ".join(f"{name} {value}" for name, value in machine.items()), end="\n\n")
-    print(draw(sections))
-    if options.json:
-        options.json.write_text(json.dumps({"machine": machine, **samples}, indent=2) + "\n")
+    report(benchmark(options.work, options.sizes, options.runs, options.warm_runs), options.json)
 
 
 if __name__ == "__main__":

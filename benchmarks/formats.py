@@ -32,9 +32,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+from results import Table, at_most, goals, report
 
 WORDS: Final = 400_000
 DIM: Final = 300
@@ -189,7 +192,7 @@ def job(name: str) -> list[str]:
 # The questions.
 
 
-def vectors(work: Path, runs: int) -> Iterator[str]:
+def vectors(work: Path, runs: int) -> Iterator[Table]:
     """Our list of words against ``wc -l``."""
     text = made(work, "glove")
     megabytes = text.stat().st_size / 1e6
@@ -203,15 +206,21 @@ def vectors(work: Path, runs: int) -> Iterator[str]:
     if found != {"words": lines, "blanks": 3 * WORDS // 100}:
         raise SystemExit(f"wc counts {lines:,} lines, vocabtool {found}")
     counting = seconds_of(results["wc -l"])
+    rows = []
     for name, each in results.items():
-        seconds = seconds_of(each)
-        memory = max(r.memory for r in each) / 1e6
-        line = f"{name:12} {seconds:7.2f} s {megabytes / seconds:6.0f} MB/s {memory:5.0f} MB"
-        yield f"{line}  {seconds / counting:.1f}x wc -l"
-    ratio = seconds_of(results["vocabtool"]) / counting
-    yield f"words listed within {SLOWER}x wc -l: {yes_no(ratio <= SLOWER)} ({ratio:.1f}x)"
+        seconds, memory = seconds_of(each), max(r.memory for r in each)
+        ratio = f"{seconds / counting:.1f}x"
+        shown = (f"{seconds:.2f} s", f"{megabytes / seconds:.0f} MB/s", f"{memory / 1e6:.0f} MB")
+        rows.append((name, *shown, ratio))
+    title = f"The words of {megabytes / 1e3:.1f} GB of word vectors"
+    columns = ("", "time", "speed", "memory", "time against wc -l")
+    yield Table(title=title, columns=columns, rows=tuple(rows))
+    slower = seconds_of(results["vocabtool"]) / counting
     most = max(r.memory for r in results["vocabtool"])
-    yield f"memory below {MOST_MEMORY / 1e6:.0f} MB: {yes_no(most < MOST_MEMORY)}"
+    yield goals(
+        at_most("time against wc -l", slower, SLOWER, "{:.1f}x"),
+        at_most("memory", most / 1e6, MOST_MEMORY / 1e6, "{:.0f} MB"),
+    )
 
 
 def list_vectors(path: str) -> None:
@@ -223,26 +232,34 @@ def list_vectors(path: str) -> None:
     print(json.dumps({"words": len(vocabulary), "blanks": blanks}))
 
 
-def diff(work: Path, runs: int) -> Iterator[str]:
+def diff(work: Path, runs: int) -> Iterator[Table]:
     """Our comparison with all its figures against Python's sets."""
     files = [str(made(work, name)) for name in ("list_a", "list_b")]
     commands = {
-        "sets": [sys.executable, "-c", SETS, *files],
+        "Python's sets": [sys.executable, "-c", SETS, *files],
         "vocabtool": [*job("compare"), *files],
     }
     results = in_turn(commands, runs)
-    expected = json.loads(results["sets"][0].said)
+    expected = json.loads(results["Python's sets"][0].said)
     found = json.loads(results["vocabtool"][0].said)
     if {name: found[name] for name in expected} != expected:
         raise SystemExit(f"sets find {expected}, vocabtool something else")
-    for name, each in results.items():
-        memory = max(r.memory for r in each) / 1e6
-        yield f"{name:12} {seconds_of(each):7.2f} s {memory:5.0f} MB"
-    seconds, most = seconds_of(results["vocabtool"]), seconds_of(results["sets"])
-    yield f"below {MOST_SECONDS:.0f} s: {yes_no(seconds < MOST_SECONDS)} ({seconds:.2f} s)"
-    yield f"at most the time of sets: {yes_no(seconds <= most)} ({seconds / most:.2f}x)"
+    rows = [
+        (name, f"{seconds_of(each):.2f} s", f"{max(r.memory for r in each) / 1e6:.0f} MB")
+        for name, each in results.items()
+    ]
+    yield Table(
+        title=f"Two vocabularies of {ENTRIES:,} entries compared",
+        columns=("", "time", "memory"),
+        rows=tuple(rows),
+    )
+    seconds, sets = seconds_of(results["vocabtool"]), seconds_of(results["Python's sets"])
     memory = max(r.memory for r in results["vocabtool"])
-    yield f"memory below {MOST_DIFF_MEMORY / 1e6:.0f} MB: {yes_no(memory < MOST_DIFF_MEMORY)}"
+    yield goals(
+        at_most("time", seconds, MOST_SECONDS, "{:.2f} s"),
+        at_most("time against Python's sets", seconds / sets, 1, "{:.2f}x"),
+        at_most("memory", memory / 1e6, MOST_DIFF_MEMORY / 1e6, "{:.0f} MB"),
+    )
 
 
 def compare(*files: str) -> None:
@@ -278,16 +295,22 @@ def unigram(path: str) -> None:
     tokenizer(path, {"type": "Unigram", "unk_id": 0, "vocab": pieces})
 
 
-def parsing(work: Path, runs: int) -> Iterator[str]:
+def parsing(work: Path, runs: int) -> Iterator[Table]:
     """Our reader against ``json.loads``."""
+    rows, ratios = [], []
     for name in TOKENIZERS:
         done = run([*job("read_both"), str(made(work, name)), str(runs)])
         ours, theirs, words = json.loads(done.said)
         if words != PIECES:
             raise SystemExit(f"{name}: wanted {PIECES:,} entries, got {words:,}")
-        ratio = ours / theirs
-        yield f"{name:14} json.loads {theirs:.3f} s, vocabtool {ours:.3f} s"
-        yield f"within {SLOWER_THAN_LOADS}x: {yes_no(ratio <= SLOWER_THAN_LOADS)} ({ratio:.2f}x)"
+        ratios.append(ours / theirs)
+        rows.append((name, f"{theirs:.3f} s", f"{ours:.3f} s", f"{ours / theirs:.2f}x"))
+    yield Table(
+        title=f"A tokenizer.json of {PIECES:,} entries",
+        columns=("", "json.loads", "vocabtool", "ratio"),
+        rows=tuple(rows),
+    )
+    yield goals(at_most("time against json.loads", max(ratios), SLOWER_THAN_LOADS, "{:.2f}x"))
 
 
 def read_both(path: str, runs: str) -> None:
@@ -305,7 +328,7 @@ def read_both(path: str, runs: str) -> None:
     print(json.dumps([*(median(each[1:]) for each in seconds.values()), len(vocabulary)]))
 
 
-QUESTIONS: Final[dict[str, Callable[[Path, int], Iterator[str]]]] = {
+QUESTIONS: Final[dict[str, Callable[[Path, int], Iterator[Table]]]] = {
     "vectors": vectors,
     "diff": diff,
     "json": parsing,
@@ -322,11 +345,6 @@ JOBS: Final[dict[str, Callable[..., None]]] = {
 }
 
 
-def yes_no(met: bool) -> str:
-    """Whether a target is met, in a word."""
-    return "yes" if met else "NO"
-
-
 def say(what: str) -> None:
     """Tell on standard error what goes on."""
     print(what, file=sys.stderr, flush=True)
@@ -339,6 +357,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=default, help="where everything is made")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=tuple(QUESTIONS))
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
@@ -346,10 +365,9 @@ def main() -> None:
         JOBS[name](*arguments)
         return
     options.work.mkdir(parents=True, exist_ok=True)
-    for name, question in QUESTIONS.items():
-        if options.only in (None, name):
-            for line in question(options.work, options.runs):
-                print(line, flush=True)
+    asked = (ask for name, ask in QUESTIONS.items() if options.only in (None, name))
+    tables = (ask(options.work, options.runs) for ask in asked)
+    report(chain.from_iterable(tables), options.json)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+from results import Table, at_least, at_most, goals, report
 
 KNOWN: Final = 20_000
 WORDS: Final = 200_000
@@ -238,39 +241,41 @@ def oov(folder: Path, text: Path, threads: int) -> list[str]:
     return [vocabtool(), "oov", str(folder), str(text), *options]
 
 
-def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[str]:
+def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[Table]:
     """The loop against our command on the first size; our memory on every size."""
     folder = model(work, "keras_model")
     text = corpus(work, sizes[0])
     commands = {
-        "loop": [sys.executable, "-c", LOOP, str(work / "keras_model.txt"), str(text)],
-        "two threads": oov(folder, text, 2),
-        "one thread": oov(folder, text, 1),
+        "plain Python loop": [sys.executable, "-c", LOOP, str(work / "keras_model.txt"), str(text)],
+        "vocabtool oov, one thread": oov(folder, text, 1),
+        "vocabtool oov, two threads": oov(folder, text, 2),
     }
+    loop, _, threads = commands
     results: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(runs):
         say(f"{sizes[0]} MB, round {number + 1} of {runs}")
         for name, command in commands.items():
             results[name].append(run(command))
-        check(results["loop"][-1], results["two threads"][-1])
-    loop = median(r.seconds for r in results["loop"])
-    for name, found in results.items():
-        seconds = median(r.seconds for r in found)
-        memory = max(r.memory for r in found) / 1e6
-        line = f"{name:12} {seconds:7.2f} s {sizes[0] / seconds:6.0f} MB/s {memory:5.0f} MB"
-        yield f"{line}  {loop / seconds:.1f}x the loop"
-    ratio = loop / median(r.seconds for r in results["two threads"])
-    yield f"two threads at least {FASTER}x the loop: {yes_no(ratio >= FASTER)} ({ratio:.1f}x)"
-    memory = max(r.memory for r in results["two threads"])
+        check(results[loop][-1], results[threads][-1])
+    found = [(name, sizes[0], each) for name, each in results.items()]
     for size in sizes[1:]:
         say(f"{size} MB")
-        found_once = run(oov(folder, corpus(work, size), 2))
-        yield (
-            f"{size} MB: {found_once.seconds:.1f} s, {size / found_once.seconds:.0f} MB/s, "
-            f"{found_once.memory / 1e6:.0f} MB of memory"
-        )
-        memory = max(memory, found_once.memory)
-    yield f"memory below {MOST_MEMORY / 1e6:.0f} MB at every size: {yes_no(memory < MOST_MEMORY)}"
+        found.append((threads, size, [run(oov(folder, corpus(work, size), 2))]))
+    base = median(each.seconds for each in results[loop])
+    rows = []
+    for name, size, each in found:
+        seconds, memory = median(r.seconds for r in each), max(r.memory for r in each)
+        ratio = f"{base / seconds:.1f}x" if size == sizes[0] else ""
+        shown = (f"{seconds:.1f} s", f"{size / seconds:.0f} MB/s", f"{memory / 1e6:.0f} MB")
+        rows.append((f"{size} MB: {name}", *shown, ratio))
+    columns = ("", "time", "speed", "memory", "speed against the loop")
+    yield Table(title="Unknown words of a text", columns=columns, rows=tuple(rows))
+    faster = base / median(each.seconds for each in results[threads])
+    memory = max(r.memory for name, _, each in found if name != loop for r in each)
+    yield goals(
+        at_least("two threads, speed against the loop", faster, FASTER, "{:.1f}x"),
+        at_most("memory at every size", memory / 1e6, MOST_MEMORY / 1e6, "{:.0f} MB"),
+    )
 
 
 def check(loop: Run, ours: Run) -> None:
@@ -284,17 +289,22 @@ def check(loop: Run, ours: Run) -> None:
         raise SystemExit(f"the loop counts {loop.counted}, vocabtool {found}")
 
 
-def tap(work: Path, runs: int) -> Iterator[str]:
-    """The tap, one text at a time, against the model as it is, in batches."""
+def tap(work: Path, runs: int) -> Iterator[Table]:
+    """``--exact-words``, one text at a time, against the model as it is, in batches."""
     folder = model(work, "encoder_model")
     command = [*job("tap"), str(folder), str(runs)]
-    say(f"the tap on {SENTENCES:,} sentences")
+    say(f"--exact-words on {SENTENCES:,} sentences")
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     seconds = json.loads(done.stdout.splitlines()[-1])
     untouched, tapped = (median(seconds[name]) for name in ("untouched", "tapped"))
-    yield f"untouched model {untouched:.2f} s, the tap {tapped:.2f} s for {SENTENCES:,} sentences"
-    ratio = tapped / untouched
-    yield f"{ratio:.0f}x: texts of this model cannot be told apart and run one by one"
+    yield Table(
+        title=f"--exact-words, {SENTENCES:,} sentences of a model whose texts run one by one",
+        columns=("", "time", "ratio"),
+        rows=(
+            ("the model, in batches", f"{untouched:.2f} s", "1.0x"),
+            ("with the words it looks up", f"{tapped:.2f} s", f"{tapped / untouched:.1f}x"),
+        ),
+    )
 
 
 def tap_job(folder: str, runs: str) -> None:
@@ -319,11 +329,6 @@ def tap_job(folder: str, runs: str) -> None:
     print(json.dumps({name: found[1:] for name, found in seconds.items()}))
 
 
-def yes_no(met: bool) -> str:
-    """Whether a target is met, in a word."""
-    return "yes" if met else "NO"
-
-
 def say(what: str) -> None:
     """Tell on standard error what goes on."""
     print(what, file=sys.stderr, flush=True)
@@ -337,6 +342,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="200,2000", help="of the corpora, in MB")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=("rules", "tap"))
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
@@ -350,12 +356,12 @@ def main() -> None:
         return
     options.work.mkdir(parents=True, exist_ok=True)
     sizes = [int(size) for size in options.sizes.split(",")]
-    if options.only != "tap":
-        for line in rules(options.work, sizes, options.runs):
-            print(line, flush=True)
-    if options.only != "rules":
-        for line in tap(options.work, options.runs):
-            print(line, flush=True)
+    asked = {
+        "rules": lambda: rules(options.work, sizes, options.runs),
+        "tap": lambda: tap(options.work, options.runs),
+    }
+    tables = (asked[name]() for name in asked if options.only in (None, name))
+    report(chain.from_iterable(tables), options.json)
 
 
 if __name__ == "__main__":
