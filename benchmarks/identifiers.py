@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import random
 import re
 import tempfile
@@ -34,6 +33,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from results import Table, at_least, goals, report
 
 from vocabtool.documents.reading import Document
 from vocabtool.index.index import Index
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--asked", default="{}", help="a question, with {} for the identifier")
     parser.add_argument("--encoder", action="append", default=[], help="a model: its own vectors")
-    parser.add_argument("--json", type=Path, help="where the shares are kept")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     generator = random.Random(SEED)
     texts = paragraphs(generator)[: options.documents]
@@ -176,7 +176,6 @@ def main() -> None:
     numbers = np.random.default_rng(SEED)
     vectors = dict(zip(known, numbers.standard_normal((len(known), DIM)), strict=True))
     asked = {kind: drawn(kind, texts, generator) for kind in KINDS}
-    print(f"{len(texts):,} documents, {4 * EACH} of them planted for {' and '.join(PLANTED)}")
     ways: dict[str, tuple[dict[str, NDArray[Any]] | None, dict[str, Any]]] = {
         "no vectors": (None, {"dim": DIM}),
         "word vectors": (vectors, {"dim": DIM, "vocabulary": known, "rule": "regex:[a-z]+"}),
@@ -186,7 +185,6 @@ def main() -> None:
         fitted = {"sample": texts} if model.startswith("static:") else {}
         ways[Path(model).name[-16:]] = None, {"model": model, **fitted}
     kept: dict[str, dict[str, tuple[float, float]]] = {}
-    print(f"{'first / in ten':<14}{'n':>5}" + "".join(f"{way:>18}" for way in ways) + "  wanted")
     with tempfile.TemporaryDirectory() as folder:
         for way, (encoder, told) in ways.items():
             index = Index.create(Path(folder) / way, **told)
@@ -200,14 +198,31 @@ def main() -> None:
                 queries = [options.asked.format(name) for name, _ in names]
                 own = encoded(queries, encoder) if encoder else None
                 kept.setdefault(kind, {})[way] = shares(index, queries, names, own)
-    for kind, found in kept.items():
-        _, first, ten = KINDS[kind]
-        reached = all(one >= first and other >= ten for one, other in found.values())
-        shown = "".join(f"{one:>11.3f} {other:.3f} " for one, other in found.values())
-        goal = f"  {first:g} / {ten:g} {'YES' if reached else 'NO'}"
-        print(f"{kind:<14}{len(asked[kind]):>5}{shown}{goal}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    report(
+        tables(kept, {kind: len(names) for kind, names in asked.items()}, len(texts)), options.json
+    )
+
+
+def tables(
+    kept: Mapping[str, Mapping[str, tuple[float, float]]], asked: Mapping[str, int], documents: int
+) -> Iterator[Table]:
+    """How often the right document is first, and in the first ten, of each kind and way."""
+    ways = list(next(iter(kept.values())))
+    rows = tuple(
+        (kind, str(asked[kind]), *(f"{one:.3f}, {ten:.3f}" for one, ten in found.values()))
+        for kind, found in kept.items()
+    )
+    title = f"Identifiers: the right document first, in ten ({documents:,} documents)"
+    yield Table(title=title, columns=("identifier", "n", *ways), rows=rows)
+    yield goals(
+        *(
+            at_least(f"{kind}: {place}", min(one[at] for one in found.values()), wanted, "{:.3f}")
+            for kind, found in kept.items()
+            for at, (place, wanted) in enumerate(
+                zip(("first", "in ten"), KINDS[kind][1:], strict=True)
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -27,12 +27,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from queue import Queue
 from statistics import median
 from threading import Thread
 from typing import Any, Final
+
+from results import Goal, Table, at_least, at_most, goals, report
 
 KNOWN: Final = 20_000
 STRANGE: Final = 5_000  # words of the corpus that no model knows
@@ -45,6 +47,17 @@ FEW, MANY = 100_000, 2_000_000
 # Of the fast model alone, in documents a second, where its goals were set.
 SLOWEST, FASTEST = 32_000, 39_000
 WIDTHS: Final = (4096, 3072, 2048, 1536, 1024, 768, 512, 256)
+
+SHOWN: Final = {
+    "bare": "the encoder alone, texts in memory",
+    "loop": "a plain loop",
+    "two threads": "a loop with a reading and a writing thread",
+    "from_generator": "tf.data.Dataset.from_generator().batch().prefetch()",
+    "not tuned": "the same without TensorFlow's tuner",
+    "datasets": "datasets.map(batched=True)",
+    "ray data": "Ray Data, two actors",
+    "vocabtool": "vocabtool embed",
+}
 
 # Goals.
 WIDE: Final = 1.05  # of bare, at most
@@ -460,18 +473,22 @@ def race(
     return found
 
 
-def table(found: dict[str, list[float]], documents: int) -> Iterator[str]:
-    """A line for each contender."""
+def contest(title: str, found: dict[str, list[float]], documents: int) -> Table:
+    """Documents a second of each contender, and how they compare with vocabtool's."""
+    ours = documents / median(found["vocabtool"])
+    rows = []
     for name, seconds in found.items():
-        middle = median(seconds)
-        each = " ".join(f"{one:.2f}" for one in seconds)
-        yield f"{name:15} {middle:7.2f} s {documents / middle:9,.0f} documents/s   ({each})"
+        speed = documents / median(seconds)
+        spread = f"{min(seconds):.2f} to {max(seconds):.2f}"
+        rows.append((SHOWN[name], f"{speed:,.0f}", f"{ours / speed:.2f}x", spread))
+    columns = ("", "documents a second", "vocabtool's speed against it", "seconds")
+    return Table(title=title, columns=columns, rows=tuple(rows))
 
 
-def times(found: dict[str, list[float]], slower: str, goal: float) -> str:
-    """How many times as fast as a contender we are, by the medians."""
-    ratio = median(found[slower]) / median(found["vocabtool"])
-    return f"at least {goal} times as fast as {slower}: {yes_no(ratio >= goal)} ({ratio:.2f})"
+def faster(found: dict[str, list[float]], other: str, wanted: float) -> Goal:
+    """How many times as fast as a contender vocabtool is, by the medians."""
+    ratio = median(found[other]) / median(found["vocabtool"])
+    return at_least(f"speed against {SHOWN[other]}", ratio, wanted, "{:.2f}x")
 
 
 def as_fast_as_wanted(work: Path, documents: int, runs: int) -> int:
@@ -491,49 +508,47 @@ def as_fast_as_wanted(work: Path, documents: int, runs: int) -> int:
     return min(speeds, key=lambda width: abs(speeds[width] - (SLOWEST + FASTEST) / 2))
 
 
-def fast(work: Path, documents: int, runs: int, width: int | None) -> Iterator[str]:
+def fast(work: Path, documents: int, runs: int, width: int | None) -> Iterator[Table]:
     """A fast TensorFlow model: two dense layers, of that width and of 256."""
     names = ("bare", "loop", "two threads", "from_generator", "not tuned", "vocabtool")
     width = as_fast_as_wanted(work, documents, runs) if width is None else width
     folder = model(work, "saved_model", str(width))
-    yield f"the first layer is {width:,} wide"
     found = race(names, "tensorflow", folder, corpus(work, documents), runs)
-    yield from table(found, documents)
-    alike = SLOWEST <= documents / median(found["bare"]) <= FASTEST
-    yield f"the model alone does {SLOWEST:,} to {FASTEST:,} documents/s: {yes_no(alike)}"
-    share = median(found["bare"]) / median(found["vocabtool"])
-    yield f"at least {FAST} of the bare encoder's speed: {yes_no(share >= FAST)} ({share:.2f})"
-    yield times(found, "loop", LOOP)
-    yield times(found, "from_generator", GENERATOR)
-    unwaited = median(found["not tuned"]) / median(found["vocabtool"])
-    yield f"times from_generator without the wait for its tuner: {unwaited:.2f}"
+    yield contest(f"A fast TensorFlow model ({width:,} wide)", found, documents)
+    speed = documents / median(found["bare"])
+    comparable = Goal(
+        what="the model alone, documents a second",
+        wanted=f"{SLOWEST:,} to {FASTEST:,}",
+        measured=f"{speed:,.0f}",
+        reached=SLOWEST <= speed <= FASTEST,
+    )
+    others = faster(found, "loop", LOOP), faster(found, "from_generator", GENERATOR)
+    yield goals(comparable, faster(found, "bare", FAST), *others)
 
 
-def wide(work: Path, documents: int, runs: int) -> Iterator[str]:
+def wide(work: Path, documents: int, runs: int) -> Iterator[Table]:
     """The same with four dense layers of 2,048."""
     folder = model(work, "saved_model", "2048,2048,2048,2048")
     found = race(("bare", "vocabtool"), "tensorflow", folder, corpus(work, documents), runs)
-    yield from table(found, documents)
-    ratio = median(found["vocabtool"]) / median(found["bare"])
-    yield f"at most {WIDE} times the bare encoder's time: {yes_no(ratio <= WIDE)} ({ratio:.3f})"
+    yield contest("A TensorFlow model with four dense layers of 2,048", found, documents)
+    yield goals(faster(found, "bare", 1 / WIDE))
 
 
-def word_means(work: Path, documents: int, runs: int) -> Iterator[str]:
+def word_means(work: Path, documents: int, runs: int) -> Iterator[Table]:
     """Word vectors, with other pipelines that use the same encoder."""
     names = ("bare", "loop", "two threads", "datasets", "ray data", "vocabtool")
     found = race(names, "static", model(work, "word_vectors"), corpus(work, documents), runs)
-    yield from table(found, documents)
-    yield times(found, "loop", STATIC_LOOP)
-    yield times(found, "datasets", DATASETS)
-    yield times(found, "ray data", RAY)
+    yield contest("Word vectors", found, documents)
+    wanted = {"loop": STATIC_LOOP, "datasets": DATASETS, "ray data": RAY}
+    yield goals(*(faster(found, other, ratio) for other, ratio in wanted.items()))
 
 
-def memory(work: Path) -> Iterator[str]:
+def memory(work: Path) -> Iterator[Table]:
     """The command on two sizes, then once more on what is finished."""
     vectors = model(work, "word_vectors") / "vectors.npz"
     alone = run([*job("hold"), str(vectors)]).memory
-    yield f"the encoder alone: {alone / 1e6:.0f} MB"
-    for ids, options in (("places as ids", ()), ("given ids, compared", ("--id-field", "id"))):
+    rows, reached = [("the encoder alone", "", f"{alone / 1e6:.0f} MB")], []
+    for ids, options in (("FILE:LINE as ids", ()), ("ids of their own", ("--id-field", "id"))):
         peaks = []
         for documents in (FEW, MANY):
             folder = work / f"pipeline_shards_{documents}"
@@ -542,13 +557,18 @@ def memory(work: Path) -> Iterator[str]:
             say(f"{documents:,} documents, {ids}")
             done = run(command)
             peaks.append(done.memory)
-            size = f"{done.memory / 1e6:.0f} MB"
-            yield f"{documents:9,} documents, {ids}: {done.seconds:6.1f} s, {size}"
+            shown = f"{done.seconds:.1f} s", f"{done.memory / 1e6:.0f} MB"
+            rows.append((f"{documents:,} documents, {ids}", *shown))
         growth, more = peaks[1] / peaks[0], peaks[1] - alone
-        yield f"memory at most {GROWTH} times: {yes_no(growth <= GROWTH)} ({growth:.3f})"
-        yield f"at most {MOST_MEMORY / 1e6:.0f} MB and the encoder: {yes_no(more <= MOST_MEMORY)}"
+        reached += [
+            at_most(f"growth of memory, {ids}", growth, GROWTH, "{:.2f}x"),
+            at_most(f"more than the encoder, {ids}", more / 1e6, MOST_MEMORY / 1e6, "{:.0f} MB"),
+        ]
     again = median(run(command).seconds for _ in range(3))
-    yield f"resumed when finished in less than {RESUME} s: {yes_no(again < RESUME)} ({again:.2f} s)"
+    rows.append(("the last again, when finished", f"{again:.2f} s", ""))
+    title = "Memory of vocabtool embed"
+    yield Table(title=title, columns=("", "time", "memory"), rows=tuple(rows))
+    yield goals(*reached, at_most("a finished run again", again, RESUME, "{:.2f} s"))
     shutil.rmtree(folder)
 
 
@@ -565,11 +585,6 @@ def hold(vectors: str) -> None:
     """Open the encoder and use it once."""
     encode = static(str(Path(vectors).parent))
     encode([" ".join(known())])
-
-
-def yes_no(met: bool) -> str:
-    """Whether a target is met, in a word."""
-    return "yes" if met else "NO"
 
 
 def say(what: str) -> None:
@@ -591,6 +606,7 @@ def main() -> None:
         f"most nearly {SLOWEST:,} to {FASTEST:,} documents/s alone",
     )
     parser.add_argument("--only", choices=("fast", "wide", "static", "memory"))
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
@@ -605,16 +621,14 @@ def main() -> None:
         return
     options.work.mkdir(parents=True, exist_ok=True)
     work, documents, runs = options.work, options.documents, options.runs
-    questions: dict[str, Callable[[], Iterator[str]]] = {
+    questions: dict[str, Callable[[], Iterator[Table]]] = {
         "fast": lambda: fast(work, documents, runs, options.width),
         "wide": lambda: wide(work, documents, runs),
         "static": lambda: word_means(work, documents, runs),
         "memory": lambda: memory(work),
     }
-    for name, answer in questions.items():
-        if options.only in (None, name):
-            for line in answer():
-                print(line, flush=True)
+    asked = (ask() for name, ask in questions.items() if options.only in (None, name))
+    report(chain.from_iterable(asked), options.json)
 
 
 if __name__ == "__main__":

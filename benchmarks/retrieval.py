@@ -23,7 +23,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,7 @@ from typing import Any, Final, NamedTuple
 import coded_corpus
 import numpy as np
 from numpy.typing import NDArray
+from results import Table, at_least, at_most, goals, report
 
 from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
@@ -69,6 +71,7 @@ LOSSY_MEAN: Final = 0.003
 LOSSY_ANY: Final = 0.006
 CALIBRATED: Final = 0.007
 CODES_FIRST: Final = 0.99
+NDCG: Final = "{:.4f}"
 
 
 class Collection(NamedTuple):
@@ -92,7 +95,7 @@ class Measured(NamedTuple):
     unknown: NDArray[np.bool_]
 
 
-Table = dict[tuple[str, str, str], Measured]  # by collection, encoder and fusion
+Measurements = dict[tuple[str, str, str], Measured]  # by collection, encoder and fusion
 
 
 # What is searched.
@@ -186,12 +189,10 @@ def measured(index: Index, searched: Collection, encoder: str, **settings: Any) 
 # Every fusion.
 
 
-def quality(work: Path) -> Iterator[str]:
+def quality(work: Path) -> Iterator[Table]:
     """nDCG@10 of every fusion, and the goals."""
-    table: Table = {}
-    yield f"{'nDCG@10':<11}{'encoder':<10}{'queries':<9}{'n':>5}" + "".join(
-        f"{name:>14}" for name in FUSIONS
-    )
+    table: Measurements = {}
+    rows: list[tuple[str, ...]] = []
     for searched in collections():
         for encoder in ENCODERS:
             index = indexed(searched, encoder, work)
@@ -199,36 +200,37 @@ def quality(work: Path) -> Iterator[str]:
                 table[searched.name, encoder, name] = measured(
                     index, searched, encoder, fusion=fusion, **settings
                 )
-            yield from rows(table, searched.name, encoder)
-    yield ""
-    yield from quality_goals(table)
+            rows.extend(means_of(table, searched.name, encoder))
+    columns = ("collection", "encoder", "queries", "n", *FUSIONS)
+    yield Table(title="nDCG@10 of each fusion", columns=columns, rows=tuple(rows))
+    yield quality_goals(table)
 
 
-def rows(table: Table, name: str, encoder: str) -> Iterator[str]:
+def means_of(table: Measurements, name: str, encoder: str) -> Iterator[tuple[str, ...]]:
     """All queries, and those with an unknown word, where there are any."""
     unknown = table[name, encoder, "coverage"].unknown
-    for split, mask in (("all", np.ones(len(unknown), np.bool_)), ("unknown", unknown)):
+    for split, mask in (("all", np.ones(len(unknown), np.bool_)), ("unknown word", unknown)):
         if mask.any():
             means = [table[name, encoder, fusion].values[mask].mean() for fusion in FUSIONS]
-            shown = "".join(f"{mean:14.4f}" for mean in means)
-            yield f"{name:<11}{encoder:<10}{split:<9}{int(mask.sum()):5}{shown}"
+            yield name, encoder, split, str(int(mask.sum())), *(f"{mean:.4f}" for mean in means)
 
 
-def quality_goals(table: Table) -> Iterator[str]:
-    """What the default must reach."""
+def quality_goals(table: Measurements) -> Table:
+    """Goals of the default fusion; the first two: ``unk20``, queries with an unknown word."""
     means = {fusion: with_unknown(table, fusion) for fusion in FUSIONS}
     best = max(means[fusion] for fusion in PEERS)
-    yield "unk20, queries with an unknown word, mean of the sets:"
-    yield goal("coverage over RRF", means["coverage"] - means["RRF"], ">=", OVER_RRF)
-    yield goal("coverage over the best of three", means["coverage"] - best, ">=", OVER_BEST)
     pairs = [(name, encoder) for name in COLLECTIONS for encoder in ENCODERS]
     over = [mean_of(table, pair, "coverage") - mean_of(table, pair, "RRF") for pair in pairs]
-    yield goal("coverage below RRF, at most, anywhere", -min(over), "<=", BELOW_RRF)
     cost = [mean_of(table, pair, "unguarded") - mean_of(table, pair, "coverage") for pair in pairs]
-    yield goal("the guarantee costs, at most, anywhere", max(cost), "<=", GUARANTEE)
+    return goals(
+        at_least("coverage over RRF", means["coverage"] - means["RRF"], OVER_RRF, NDCG),
+        at_least("coverage over the best of three", means["coverage"] - best, OVER_BEST, NDCG),
+        at_most("coverage below RRF, anywhere", -min(over), BELOW_RRF, NDCG),
+        at_most("cost of the guarantee, anywhere", max(cost), GUARANTEE, NDCG),
+    )
 
 
-def with_unknown(table: Table, fusion: str) -> float:
+def with_unknown(table: Measurements, fusion: str) -> float:
     """The mean over the sets, of queries with a word that ``unk20`` does not know."""
     return fmean(
         table[name, "unk20", fusion].values[table[name, "unk20", "coverage"].unknown].mean()
@@ -236,23 +238,16 @@ def with_unknown(table: Table, fusion: str) -> float:
     )
 
 
-def mean_of(table: Table, pair: tuple[str, str], fusion: str) -> float:
+def mean_of(table: Measurements, pair: tuple[str, str], fusion: str) -> float:
     return float(table[*pair, fusion].values.mean())
-
-
-def goal(what: str, got: float, sign: str, wanted: float) -> str:
-    """A line with YES or NO."""
-    reached = got >= wanted if sign == ">=" else got <= wanted
-    return f"  {what:<42}{got:9.4f}  wanted {sign} {wanted:<7g}{'YES' if reached else 'NO'}"
 
 
 # What being fast costs.
 
 
-def lossy(work: Path) -> Iterator[str]:
+def lossy(work: Path) -> Iterator[Table]:
     """Shallow lists, 4-bit codes and float16 against comparing everything."""
-    yield f"{'nDCG@10':<11}{'encoder':<10}{'exhaustive':>12}{'lossy':>9}{'cost':>9}{'recall':>9}"
-    costs = []
+    costs, rows = [], []
     for searched in collections():
         for encoder in ENCODERS:
             whole = indexed(searched, encoder, work, exact_below=ALL_DOCUMENTS, dtype="float32")
@@ -260,11 +255,14 @@ def lossy(work: Path) -> Iterator[str]:
             best = measured(whole, searched, encoder, depth=len(whole)).values.mean()
             got = measured(quick, searched, encoder).values.mean()
             costs.append(best - got)
-            shown = f"{best:12.4f}{got:9.4f}{best - got:9.4f}{recall(quick):>9}"
-            yield f"{searched.name:<11}{encoder:<10}{shown}"
-    yield ""
-    yield goal("the lossy design costs, in the mean", fmean(costs), "<=", LOSSY_MEAN)
-    yield goal("the lossy design costs, at most, anywhere", max(costs), "<=", LOSSY_ANY)
+            shown = (NDCG.format(figure) for figure in (best, got, best - got))
+            rows.append((searched.name, encoder, *shown, recall(quick)))
+    columns = ("collection", "encoder", "exhaustive", "4-bit codes", "cost", "recall@10")
+    yield Table(title="nDCG@10: cost of the codes", columns=columns, rows=tuple(rows))
+    yield goals(
+        at_most("cost of the codes, mean", fmean(costs), LOSSY_MEAN, NDCG),
+        at_most("cost of the codes, anywhere", max(costs), LOSSY_ANY, NDCG),
+    )
 
 
 def recall(index: Index) -> str:
@@ -276,12 +274,10 @@ def recall(index: Index) -> str:
 # The weight without judgements.
 
 
-def calibration(work: Path) -> Iterator[str]:
+def calibration(work: Path) -> Iterator[Table]:
     """What a calibrated weight loses against the best one."""
     losses: dict[str, list[float]] = {"calibrated": [], "a = 0.5": []}
-    yield f"{'nDCG@10':<11}{'encoder':<10}{'best a':>8}{'best':>8}{'a':>7}" + "".join(
-        f"{name:>14}" for name in losses
-    )
+    rows: list[tuple[str, ...]] = []
     for searched in collections():
         for encoder in ("words20k", "minilm"):
             index = indexed(searched, encoder, work)
@@ -291,27 +287,29 @@ def calibration(work: Path) -> Iterator[str]:
             best = max(point.ndcg for point in judged.curve)
             for name, a in zip(losses, (estimate.a, 0.5), strict=True):
                 losses[name].append(best - measured(index, searched, encoder, a=a).values.mean())
-            lost = "".join(f"{each[-1]:14.4f}" for each in losses.values())
-            found = f"{judged.a:8.2f}{best:8.4f}{estimate.a:7.3f}"
-            yield f"{searched.name:<11}{encoder:<10}{found}{lost}"
+            found = f"{judged.a:.2f}", NDCG.format(best), f"{estimate.a:.2f}"
+            lost = (NDCG.format(each[-1]) for each in losses.values())
+            rows.append((searched.name, encoder, *found, *lost))
     means = {name: fmean(each) for name, each in losses.items()}
-    yield f"{'mean loss':<44}" + "".join(f"{mean:14.4f}" for mean in means.values())
-    yield ""
-    yield goal("loss of the calibrated weight, mean", means["calibrated"], "<=", CALIBRATED)
+    rows.append(("mean", "", "", "", "", *map(NDCG.format, means.values())))
+    losers = (f"loss, {name}" for name in losses)
+    columns = ("collection", "encoder", "best a", "its nDCG@10", "calibrated a", *losers)
+    yield Table(title="Calibration without judgements", columns=columns, rows=tuple(rows))
+    yield goals(at_most("loss of the calibrated weight", means["calibrated"], CALIBRATED, NDCG))
 
 
 # Codes in a haystack.
 
 
-def codes(work: Path) -> Iterator[str]:
+def codes(work: Path) -> Iterator[Table]:
     """How often the one document that holds the query's code comes first."""
     made = coded_corpus.documents(CODED)
     index = Index.create(work / "coded", dim=coded_corpus.DIM, vocabulary=coded_corpus.vocabulary())
     with index.writer() as writer:
         rows = zip(made.ids, made.texts, strict=True)
         writer.add((Document(name, text, {}) for name, text in rows), vectors=made.vectors)
-    yield f"{'right document first':<34}" + "".join(f"{name:>14}" for name in FUSIONS)
-    shares = []
+    shares: list[float] = []
+    shown: list[tuple[str, ...]] = []
     for absent in (False, True):
         asked = coded_corpus.queries(CODE_QUERIES, among=CODED, absent=absent)
         first = {}
@@ -325,12 +323,16 @@ def codes(work: Path) -> Iterator[str]:
             )
         shares.append(first["coverage"])
         kind = "words that it does not hold" if absent else "words that it may hold"
-        yield f"{kind:<34}" + "".join(f"{share:14.3f}" for share in first.values())
-    yield ""
-    yield goal("coverage: right document first", min(shares), ">=", CODES_FIRST)
+        shown.append((f"a code and {kind}", *(f"{share:.3f}" for share in first.values())))
+    yield Table(
+        title=f"The one document with the code comes first, {CODED:,} documents",
+        columns=("query", *FUSIONS),
+        rows=tuple(shown),
+    )
+    yield goals(at_least("coverage: right document first", min(shares), CODES_FIRST, "{:.3f}"))
 
 
-QUESTIONS: Final[Mapping[str, Callable[[Path], Iterable[str]]]] = {
+QUESTIONS: Final[Mapping[str, Callable[[Path], Iterator[Table]]]] = {
     "quality": quality,
     "lossy": lossy,
     "calibration": calibration,
@@ -342,13 +344,16 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--only", choices=tuple(QUESTIONS))
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
-    for name, ask in QUESTIONS.items():
-        if options.only in (None, name):
-            with tempfile.TemporaryDirectory() as folder:
-                for line in ask(Path(folder)):
-                    print(line, flush=True)
-            print()
+    asked = (ask for name, ask in QUESTIONS.items() if options.only in (None, name))
+    report(chain.from_iterable(map(in_folder, asked)), options.json)
+
+
+def in_folder(ask: Callable[[Path], Iterator[Table]]) -> Iterator[Table]:
+    """Answer a question in a new folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from ask(Path(folder))
 
 
 if __name__ == "__main__":

@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from processes import Reporter, run
+from results import Goal, Table, at_least, at_most, goals, report
 from search_corpus import Corpus, corpus, make
 from search_engines import ENGINES, pgvector
 from search_jobs import JOBS
 from search_measuring import RECALL, measure
-from search_questions import QUESTIONS, done, goal
+from search_questions import QUESTIONS, done
 
 SIZES: Final = "100000,1000000"
 QUERIES: Final = 200
@@ -75,14 +76,14 @@ def measured(name: str, of: Corpus, limit: float) -> Result:
     complete.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     script = str(Path(__file__).resolve())
-    report = run([script, "--job", "measure", str(folder)], limit, folder.with_suffix(".log"))
+    done_by = run([script, "--job", "measure", str(folder)], limit, folder.with_suffix(".log"))
     if name == "pgvector":
         pgvector.end(folder)
     if name != OURS:
         shutil.rmtree(folder, ignore_errors=True)
-    elif report.failure is None:
+    elif done_by.failure is None:
         complete.touch()
-    result = {**report.told, "failure": report.failure, "memory": report.memory}
+    result = {**done_by.told, "failure": done_by.failure, "memory": done_by.memory}
     folder.with_suffix(".json").write_text(json.dumps(result, indent=1), "utf-8")
     return result
 
@@ -108,54 +109,48 @@ def known(of: Corpus) -> dict[str, Result]:
 # Telling.
 
 
-def tables(of: Corpus, results: dict[str, Result]) -> Iterator[str]:
-    """Both tables, what failed, and the goals."""
-    yield f"\n{of.documents:,} documents"
-    yield row("engine", "version", "build s", "disk MB", "memory MB", "recall", "p50 ms", "vectors")
-    for name, found in results.items():
-        if "recall" in found:
-            yield row(name, *indexed(found))
-    yield ""
-    yield hybrid_row("engine", "hybrid search", "p50 ms", "p99 ms", "hit@1", "hit@10", "asked")
-    for name, found in results.items():
-        for way, told in hybrids(found).items():
-            yield hybrid_row(name, way, *answered(told))
-    yield ""
-    for name, found in results.items():
-        if found["failure"] is not None:
-            yield f"{name} FAILED: {found['failure']}{'; ' + built(found) if built(found) else ''}"
-    yield from goals(of, results)
-
-
-def row(name: str, version: str, *columns: str) -> str:
-    """A line of the table of indexes."""
-    *numbers, vectors = columns
-    return f"{name:12}{version:16}{''.join(f'{one:>11}' for one in numbers)}  {vectors}"
-
-
-def hybrid_row(name: str, way: str, *numbers: str) -> str:
-    """A line of the table of hybrid searches."""
-    return f"{name:12}{way:22}" + "".join(f"{one:>10}" for one in numbers)
+def tables(of: Corpus, results: dict[str, Result]) -> Iterator[Table]:
+    """Indexes, hybrid searches, what failed, and the goals."""
+    indexes = ((name, *indexed(found)) for name, found in results.items() if "recall" in found)
+    columns = ("", "version", "build", "disk", "memory", "recall@10", "vectors p50", "index")
+    yield Table(
+        title=f"Indexes of {of.documents:,} documents", columns=columns, rows=tuple(indexes)
+    )
+    searches = (
+        (name, way, *answered(told))
+        for name, found in results.items()
+        for way, told in hybrids(found).items()
+    )
+    shown = ("", "hybrid search", "p50", "p99", "right first", "right in ten")
+    title = f"Hybrid search of {of.documents:,} documents"
+    yield Table(title=title, columns=shown, rows=tuple(searches))
+    failed = tuple(
+        (name, found["failure"]) for name, found in results.items() if found["failure"] is not None
+    )
+    if failed:
+        yield Table(title="Failed", columns=("", "reason"), rows=failed)
+    if DEFAULT in results.get(OURS, {}):
+        yield goals(*goals_of(results[OURS], {n: f for n, f in results.items() if n != OURS}))
 
 
 def indexed(found: Result) -> Sequence[str]:
-    """Numbers of an index, as they are shown."""
-    beside = found.get("memory_beside", 0)
+    """Figures of an index."""
+    server = found.get("memory_beside", 0)
     return (
         found["version"],
-        f"{found['build_seconds']:.1f}",
-        f"{found['disk'] / 1e6:.0f}",
-        f"{found['memory'] / 1e6:.0f}" + (f"+{beside / 1e6:.0f}" if beside else ""),
+        f"{found['build_seconds']:.1f} s",
+        f"{found['disk'] / 1e6:,.0f} MB",
+        f"{found['memory'] / 1e6:.0f}{f'+{server / 1e6:.0f}' if server else ''} MB",
         f"{found['recall']:.3f}",
-        f"{found['vector']['p50']:.2f}",
+        f"{found['vector']['p50']:.2f} ms",
         f"{found['index']}; {found['setting']}",
     )
 
 
 def answered(told: Result) -> Sequence[str]:
-    """Numbers of a hybrid search, as they are shown."""
-    speeds = (f"{told[name]:.2f}" for name in ("p50", "p99"))
-    return (*speeds, f"{told['hit1']:.3f}", f"{told['hit10']:.3f}", str(told["asked"]))
+    """Figures of a hybrid search."""
+    speeds = (f"{told[name]:.2f} ms" for name in ("p50", "p99"))
+    return (*speeds, f"{told['hit1']:.1%}", f"{told['hit10']:.1%}")
 
 
 def hybrids(found: Result) -> dict[str, Result]:
@@ -164,58 +159,31 @@ def hybrids(found: Result) -> dict[str, Result]:
     return {name.removeprefix(start): told for name, told in found.items() if start in name}
 
 
-def built(found: Result) -> str:
-    """As far as an engine came that failed later."""
-    if "build_seconds" not in found:
-        return ""
-    return f"built in {found['build_seconds']:.0f} s, {found['disk'] / 1e6:.0f} MB"
-
-
-def goals(of: Corpus, results: dict[str, Result]) -> Iterator[str]:
-    """Those of the issue that one size shows."""
-    ours = results.get(OURS, {})
-    if DEFAULT not in ours:
-        yield "no goals are judged: ours was not measured to the end"
-        return
-    yield goal(
-        f"our recall@10 at least {RECALL}", ours["recall"] >= RECALL, f"{ours['recall']:.3f}"
-    )
+def goals_of(ours: Result, peers: dict[str, Result]) -> Iterator[Goal]:
+    """Goals that one size shows."""
     own = ours[DEFAULT]
-    ratio = own["p99"] / own["p50"]
-    yield goal(f"p99 under {TAIL:g} times p50", ratio < TAIL, f"{ratio:.2f}")
-    said = f"the right document first in at least {FIRST:.0%} of queries"
-    yield goal(said, own["hit1"] >= FIRST, f"{own['hit1']:.1%}")
-    peers = {name: found for name, found in results.items() if name != OURS}
-    yield from faster(own["p50"], peers)
-    yield from among_best_two("build time", "build_seconds", ours, peers)
-    yield from among_best_two("disk", "disk", ours, peers)
-    for name in (name for name in ENGINES if name not in results):
-        yield f"{name} is not among these: never measured on this corpus"
-
-
-def faster(p50: float, peers: dict[str, Result]) -> Iterator[str]:
-    """Our hybrid p50 against the fastest way of each peer that reaches the recall."""
-    fastest = {
+    yield at_least("recall@10", ours["recall"], RECALL, "{:.3f}")
+    yield at_most("p99 against p50", own["p99"] / own["p50"], TAIL, "{:.2f}x")
+    yield at_least("the right document first", own["hit1"], FIRST, "{:.1%}")
+    ways = {
         f"{name}, {way}": told["p50"]
         for name, found in peers.items()
         if found.get("recall", 0) >= RECALL
         for way, told in hybrids(found).items()
     }
-    if fastest:
-        best = min(fastest, key=lambda name: fastest[name])
-        found = f"{p50:.2f} ms; {best}: {fastest[best]:.2f} ms"
-        said = f"hybrid p50 lower than every peer's of recall {RECALL} or more"
-        yield goal(said, p50 < fastest[best], found)
-
-
-def among_best_two(what: str, key: str, ours: Result, peers: dict[str, Result]) -> Iterator[str]:
-    """No more than the second least of the peers, whatever recall they reach."""
-    least = sorted((found[key], name) for name, found in peers.items() if key in found)[:2]
-    if least:
-        scale = 1e6 if key == "disk" else 1.0
-        told = ", ".join(f"{name} {value / scale:.1f}" for value, name in least)
-        found = f"{ours[key] / scale:.1f}; {told}"
-        yield goal(f"{what} no more than the best two", ours[key] <= least[-1][0], found)
+    if ways:
+        best = min(ways, key=lambda way: ways[way])
+        what = f"hybrid p50 against the fastest peer of that recall ({best})"
+        yield at_most(what, own["p50"], ways[best], "{:.2f} ms")
+    for what, key, scale, unit in (
+        ("time to build", "build_seconds", 1.0, "{:.1f} s"),
+        ("disk", "disk", 1e6, "{:,.0f} MB"),
+    ):
+        least = sorted((found[key], name) for name, found in peers.items() if key in found)[:2]
+        if least:
+            value, name = least[-1]
+            against = f"{what} against the second best peer ({name})"
+            yield at_most(against, ours[key] / scale, value / scale, unit)
 
 
 def say(what: str) -> None:
@@ -240,6 +208,7 @@ def main() -> None:
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--only", choices=ENGINES, help="measure this engine alone")
     one.add_argument("--question", choices=QUESTIONS, help="answer this alone")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
@@ -247,15 +216,19 @@ def main() -> None:
         return
     work = options.work.resolve()
     sizes = [corpus(work, count) for count in sorted(map(int, options.documents.split(",")))]
+    report(measure_all(sizes, options), options.json)
+
+
+def measure_all(sizes: Sequence[Corpus], options: argparse.Namespace) -> Iterator[Table]:
+    """Every engine on every size, then the questions about our own index."""
     for size in sizes:
         prepare(size, options.queries)
         if options.question is None:
             for name in [options.only] if options.only else ENGINES:
                 measured(name, size, options.limit)
-            print("\n".join(tables(size, known(size))), flush=True)
+            yield from tables(size, known(size))
     for name in [options.question] if options.question else [] if options.only else QUESTIONS:
-        for line in QUESTIONS[name](sizes):
-            print(line, flush=True)
+        yield from QUESTIONS[name](sizes)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from statistics import median, quantiles
 from typing import Any, Final, TypeAlias
 
 from processes import Report, run
+from results import Goal, Table, at_least, at_most, goals
 from scheduling import turns_can_be_asked_for
 from search_corpus import Corpus
 from search_jobs import PEER, READERS, ROUND, ROUNDS
@@ -50,71 +51,83 @@ SCRIPT: Final = Path(__file__).with_name("search.py")
 # The questions. Each gets the corpora, the smallest first.
 
 
-def in_turn(sizes: Sequence[Corpus]) -> Iterator[str]:
+def in_turn(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """All queries of ours, then of each way of the peer's, in rounds."""
     if find_spec(PEER) is None:
-        yield f"{PEER}: not asked, it is not installed"
-        return
+        raise SystemExit(f"{PEER} is not installed; run: pip install {PEER}")
+    rows, reached = [], []
     for each in sizes:
         told = job(PEER, index(each))
         spent: dict[str, list[float]] = told["p50"]
-        shown = ", ".join(f"{way} {median(p50s):.2f} ms" for way, p50s in spent.items())
         setting = f"{told['setting']}, recall {told['recall']:.3f}"
-        yield f"{each.documents:,} documents, {PEER} of {setting}: {shown}"
+        rows += [
+            (f"{each.documents:,}", way, setting, f"{median(p50s):.2f} ms")
+            for way, p50s in spent.items()
+        ]
         ours, *ways = spent.values()
         ratios = [own / min(peers) for own, *peers in zip(ours, *ways, strict=True)]
         low, ratio, high = quantiles(ratios, n=4)
-        told_of = f"median ratio {ratio:.2f}, quartiles {low:.2f} and {high:.2f}"
-        yield goal(f"hybrid p50 lower than {PEER}'s in turn", ratio < 1, told_of)
+        what = f"hybrid p50 against {PEER}, {each.documents:,} documents"
+        shown = f"{ratio:.2f}x (quartiles {low:.2f}, {high:.2f})"
+        reached.append(Goal(what=what, wanted="< 1x", measured=shown, reached=ratio < 1))
+    title = f"Asked in turn: ours, then {PEER}"
+    yield Table(title=title, columns=("documents", "", "setting", "p50"), rows=tuple(rows))
+    yield goals(*reached)
 
 
-def growth(sizes: Sequence[Corpus]) -> Iterator[str]:
+def growth(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """p50 of the largest against the smallest."""
     if len(sizes) < 2:
-        yield "growth: not asked, it needs two sizes, as --documents 100000,1000000"
         return
     few, many = (asked(each)["p50"] for each in (sizes[0], sizes[-1]))
-    fewest, most = sizes[0].documents, sizes[-1].documents
-    yield f"hybrid p50 {few:.2f} ms at {fewest:,}, {many:.2f} ms at {most:,}"
-    ratio = many / few
-    yield goal(f"p50 of many at most {GROWTH:g} times that of few", ratio <= GROWTH, f"{ratio:.2f}")
+    rows = tuple(
+        (f"{each.documents:,}", f"{p50:.2f} ms")
+        for each, p50 in zip((sizes[0], sizes[-1]), (few, many), strict=True)
+    )
+    yield Table(title="Growth of hybrid p50", columns=("documents", "p50"), rows=rows)
+    yield goals(at_most("p50 of many against few", many / few, GROWTH, "{:.2f}x"))
 
 
-def opening(sizes: Sequence[Corpus]) -> Iterator[str]:
+def opening(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """A fresh process each time; the files are in the page cache.
 
-    As a plain install has it, without pandas, which Arrow loads where it is: that is told, too.
+    Once as a plain install has it, without pandas, which Arrow loads if it is installed.
     """
     built = index(sizes[-1])
     told = [job("open", built, str(time.time()), "plain") for _ in range(RUNS)]
     first, whole = (median(one[name] for one in told) for name in ("first", "whole"))
-    yield (
-        f"{sizes[-1].documents:,} documents: import, open and answer {first:.2f} s, "
-        f"with the start of Python and NumPy {whole:.2f} s"
-    )
+    rows = [
+        ("import, open and answer", f"{first:.2f} s"),
+        ("with the start of Python and NumPy", f"{whole:.2f} s"),
+    ]
     if find_spec("pandas") is not None:
-        beside = [job("open", built, str(time.time()), "pandas")["first"] for _ in range(RUNS)]
-        yield f"where pandas is installed: {median(beside):.2f} s"
-    yield goal(f"opening and the first answer under {FIRST:g} s", first < FIRST, f"{first:.2f} s")
+        slower = [job("open", built, str(time.time()), "pandas")["first"] for _ in range(RUNS)]
+        rows.append(("where pandas is installed", f"{median(slower):.2f} s"))
+    title = f"Open an index of {sizes[-1].documents:,} documents, and the first answer"
+    yield Table(title=title, columns=("", "time"), rows=tuple(rows))
+    yield goals(at_most("import, open and answer", first, FIRST, "{:.2f} s"))
 
 
-def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
+def readers(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """Started one by one, also with turns longer than the system's; and forked from one process."""
-    built, documents = index(sizes[0]), sizes[0].documents
-    kinds = {"": partial(scaling, built, "")}
+    built = index(sizes[0])
+    kinds = {"started one by one": partial(scaling, built, "")}
     if turns_can_be_asked_for():
-        kinds[f" in turns of {TURN:g} ms"] = partial(scaling, built, str(TURN))
+        kinds[f"in turns of {TURN:g} ms"] = partial(scaling, built, str(TURN))
     if hasattr(os, "fork"):
-        kinds[" forked from one that opened the index"] = partial(scaling_of_forked, built)
+        kinds["forked from one that opened the index"] = partial(scaling_of_forked, built)
+    rows, reached = [], []
     for how, measure in kinds.items():
         measured = measure()
         one, four = (median(rates) for rates in zip(*measured, strict=True))
-        yield f"{documents:,} documents{how}: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
         low, ratio, high = quantiles((four / one for one, four in measured), n=4)
-        found = f"median ratio {ratio:.2f}, quartiles {low:.2f} and {high:.2f}"
-        yield goal(
-            f"{READERS} readers{how} at least {SCALING:g} times one", ratio >= SCALING, found
-        )
+        shown = f"{ratio:.2f}x (quartiles {low:.2f}, {high:.2f})"
+        rows.append((how, f"{one:,.0f}", f"{four:,.0f}", shown))
+        reached.append(at_least(f"{READERS} readers, {how}", ratio, SCALING, "{:.2f}x"))
+    columns = ("queries a second", "one reader", f"{READERS} readers", "ratio")
+    title = f"Readers in processes, {sizes[0].documents:,} documents"
+    yield Table(title=title, columns=columns, rows=tuple(rows))
+    yield goals(*reached)
 
 
 def scaling(built: Path, turn: str) -> list[tuple[float, float]]:
@@ -139,7 +152,7 @@ def a_second(told: Sequence[dict[str, float]]) -> float:
     return sum(each["queries"] / each["seconds"] for each in told)
 
 
-def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
+def writer(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """On a copy: a reader alone, then with a writer."""
     built = index(sizes[0])
     copy = built.with_name("copy")
@@ -147,34 +160,39 @@ def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
     shutil.copytree(built, copy)
     try:
         (quiet,) = together([["read", str(copy)]])
-        beside, wrote = together([["read", str(copy)], ["write", str(copy)]])
+        busy, wrote = together([["read", str(copy)], ["write", str(copy)]])
     finally:
         shutil.rmtree(copy)
-    yield (
-        f"{sizes[0].documents:,} documents: p50 {quiet['p50']:.2f} ms (p99 {quiet['p99']:.2f}), "
-        f"beside the writer {beside['p50']:.2f} ms (p99 {beside['p99']:.2f})"
+    meanwhile = f"with a writer ({wrote['documents']:,} documents, {wrote['commits']} commits)"
+    yield Table(
+        title=f"A reader while another process writes, {sizes[0].documents:,} documents",
+        columns=("", "p50", "p99"),
+        rows=tuple(
+            (name, f"{told['p50']:.2f} ms", f"{told['p99']:.2f} ms")
+            for name, told in (("alone", quiet), (meanwhile, busy))
+        ),
     )
-    yield (
-        f"meanwhile {wrote['documents']:,} documents in {wrote['commits']} commits, of which the "
-        f"reader saw {beside['refreshed']} in {beside['refreshing']:.2f} s of refreshing"
-    )
-    ratio = beside["p50"] / quiet["p50"]
-    yield goal(f"p50 beside a writer under {BESIDE:g} times", ratio < BESIDE, f"{ratio:.2f}")
+    yield goals(at_most("p50 with a writer", busy["p50"] / quiet["p50"], BESIDE, "{:.2f}x"))
 
 
-def memory(sizes: Sequence[Corpus]) -> Iterator[str]:
+def memory(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """The whole process that builds. Pages of mapped files count in the peak, too."""
     found = made(sizes[-1], sizes[-1].folder / "bounded", ALLOWED)
-    yield (
-        f"{sizes[-1].documents:,} documents in {ALLOWED >> 20} MiB: {found.seconds:.0f} s, peak "
-        f"{found.memory / 1e6:,.0f} MB, of it {found.own / 1e6:,.0f} MB that is no file"
-    )
     shutil.rmtree(sizes[-1].folder / "bounded")
-    said = f"memory at the peak under {MOST / 1e6:,.0f} MB"
-    yield goal(said, found.memory < MOST, f"{found.memory / 1e6:,.0f} MB")
+    peak, own = found.memory / 1e6, found.own / 1e6
+    yield Table(
+        title=f"Build an index of {sizes[-1].documents:,} documents in {ALLOWED >> 20} MiB",
+        columns=("", "figure"),
+        rows=(
+            ("time", f"{found.seconds:.0f} s"),
+            ("peak memory", f"{peak:,.0f} MB"),
+            ("of it not mapped files", f"{own:,.0f} MB"),
+        ),
+    )
+    yield goals(at_most("peak memory", peak, MOST / 1e6, "{:,.0f} MB"))
 
 
-QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[str]]]] = {
+QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     PEER: in_turn,
     "growth": growth,
     "opening": opening,
@@ -182,11 +200,6 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[str]]]] = {
     "writer": writer,
     "memory": memory,
 }
-
-
-def goal(what: str, met: bool, found: str) -> str:
-    """A goal and whether it is met."""
-    return f"{what}: {'YES' if met else 'NO'} ({found})"
 
 
 # Starting processes.

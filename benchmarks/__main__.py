@@ -1,0 +1,232 @@
+"""Run benchmarks, keep what they measured, and draw it into the README and the documentation.
+
+    python -m benchmarks quick      # small inputs, about five minutes
+    python -m benchmarks all        # everything, hours; see README.md for what it needs
+    python -m benchmarks draw       # write tables and the picture again
+    python -m benchmarks draw --check   # exit code 1 if a page shows other figures
+
+Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
+between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``.
+Figures of ``all`` come before those of ``quick``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FOLDER: Final = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))
+
+from results import Table, read  # noqa: E402 - a script of this folder, as the others see it
+
+ROOT: Final = FOLDER.parent
+RESULTS: Final = FOLDER / "results"
+PICTURE: Final = ROOT / "docs" / "_static" / "benchmarks.svg"
+REGION: Final = re.compile(
+    r"(<!-- figures: (\w+) -->\n).*?(<!-- end figures -->)", re.DOTALL | re.MULTILINE
+)
+
+# What each script is asked in `quick`; in `all` it is run as it is.
+SCRIPTS: Final[Mapping[str, str]] = {
+    "extract": "--sizes 10,200 --runs 3 --warm-runs 5",
+    "oov": "--sizes 50 --runs 2 --only rules",
+    "formats": "--only diff --runs 1",
+    "pipeline": "--only wide --documents 5000 --runs 1",
+    "search": "--documents 10000 --only ours",
+    "retrieval": "--only codes",
+    "identifiers": "--documents 5000",
+}
+
+
+class Row(NamedTuple):
+    """A row of the summary: where its figures are, and what they are compared with."""
+
+    shown: str
+    script: str
+    table: str  # how the title of the table begins
+    row: str  # how the row begins
+    ours: str  # column
+    peer_row: str = ""
+    peer: str = ""  # column
+    against: str = ""
+
+
+SUMMARY: Final = (
+    Row(
+        "Extract 400,004 words from a TensorFlow model of 200 MB",
+        "extract",
+        "Extract 400,004 words from a model of 200 MB",
+        "time, TensorFlow",
+        "vocabtool",
+        peer="other",
+        against="a script that imports TensorFlow",
+    ),
+    Row(
+        "… memory",
+        "extract",
+        "Extract 400,004 words from a model of 200 MB",
+        "memory, TensorFlow",
+        "vocabtool",
+        peer="other",
+        against="the same script",
+    ),
+    Row(
+        "Count the unknown words of a text, two threads",
+        "oov",
+        "Unknown words",
+        "vocabtool oov, two",
+        "speed",
+        "plain Python",
+        "speed",
+        "a plain Python loop",
+    ),
+    Row(
+        "Compare two vocabularies of a million entries",
+        "formats",
+        "Two vocabularies",
+        "vocabtool",
+        "time",
+        "Python's sets",
+        "time",
+        "Python's sets",
+    ),
+    Row(
+        "Embed documents with word vectors, documents a second",
+        "pipeline",
+        "Word vectors",
+        "vocabtool",
+        "documents a second",
+        "datasets",
+        "documents a second",
+        "datasets.map",
+    ),
+    Row(
+        "Hybrid search of 100,000 documents, p50",
+        "search",
+        "Hybrid search of 100,000",
+        "ours",
+        "p50",
+        "zvec",
+        "p50",
+        "zvec",
+    ),
+    Row(
+        "The one document that holds a code comes first",
+        "retrieval",
+        "The one document",
+        "a code and words that it does not",
+        "coverage",
+        peer="RRF",
+        against="reciprocal rank fusion",
+    ),
+)
+
+
+def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
+    """Facts and tables by script."""
+    found = {}
+    for name in SCRIPTS:
+        for kind in ("all", "quick"):
+            path = RESULTS / kind / f"{name}.json"
+            if path.exists():
+                found[name] = read(path)
+                break
+    return found
+
+
+def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
+    """A figure, or None if it was not measured."""
+    for found in tables:
+        if found.title.startswith(table) and column in found.columns:
+            for cells in found.rows:
+                if row in cells[0]:
+                    return cells[found.columns.index(column)]
+    return None
+
+
+def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator[str]:
+    """The table of the README."""
+    yield "| | vocabtool | compared with |"
+    yield "|---|---:|---:|"
+    for row in SUMMARY:
+        _, tables = found.get(row.script, ({}, []))
+        ours = cell(tables, row.table, row.row, row.ours)
+        peer = cell(tables, row.table, row.peer_row or row.row, row.peer)
+        if ours is not None and peer is not None:
+            yield f"| {row.shown} | **{ours}** | {peer}, {row.against} |"
+    machines = {facts["system"] for facts, _ in found.values()}
+    dates = {facts["date"] for facts, _ in found.values()}
+    yield ""
+    yield f"Measured on {', '.join(sorted(machines))} ({', '.join(sorted(dates))})."
+
+
+def shown(name: str, found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> str:
+    """What a page shows between the marks."""
+    if name == "summary":
+        return "\n".join(summary(found)) + "\n"
+    if name not in found:
+        return "Not measured yet for this version.\n"
+    facts, tables = found[name]
+    versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
+    told = f"`{facts['command']}`, {facts['date']}: {versions}."
+    return "\n\n".join((told, *(table.markdown() for table in tables))) + "\n"
+
+
+def pages() -> Iterator[tuple[Path, str, str]]:
+    """Each page with figures: its text now, and with the figures of the results."""
+    found = results()
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = page.read_text("utf-8")
+        drawn = REGION.sub(lambda match: match[1] + shown(match[2], found) + match[3], text)
+        if REGION.search(text):
+            yield page, text, drawn
+
+
+def draw(check: bool) -> int:
+    """Write the figures into the pages, or report pages that show other ones."""
+    stale = [page for page, text, drawn in pages() if text != drawn]
+    if check:
+        for page in stale:
+            print(f"{page.relative_to(ROOT)}: other figures than benchmarks/results")
+        return int(bool(stale))
+    for page, _, drawn in list(pages()):
+        page.write_text(drawn, "utf-8")
+    return 0
+
+
+def run(kind: str, only: list[str]) -> int:
+    """Run the scripts one after another; a script that fails does not stop the others."""
+    failed = []
+    for name, options in SCRIPTS.items():
+        if only and name not in only:
+            continue
+        print(f"== {name}", flush=True)
+        arguments = options.split() if kind == "quick" else []
+        command = [sys.executable, str(FOLDER / f"{name}.py"), *arguments]
+        kept = ["--json", str(RESULTS / kind / f"{name}.json")]
+        if subprocess.run([*command, *kept], check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def main() -> None:
+    """Run or draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=("quick", "all", "draw"))
+    parser.add_argument("--only", choices=SCRIPTS, action="append", default=[])
+    parser.add_argument("--check", action="store_true", help="with draw: write nothing")
+    options = parser.parse_args()
+    code = 0 if options.what == "draw" else run(options.what, options.only)
+    sys.exit(draw(options.check) or code)
+
+
+if __name__ == "__main__":
+    main()
