@@ -428,10 +428,10 @@ def _release_inherited_locks() -> None:
     process that opens the index would wait.
     """
     with suppress(OSError):
-        for number in os.listdir("/proc/self/fd"):
+        for link in Path("/proc/self/fd").iterdir():
             with suppress(OSError):
-                if os.readlink(f"/proc/self/fd/{number}").endswith("/.tantivy-meta.lock"):
-                    os.close(int(number))
+                if link.readlink().name == ".tantivy-meta.lock":
+                    os.close(int(link.name))
 
 
 os.register_at_fork(after_in_child=_release_inherited_locks)
