@@ -546,7 +546,27 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.parametrize("code", [FORKED, READING, ORPHAN], ids=["lock", "reader", "orphan"])
+# A lock that a thread of tantivy held during the fork: other processes would wait for it.
+LOCKED = """
+import fcntl, os, subprocess, sys
+from pathlib import Path
+from tests.builders.small_indexes import made
+index, (ends, end) = made(Path(sys.argv[1]), range(10)), os.pipe()
+(lock,) = Path(sys.argv[1]).rglob(".tantivy-meta.lock")
+with lock.open("wb") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    if not (child := os.fork()):
+        os.close(end)
+        os.read(ends, 1)
+        os._exit(0)
+opened = "import sys, vocabtool; assert len(vocabtool.open(sys.argv[1])) == 10"
+subprocess.run([sys.executable, "-c", opened, sys.argv[1]], check=True, timeout=60)
+"""
+
+
+@pytest.mark.parametrize(
+    "code", [FORKED, READING, ORPHAN, LOCKED], ids=["lock", "reader", "orphan", "tantivy"]
+)
 def test_forked_processes(tmp_path: Path, code: str) -> None:
     """One that outlives a writer keeps no lock; a reader answers what its parent does, though it
     has used its threads, and outlives its index: SQLite's locks are its own."""

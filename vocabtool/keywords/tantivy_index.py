@@ -21,9 +21,10 @@ files, and the next one removes them.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -418,3 +419,19 @@ def _damage_named(folder: Path) -> Iterator[None]:
         said = str(error).partition("\n")[0][:300]
         what = f"keyword index is damaged, tantivy says: {said}. `vocabtool verify` names the file"
         raise InvalidFile(what, file=str(folder)) from error
+
+
+def _release_inherited_locks() -> None:
+    """Close tantivy's lock of ``meta.json`` if one of its threads held it during a fork (Linux).
+
+    That thread does not exist in the new process, which would hold the lock until its end: every
+    process that opens the index would wait.
+    """
+    with suppress(OSError):
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                if link.readlink().name == ".tantivy-meta.lock":
+                    os.close(int(link.name))
+
+
+os.register_at_fork(after_in_child=_release_inherited_locks)
