@@ -30,8 +30,11 @@ def test_extras() -> None:
 
     from vocabtool.cli.main import cli
 
-    for name, command in cli.commands.items():
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
         assert f"vocabtool {name}" in README
+        command = cli.get_command(context, name)
+        assert command is not None
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert any(option in README for option in parameter.opts), parameter.opts

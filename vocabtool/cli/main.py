@@ -8,41 +8,60 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Final, NoReturn, TextIO
 
 import click
 
 import vocabtool
-from vocabtool.cli.diff import diff_command
-from vocabtool.cli.embed import embed_command
-from vocabtool.cli.evaluate import calibrate_command, eval_command
-from vocabtool.cli.index import (
-    compact_command,
-    delete_command,
-    index_command,
-    update_command,
-    upgrade_command,
-    verify_command,
-)
-from vocabtool.cli.inspect import extract_command, inspect_command, words_command
-from vocabtool.cli.oov import oov_command
-from vocabtool.cli.search import search_command
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.messages import tell
 
+# Where each command is: only the one that runs is imported.
+COMMANDS: Final = {
+    "calibrate": "evaluate:calibrate_command",
+    "compact": "index:compact_command",
+    "delete": "index:delete_command",
+    "demo": "main:demo_command",
+    "diff": "diff:diff_command",
+    "embed": "embed:embed_command",
+    "eval": "evaluate:eval_command",
+    "extract": "inspect:extract_command",
+    "index": "index:index_command",
+    "inspect": "inspect:inspect_command",
+    "oov": "oov:oov_command",
+    "search": "search:search_command",
+    "update": "index:update_command",
+    "upgrade": "index:upgrade_command",
+    "verify": "index:verify_command",
+    "words": "inspect:words_command",
+}
+
 
 class _Commands(click.Group):
-    """Lists each command with its whole sentence, which click cuts at the width of the screen."""
+    """Imports a command on use; lists each with its whole sentence, which click would cut."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f"vocabtool.cli.{module}"), attribute)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first paragraph of each command's help."""
+        commands = ((name, self.get_command(ctx, name)) for name in COMMANDS)
         with formatter.section("Commands"):
             formatter.write_dl(
                 [
                     (name, " ".join((command.help or "").partition("\n\n")[0].split()))
-                    for name, command in sorted(self.commands.items())
+                    for name, command in commands
+                    if command is not None
                 ]
             )
 
@@ -70,27 +89,6 @@ def demo_command(folder: str, seed: int) -> None:
     from vocabtool.cli.demo import tell_story
 
     tell_story(Path(folder), seed)
-
-
-for command in (
-    inspect_command,
-    extract_command,
-    words_command,
-    oov_command,
-    diff_command,
-    embed_command,
-    index_command,
-    update_command,
-    search_command,
-    eval_command,
-    calibrate_command,
-    delete_command,
-    compact_command,
-    upgrade_command,
-    verify_command,
-    demo_command,
-):
-    cli.add_command(command)
 
 
 def main() -> NoReturn:
