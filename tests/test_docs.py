@@ -11,10 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+import vocabtool
+import vocabtool.documents
 from tests.conftest import ROOT
 
 SITE = sorted((ROOT / "docs").rglob("*.md"))
@@ -123,3 +126,27 @@ def test_links(page: Path) -> None:
             assert target[1:] in anchors, target
         elif "://" not in target:
             assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+def page_of(name: str) -> str:
+    return (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
+
+
+def test_every_command_has_a_section() -> None:
+    from vocabtool.cli.main import COMMANDS
+
+    shown = re.findall(
+        r"^\.\. click:: vocabtool\.cli\.(\S+)\n   :prog: vocabtool (\w+)$",
+        page_of("commands"),
+        re.MULTILINE,
+    )
+    assert sorted((name, where) for where, name in shown) == sorted(COMMANDS.items())
+
+
+@pytest.mark.parametrize("module", [vocabtool, vocabtool.documents], ids=lambda m: m.__name__)
+def test_every_public_name_is_documented(module: ModuleType) -> None:
+    shown = set(re.findall(r"^\.\. auto\w+:: (\S+)$", page_of("python"), re.MULTILINE))
+    names = {*module.__all__, *(("open",) if module is vocabtool else ())}
+    if module is vocabtool.documents:
+        names.remove("Document")  # with the names of vocabtool
+    assert {f"{module.__name__}.{name}" for name in names} <= shown
