@@ -18,8 +18,6 @@ import pytest
 
 import vocabtool
 import vocabtool.documents
-from vocabtool.formats.saved_model import tables
-from vocabtool.tokenization import graph_trace, infer_rule, op_steps
 from tests.conftest import ROOT
 
 SITE = sorted((ROOT / "docs").rglob("*.md"))
@@ -152,18 +150,3 @@ def test_every_public_name_is_documented(module: ModuleType) -> None:
     if module is vocabtool.documents:
         names.remove("Document")  # with the names of vocabtool
     assert {f"{module.__name__}.{name}" for name in names} <= shown
-
-
-def test_every_op_is_named() -> None:
-    """The page of ops names each op of the tables in the code, and calls each as understood."""
-    page = page_of("ops")
-    ops = {
-        *(*op_steps.STEPS, *op_steps.SOURCES, *op_steps.DECODES, *op_steps.CODE_POINT_TOKENIZERS),
-        *(*graph_trace.SAME, *graph_trace.BRANCHES, *graph_trace.LOOPS),
-        *(*infer_rule.TOKENIZERS, *tables.FINDS, *tables.WORDPIECES),
-    }
-    assert {op.decode() for op in ops} - set(re.findall(r"`(\w+)`", page)) == set()
-    for op, (kind, _) in infer_rule.TOKENIZERS.items():
-        row = re.search(rf"^\|.*`{op.decode()}`.*\| (yes|no)", page, re.MULTILINE)
-        assert row is not None
-        assert (row[1] == "yes") == (kind in infer_rule.UNDERSTOOD)
