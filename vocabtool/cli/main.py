@@ -62,9 +62,10 @@ class _Commands(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches  # rarely needed, and slow to import
 
-            if near := get_close_matches(args[0], COMMANDS):
-                error.message += f" Did you mean {' or '.join(map(repr, near))}?"
-            raise
+            near = " or ".join(map(repr, get_close_matches(args[0], COMMANDS)))
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first paragraph of each command's help."""
