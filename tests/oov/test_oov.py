@@ -184,8 +184,8 @@ def test_notes(tmp_path: Path) -> None:
     assert list(watching.watch(mixed)) == mixed
     counting.count([string_array(mixed)[:2], string_array(mixed)[2:], string_array([])])
     note = "3 of 6 documents are not UTF-8"
-    for counter in (watching, counting):
-        assert any(note in told for told in counter.report().notes)
+    for each in (watching, counting):
+        assert any(note in told for told in each.report().notes)
     counting.count([string_array([b"unknown words"] * oov.FEW)])
     assert oov.MOSTLY_UNKNOWN in counting.report().notes
 
