@@ -163,7 +163,7 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     report = counter.report(HEADER)
     check_estimates(report, texts, KNOWN)
     assert sum(word.error == 0 for word in report.commonest()) > 50
-    assert report.notes[0].startswith("more distinct words than fit the budget")
+    assert "memory budget" in report.notes[0]
 
 
 def test_notes(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_notes(tmp_path: Path) -> None:
     watching, counting = OovCounter(words), OovCounter(words)
     assert list(watching.watch(mixed)) == mixed
     counting.count([string_array(mixed)[:2], string_array(mixed)[2:], string_array([])])
-    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
-    assert note in watching.report().notes
-    assert note in counting.report().notes
+    note = "3 of 6 documents are not UTF-8"
+    for each in (watching, counting):
+        assert any(note in told for told in each.report().notes)
     counting.count([string_array([b"unknown words"] * oov.FEW)])
     assert oov.MOSTLY_UNKNOWN in counting.report().notes
 

@@ -122,10 +122,10 @@ def pieces_of(words: Words, text: str) -> list[str]:
 def test_pieces_get_no_word_rule(marker: str, rule: str, tmp_path: Path) -> None:
     """Whichever marks they bear, and whichever rule is named."""
     entries = listed(tmp_path, MARKED[marker], kind="list")
-    with pytest.raises(VocabtoolError, match=r"pieces of words .*--rule tokenizer:FILE"):
+    with pytest.raises(VocabtoolError, match=r"subword pieces .*--rule tokenizer:FILE"):
         Words.of(entries, rule=rule)
     unmarked = listed(tmp_path, ["日", "本"], kind="unigram")
-    with pytest.raises(VocabtoolError, match=r"pieces of words \(of unigram\)"):
+    with pytest.raises(VocabtoolError, match=r"subword pieces \(unigram\)"):
         Words.of(unmarked, rule=rule)
 
 
@@ -169,7 +169,7 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
     """Stands for the tokenizer.json or the .model in it; an empty one is refused."""
     (tmp_path / "empty").mkdir()
     entries = vectors.with_suffix(".txt")
-    with pytest.raises(VocabtoolError, match=r"empty: no such file; .* or a folder with one"):
+    with pytest.raises(VocabtoolError, match=r"empty: no such file .*folder"):
         Words.of(entries, rule=f"tokenizer:{tmp_path}/empty")
     of_folder = Words.of(entries, rule=f"tokenizer:{tokenizer.parent}")
     of_file = Words.of(entries, rule=f"tokenizer:{tokenizer}")
@@ -185,9 +185,9 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
 def test_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
     """And so is what cuts no texts, with the reason."""
     for rule, message in {
-        f"tokenizer:{tokenizer}": "it is not this model's tokenizer",
-        f"tokenizer:{GLOVE}": "does not say how texts are cut",
-        f"tokenizer:{tmp_path}/none.json": "no such file; wanted a tokenizer.json",
+        f"tokenizer:{tokenizer}": "not the tokenizer of this model.*--name",
+        f"tokenizer:{GLOVE}": r"expected a tokenizer\.json",
+        f"tokenizer:{tmp_path}/none.json": r"no such file.*tokenizer\.json",
     }.items():
         with pytest.raises(VocabtoolError, match=message):
             Words.of(GLOVE, rule=rule)

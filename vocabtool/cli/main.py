@@ -53,6 +53,20 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"vocabtool.cli.{module}"), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the commands that a mistyped one resembles."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # rarely needed, and slow to import
+
+            near = " or ".join(map(repr, get_close_matches(args[0], COMMANDS)))
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first paragraph of each command's help."""
         commands = ((name, self.get_command(ctx, name)) for name in COMMANDS)
@@ -115,7 +129,7 @@ def _run() -> int:
     _escape(sys.stderr)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow tells of its build at length
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(prog_name="vocabtool", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

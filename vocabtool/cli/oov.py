@@ -122,14 +122,14 @@ def oov_command(
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
-    if not tells_the_rule:
-        name, steps = safe(words.vocabulary.name), "; ".join(words.describe())
-        tell(f"{name}, rule {words.fingerprint[:16]}: {steps}")
+    steps = "; ".join(words.describe())
+    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = watch(batches(files, read, log=log, size=size))
     if mask is not None:
         _print_masked(words, documents, mask, file, files)
+        tell(rule)
         tell_skipped(log.skipped)
         tell_notes(notes)
         return 0
@@ -139,6 +139,8 @@ def oov_command(
     refuse_nothing(report.documents, files)
     report = replace(report, notes=report.notes + notes)
     deliver_report(oov_report(report), file, html, output)
+    if not tells_the_rule:
+        tell(rule)
     if fail_over is not None or not tells_the_rule:
         unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
         share = percent(report.token_rate)

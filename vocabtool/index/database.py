@@ -121,7 +121,7 @@ class Database:
                     )
                     try:
                         connection.executescript(self.opening)
-                    except sqlite3.Error:
+                    except (sqlite3.Error, UnicodeDecodeError):
                         connection.close()
                         raise
                     self._connection = connection
@@ -135,6 +135,8 @@ class Database:
                 what = f"damaged, or no database of ours: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
             raise VocabtoolError(f"{self.file}: {error}") from error
+        except UnicodeDecodeError as error:  # a message of SQLite quotes a damaged schema
+            raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
 
     @property
     def is_there(self) -> bool:
@@ -153,7 +155,10 @@ class Database:
         """The row numbers that a statement gives, of which there may be millions."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
-            return np.fromiter((row for (row,) in found), np.int64)
+            rows = np.fromiter((row for (row,) in found), np.int64)
+        if rows.min(initial=0) < 0:
+            raise InvalidFile(f"damaged: row {rows.min()}", file=str(self.file))
+        return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement with ``(?...)``, which stands for some of many values."""

@@ -79,6 +79,9 @@ def check_files(
     if is_last and (found := checksum_of(content)) != noted[META]:
         what = f"damaged: CRC-32C {found:08x}, wanted {noted[META]:08x}"
         raise InvalidFile(what, file=str(folder / META))
+    if lost := ids - {file.name.partition(".")[0] for file in folder.iterdir()}:
+        what = f"damaged: there is no file of the segment {min(lost)} that it names"
+        raise InvalidFile(what, file=str(folder / META))
     left = frozenset(name for name in noted if name.partition(".")[0] in ids)
     for name in sorted(left - whole):
         if not (folder / name).exists():
