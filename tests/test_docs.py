@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import vocabtool
 import vocabtool.documents
 from tests.conftest import ROOT
+from vocabtool import choices
+from vocabtool.vocabulary import Kind
 
 SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *SITE]
@@ -150,3 +152,27 @@ def test_every_public_name_is_documented(module: ModuleType) -> None:
     if module is vocabtool.documents:
         names.remove("Document")  # with the names of vocabtool
     assert {f"{module.__name__}.{name}" for name in names} <= shown
+
+
+NAMES = {
+    "encoders": (*choices.KINDS, *choices.WEIGHTINGS),
+    "formats": (*get_args(vocabtool.documents.Format), *get_args(Kind)),
+    "search": (*choices.FUSIONS, *choices.NO_RESULTS[1:], *get_args(choices.Metric)),
+}
+
+
+@pytest.mark.parametrize(("page", "names"), NAMES.items(), ids=NAMES)
+def test_every_choice_is_named(page: str, names: tuple[str, ...]) -> None:
+    text = page_of(page)
+    assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)] == []
+
+
+def test_every_environment_variable_is_named() -> None:
+    read = set()
+    for file in (ROOT / "vocabtool").rglob("*.py"):
+        source = file.read_text("utf-8")
+        for name in re.findall(r"environ\.(?:get|setdefault)\((\"?\w+\"?)", source):
+            constant = re.search(rf'^{name}: Final = "(\w+)"', source, re.MULTILINE)
+            read.add(constant[1] if constant else name.strip('"'))
+    assert len(read) > 3
+    assert {name for name in read if f"`{name}`" not in page_of("environment")} == set()
