@@ -104,7 +104,7 @@ def drop_arguments(app: Sphinx, context: click.Context, lines: list[str]) -> Non
     lines.clear()
 
 
-ITEM = re.compile(r"(?:^|(?<=[.;] ))(``\w+``(?:(?:,| and) ``\w+``)*): ")
+ITEM = re.compile(r"(?:^(?:- )?|(?<=[.;] )(?:- )?| - )(``\w+``(?:(?:,| and) ``\w+``)*): ")
 
 
 def attributes(kind: str, item: Any) -> dict[str, str]:
@@ -114,13 +114,22 @@ def attributes(kind: str, item: Any) -> dict[str, str]:
         return {}
     defaults = dict(getattr(item, "_field_defaults", {}))
     if is_dataclass(item):
-        defaults = {each.name: each.default for each in fields(item) if each.default is not MISSING}
+        defaults = {
+            each.name: each.default
+            for each in fields(item)
+            if each.default is not MISSING and not is_dataclass(each.default)
+        }
     hints: dict[str, str] = {}
     for each in reversed(item.__mro__):
         for name, hint in vars(each).get("__annotations__", {}).items():
             hints[name] = str(getattr(hint, "__forward_arg__", hint))
     return {
-        name: hint + (f", default {defaults[name]!r}" if name in defaults else "")
+        name: hint
+        + (
+            f", default {defaults[name]!r}"
+            if name in defaults and not isinstance(defaults[name], type)
+            else ""
+        )
         for name, hint in hints.items()
         if not name.startswith("_") and "ClassVar" not in hint
     }
