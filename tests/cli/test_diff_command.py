@@ -96,7 +96,7 @@ def test_folds(here: Path) -> None:
     assert (document["fold"], document["common"]) == (["case", "markers"], 3)
     done = run("diff", "one.txt", "two.txt", "--fold", "case,stem", cwd=here)
     assert done.returncode == 2
-    assert b"wanted some of case, nfkc, markers, got 'stem'" in done.stderr
+    assert b"expected some of case, nfkc, markers, got 'stem'" in done.stderr
 
 
 def test_use_is_told_beside_rows(here: Path) -> None:

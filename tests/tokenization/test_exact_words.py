@@ -403,7 +403,7 @@ def test_what_a_model_wants_is_said_where_it_wants_no_text(tmp_path: Path) -> No
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     with pytest.raises(UnsupportedFormat) as caught:
         Words.of(tmp_path, exact=True)
-    assert "signature serving_default wants n: int32 (), t: string (None,)" in str(caught.value)
+    assert "signature serving_default takes n: int32 (), t: string (None,)" in str(caught.value)
 
 
 def test_a_text_that_the_model_fails_at_is_said(table: Tensor, tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_text_that_the_model_fails_at_is_said(table: Tensor, tmp_path: Path) -
     save(tmp_path, serve, table=table)
     words = Words.of(tmp_path, exact=True)
     for _ in range(2):
-        with pytest.raises(UnsupportedFormat, match=r"at the text b'x': .*string: x"):
+        with pytest.raises(UnsupportedFormat, match=r"on the text b'x': .*string: x"):
             words.split([b"1", b"x", b"2"])
     assert texts_found(words, [b"1", b"2"]) == [[b"1"], [b"2"]]
 
@@ -530,7 +530,7 @@ def test_what_is_loaded_is_looked_at(tmp_path: Path) -> None:
         Words.of(tmp_path, exact=True)
     functions = [b.function(b"f", [b"x"], b.node(b"n", op, b"x")) for op in (b"ReadFile", b"NoOp")]
     file.write_bytes(b.saved_model(b.graph(path, functions=functions)))
-    with pytest.raises(InvalidFile, match="2 functions are called 'f'"):
+    with pytest.raises(InvalidFile, match=r"2 functions .* 'f'"):
         Words.of(tmp_path, exact=True)
     frozen = tmp_path / "frozen.pb"
     frozen.write_bytes(b.graph(*b.table_nodes([b"the"])))
@@ -544,7 +544,7 @@ def test_a_model_that_tensorflow_does_not_load_is_said(table: Tensor, tmp_path: 
     save(tmp_path, table.lookup, table=table, variable=variable)
     for file in (tmp_path / "variables").iterdir():
         file.unlink()
-    with pytest.raises(UnsupportedFormat, match="TensorFlow does not load it") as caught:
+    with pytest.raises(UnsupportedFormat, match="TensorFlow cannot load it") as caught:
         Words.of(tmp_path, exact=True)
     assert "vocabtool_" not in str(caught.value)
 

@@ -388,24 +388,24 @@ def test_unknown_tokens() -> None:
 DESCRIBED = {
     "WordPiece": (
         "keep 4 added tokens whole: [PAD], [UNK], [CLS], ...",
-        "take control characters out, white space becomes a blank",
-        "set Chinese characters apart",
-        "take accents off",
+        "remove control characters, replace white space by blanks",
+        "put blanks around Chinese characters",
+        "remove accents",
         "lower-case",
         "split at white space and around each punctuation mark",
-        "cut each word into the longest pieces from left to right, '##' before all but the "
-        "first (WordPiece); one of more than 100 characters is unknown",
+        "split each word from left to right into the longest pieces, '##' before all but the "
+        "first (WordPiece); words of more than 100 characters are unknown",
     ),
     "byte-level BPE": (
         "keep 1 added token whole: <|end|>",
-        "split into words with the blank before them, show every byte as a character",
-        "join each word's characters to pieces, merge by merge (BPE)",
+        "split into words with the preceding blank, write every byte as a character",
+        "split each word into characters and merge them into pieces (BPE)",
     ),
     "Unigram": (
         "keep 2 added tokens whole: <s>, <unk>",
-        "replace what matches ' {2,}' by ' '",
-        "write blanks as '▁', put one before every stretch, split before each",
-        "cut each word into its likeliest pieces (Unigram)",
+        "replace matches of ' {2,}' by ' '",
+        "replace blanks by '▁', put one before every part, split before each one",
+        "split each word into its most likely pieces (Unigram)",
     ),
 }
 
@@ -458,7 +458,7 @@ DRAWS_LOTS = json.loads(Tokenizer(models.BPE({"a": 0}, [], dropout=0.5)).to_str(
 
 GROWING = {"type": "Sequence", "normalizers": [replacing({"String": "a"}, "a" * 10)] * 9}
 ENDLESS = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
-LIBRARY = "tokenizer.json: the tokenizers library refuses"
+LIBRARY = "tokenizer.json: the tokenizers library rejects"
 
 
 @pytest.mark.parametrize(
@@ -467,10 +467,10 @@ LIBRARY = "tokenizer.json: the tokenizers library refuses"
         ("normalizer", {"type": "Nonsense"}, LIBRARY),
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}, LIBRARY),
         ("normalizer", GROWING, "1,000,000,000 times as long"),
-        ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "put 5,000 bytes before it"),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "prepend 5,000 bytes"),
         # A pattern that takes too long on a text makes the library's Rust code panic.
         ("pre_tokenizer", ENDLESS, "the tokenizers library fails on a text: "),
-        ("model", DRAWS_LOTS, r"by lot \(dropout 0.5\)"),
+        ("model", DRAWS_LOTS, r"at random \(dropout 0.5\)"),
     ],
 )
 def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message: str) -> None:

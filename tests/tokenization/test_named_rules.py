@@ -162,7 +162,7 @@ def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
 BAD = [
     ("(", "missing )"),
     ("a(?=b)", "invalid perl operator"),
-    ("", "no pattern"),
+    ("", "needs a pattern"),
     ("\udcff", "utf"),
 ]
 

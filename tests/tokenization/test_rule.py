@@ -267,14 +267,14 @@ def test_damaged_normalizer() -> None:
     """A model that is no flatbuffer is refused, and so is a pattern that RE2 does not know."""
     with pytest.raises(InvalidFile):
         BertNormalize.read(b"\xff\xff\xff\xff")
-    with pytest.raises(VocabtoolError, match=r"\(\?=a\).*no regular expression of RE2"):
+    with pytest.raises(VocabtoolError, match=r"\(\?=a\).*RE2 rejects"):
         made_of(RegexSplit("(?=a)"), "a")
 
 
 @pytest.mark.parametrize("pattern", ["(x*)", "()", "(a)|b", "(^)"])
 def test_patterns_on_which_the_op_never_ends(pattern: str) -> None:
     """A pattern that matches nothing at all is refused instead of looping for ever."""
-    with pytest.raises(VocabtoolError, match="never ends"):
+    with pytest.raises(VocabtoolError, match="never end"):
         made_of(RegexSplit(pattern), "bc")
 
 

@@ -25,10 +25,10 @@ TEXTS = (
 
 # What rules make of each model, by hand from its graph: steps, or what is in the way.
 RULES: dict[str, tuple[str, ...] | str] = {
-    "babyweight_estimate": ("leave out what is empty",),
+    "babyweight_estimate": ("drop empty strings",),
     "tfdf_adult_rf": (),
     "tftext_segmenter": ("split into characters", "replace every match of '\\s' by '[SPACE]'"),
-    "tfx_taxi_tft": ("leave out what is empty",),
+    "tfx_taxi_tft": ("drop empty strings",),
     "serving_tftext": "its words are constants",
     "tfx_taxi_serving_tf1": "ParseExampleV2",
     "tfx_keras_serving": "no op of the model looks words up",

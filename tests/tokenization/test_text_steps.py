@@ -196,7 +196,7 @@ def test_no_regular_expression(delimiter: str, keep: str) -> None:
     """Where the op fails for a pattern, the step says so."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         regex_split(delimiter, keep)([b"abc"])
-    with pytest.raises(VocabtoolError, match="no regular expression of RE2"):
+    with pytest.raises(VocabtoolError, match="RE2 rejects"):
         RegexSplit(delimiter, keep).apply(Tokens.whole(string_array(["abc"])))
 
 
@@ -348,14 +348,14 @@ def test_models_are_checked_before_they_are_trusted() -> None:
     endless = model[:start] + (size + len(table)).to_bytes(4, "little") + model[start + 4 :]
     for damaged, reason in [
         (outside, "points outside itself"),
-        (endless, "cut off"),
+        (endless, "truncated"),
         (model[:-5], "runs"),
         (b"", "begins with its pieces"),
-        (b"\n\x05\n\x03abc", "refuses the model"),
+        (b"\n\x05\n\x03abc", "rejects the model"),
     ]:
         with pytest.raises(InvalidFile, match=reason):
             SentencePieces(damaged).pieces([b"alpha"])
-    with pytest.raises(InvalidFile, match="no mark"):
+    with pytest.raises(InvalidFile, match="no control piece"):
         SentencePieces(trained("without marks"), add_bos=True).pieces([b"alpha"])
 
 

@@ -118,9 +118,9 @@ def test_texts_of_every_kind(words: Words) -> None:
 def test_what_is_no_texts(words: Words) -> None:
     """One text instead of several, and a null, are refused."""
     for text in ("a text", b"a text"):
-        with pytest.raises(TypeError, match="wanted several texts, got one"):
+        with pytest.raises(TypeError, match="expected several texts, got one"):
             words.split(text)
-    with pytest.raises(VocabtoolError, match="a text that is null is not a text"):
+    with pytest.raises(VocabtoolError, match="text is null"):
         words.split(pa.array(["a", None]))
 
 
@@ -142,7 +142,7 @@ def test_errors() -> None:
         Words.of("nowhere")
     with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'x'.*\n  Embeddings_words"):
         Words.of(MODEL, name="x")
-    with pytest.raises(VocabtoolError, match="'x' is not a rule"):
+    with pytest.raises(VocabtoolError, match="unknown rule 'x'"):
         Words.of(MODEL, rule="x")
     with pytest.raises(VocabtoolError, match=r"exact words .* rule"):
         Words.of(MODEL, rule="lower", exact=True)
