@@ -81,17 +81,17 @@ def option_lines(context: click.Context) -> Iterator[str]:
     for option in context.command.params:
         if not isinstance(option, click.Option):
             continue
-        value = "" if option.is_flag else f" {option.make_metavar(context)}"
+        value = "" if option.is_flag else f" {option.make_metavar(context).removesuffix(' RANGE')}"
         names = ", ".join((*option.opts, *option.secondary_opts))
         # Help texts that state a default themselves end with [default: ...].
-        text, _, default = (option.help or "").partition(" [default: ")
+        text, _, default = (option.help or "").partition("[default: ")
         default = default.removesuffix("]")
         if option.show_default and option.default not in (None, ()):
             default = f"``{option.default}``"
         yield f".. option:: {names}{value}"
         yield ""
         for line in (text, default and f"Default: {default}."):
-            yield f"    {literal_options(line)}"
+            yield f"    {literal_options(line.strip())}"
             yield ""
 
 
