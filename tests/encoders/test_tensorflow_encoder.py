@@ -368,7 +368,7 @@ def test_words_are_recovered_or_of_a_rule(built: Built, opened: Opened) -> None:
     with pytest.raises(VocabtoolError, match=r"exact words .* rule"):
         open_encoder(built("serving"), rule="keras", exact_words=True)
     for name in ("serving", "ids_masked"):
-        with pytest.raises(VocabtoolError, match=r"not a rule.*mean keras"):
+        with pytest.raises(VocabtoolError, match=r"'kreas'.*mean keras"):
             open_encoder(built(name), rule="kreas")
 
 
