@@ -90,14 +90,14 @@ def cli() -> None:
 @click.argument(
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
-@click.option("--seed", default=0, show_default=True, help="Draws other queries by the same rule.")
+@click.option("--seed", default=0, show_default=True, help="Draw other queries.")
 def demo_command(folder: str, seed: int) -> None:
-    """Show the whole story offline, in under a minute, on Python's own documentation.
+    """Show everything offline, in under a minute, on Python's own documentation.
 
     Trains a small sentence encoder on it, extracts its vocabulary, reports which words it does not
     know, builds an index, and searches it by vectors alone and by both legs. The encoder is a
-    TensorFlow model, or a file of word vectors where TensorFlow is not installed. What is built
-    stays in DIR (vocabtool-demo), to play with.
+    TensorFlow model, or a file of word vectors where TensorFlow is not installed. The files
+    stay in DIR (vocabtool-demo).
     """
 
     from vocabtool.cli.demo import tell_story
@@ -123,7 +123,7 @@ def _escape(stream: TextIO | None) -> None:
 
 def _run() -> int:
     if sys.stdout is None:  # closed by whoever started us
-        tell("error: there is no standard output")
+        tell("error: standard output is closed")
         return 3
     _escape(sys.stdout)
     _escape(sys.stderr)
@@ -143,7 +143,7 @@ def _run() -> int:
         _tell_repair(error)
         return 3
     except MemoryError:
-        tell("error: the model needs more memory than there is")
+        tell("error: not enough memory")
         return 3
     return result if isinstance(result, int) else 0
 

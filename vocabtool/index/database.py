@@ -132,7 +132,7 @@ class Database:
                 raise NotFound(f"{self.file}: {error}") from error
             code = getattr(error, "sqlite_errorcode", None)
             if code is not None and code & 0xFF in DAMAGED:
-                what = f"damaged, or no database of ours: {error}"
+                what = f"damaged, or not a database of vocabtool: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
             raise VocabtoolError(f"{self.file}: {error}") from error
         except UnicodeDecodeError as error:  # a message of SQLite quotes a damaged schema
@@ -196,7 +196,7 @@ class Database:
             end, size = min(first + step, rows), 0
             part = self.fetch(statement, (first, end))
             if [row for row, *_ in part] != [*range(first, end)]:
-                raise InvalidFile(f"rows from {first:,} on are missing", file=str(self.file))
+                raise InvalidFile(f"rows are missing, the first is {first:,}", file=str(self.file))
             for row, _, text, _, held, *_ in part:
                 encoded = text.encode(errors="surrogateescape")
                 size += len(encoded)
@@ -247,10 +247,14 @@ class Documents:
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
         try:
-            return [by_row[row] for row in wanted]
+            found = [by_row[row] for row in wanted]
         except KeyError as error:
             missing = f"row {error.args[0]:,} is missing"
             raise InvalidFile(missing, file=str(self.database.file)) from None
+        for row, *texts in found:
+            if not all(isinstance(each, str) for each in texts[:2]):  # id and text
+                raise InvalidFile(f"damaged: row {row:,}", file=str(self.database.file))
+        return found
 
 
 class DatabaseWriter(Database):
@@ -332,7 +336,9 @@ class DatabaseWriter(Database):
         """Make it the last commit: on disk and seen by readers; another transaction begins."""
         with self.statements() as connection:
             if not connection.in_transaction:  # SQLite itself drops it after some errors
-                raise VocabtoolError(f"{self.file}: the change was dropped after an error: again")
+                raise VocabtoolError(
+                    f"{self.file}: the change was rolled back after an error; run it again"
+                )
             connection.execute("DELETE FROM record")
             connection.execute("INSERT INTO record VALUES (?, ?)", (data, deleted))
             connection.execute("COMMIT")
