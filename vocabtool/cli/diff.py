@@ -31,8 +31,8 @@ WHOLE: Final = (".json", ".html")  # endings of files that hold the whole compar
 BATCH_BYTES: Final = 4 << 20  # of text counted together
 
 HELP = """A and B are models or word lists: anything that `vocabtool extract` reads. FILE#NAME
-selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared byte for
-byte unless --fold is set. Three vocabularies or more give a table of all pairs."""
+selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
+byte for byte unless --fold is set. Three vocabularies or more give a table of all pairs."""
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
