@@ -75,7 +75,7 @@ def test_what_tells_nothing_is_no_estimate(
 ) -> None:
     """Short texts tell nothing, small samples are errors; all is encoded once, not for a weight."""
     assert calibrate(numbers(tmp_path, ["short text"] * 50, [])) is None
-    with pytest.raises(ValueError, match="sample: wanted 10 documents or more, got 9"):
+    with pytest.raises(ValueError, match="10 documents"):
         calibrate(index, sample=9)
     with pytest.raises(errors.VocabtoolError, match=r"calibrating encodes .* judged queries"):
         calibrate(own)
@@ -128,7 +128,7 @@ def test_tuning_wants_ten_judged_queries_and_vectors(
         judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
         return printed_json(capsysbinary, "calibrate", own.path, *judged, *more)
 
-    with pytest.raises(errors.VocabtoolError, match="give the vectors"):
+    with pytest.raises(errors.VocabtoolError, match="the vectors"):
         tuned()
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(40, 2)))
     found = tuned("--vectors", tmp_path / "v.npy")
