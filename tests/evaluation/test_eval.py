@@ -151,10 +151,7 @@ QUERY = '{"_id": "1", "text": "a"}'
         ("queries", b"a\nb\xff", r"not UTF-8 \(at byte 3\)"),
         *(("qrels", each, "no judgement") for each in ("", "query-id\tcorpus-id\tscore\n")),
         ("qrels", "1\td1\t1\n1\td2\tgood\n", "at byte 7"),
-        *(
-            ("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "integer")
-            for n in ("0.5", "inf", "nan")
-        ),
+        *(("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "integer") for n in ("0.5", "inf", "nan")),
         *(
             ("qrels", "1 0 d1 1 extra\n", "integer"),
             ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),

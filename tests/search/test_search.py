@@ -376,10 +376,7 @@ def test_hits() -> None:
         ({"empty": "all"}, "one of nothing, nearest, spelling, got 'all'"),
         ({"phrases": "no"}, "one of required, preferred, got 'no'"),
         ({"a": 1.5}, r"from 0 to 1, got 1\.5"),
-        *(
-            ({name: 0}, f"{name} .*1, got 0")
-            for name in ("depth", "k_rrf")
-        ),
+        *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),
         *(
             ({"boost": -1}, "got -1"),
             ({"code_boost": float("nan")}, "code_boost"),
