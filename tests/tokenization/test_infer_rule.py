@@ -1,7 +1,7 @@
-"""Ways from text to words on graphs written byte by byte: what is understood, and what is not.
+"""Rules inferred from handmade graphs: supported ops, rejected ops, and hostile graphs.
 
-Whether rules are those of TensorFlow is held in ``test_words_agree.py``; here are the reasons for
-which a way is refused, and graphs made to harm.
+``test_words_agree.py`` compares rules with TensorFlow. This file tests the reasons for rejecting,
+and graphs made to harm.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CALL = b"PartitionedCall"
 
 
 def name(function: bytes) -> bytes:
-    """An attribute that names a function."""
+    """Return an attribute that names a function."""
     return b.field(10, b.field(1, function))
 
 
 def find(words: bytes) -> tuple[bytes, ...]:
-    """A lookup in the table, which is known by its shared name in any body."""
+    """Return a lookup in the table, which has a shared name."""
     return (
         b.node(b"table", b"HashTableV2", shared_name=b.field(2, b"shared")),
         b.const(b"default", b.scalar_tensor(-1)),
@@ -43,7 +43,7 @@ def find(words: bytes) -> tuple[bytes, ...]:
 def function(
     called: bytes, arguments: Sequence[bytes], *nodes: bytes, returns: Sequence[bytes] = ()
 ) -> bytes:
-    """A FunctionDef; ``returns``: a tensor for each output."""
+    """Return a FunctionDef; ``returns``: a tensor for each output."""
     outputs = [b"out%d" % i for i in range(len(returns))]
     signature = b.field(1, called)
     signature += b"".join(b.field(2, b.field(1, argument)) for argument in arguments)
@@ -54,14 +54,14 @@ def function(
 
 
 def words_of(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> Words:
-    """The words of a model of these nodes beside the table."""
+    """Return the words of a model with these nodes and a table."""
     graph = b.graph(*TABLE, *nodes, functions=functions)
     (folder / "saved_model.pb").write_bytes(b.saved_model(graph))
     return Words.of(folder)
 
 
 def refused(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> str:
-    """The reason for which a model's way is not understood."""
+    """Return the reason why a rule cannot be inferred."""
     with pytest.raises(VocabtoolError, match="--exact-words") as caught:
         words_of(folder, *nodes, functions=functions)
     told = str(caught.value)
@@ -91,12 +91,12 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
 
 
 def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
-    """The op whose words are looked up; attributes are texts."""
+    """Return the op whose words are looked up; attributes are texts."""
     texts = {key: b.field(2, value) for key, value in attributes.items()}
     return b.node(b"y", op, *inputs, **texts)
 
 
-# Why ways are refused, with the nodes that they are refused for; the op stands before.
+# Reasons and the nodes that cause them; the op comes first.
 UNKNOWN = "vocabtool does not support this op"
 PART = "it may select only some of the words"
 CONSTANTS = "its words are constants, not from a text"
@@ -174,7 +174,7 @@ REFUSED: list[tuple[str, Nodes]] = [
 
 @pytest.mark.parametrize(("reason", "nodes"), REFUSED, ids=[reason for reason, _ in REFUSED])
 def test_ways_that_are_refused(reason: str, nodes: Nodes, tmp_path: Path) -> None:
-    """What is not understood is said, with the op in the way, and nothing is guessed."""
+    """The error names the op, and nothing is guessed."""
     told = refused(tmp_path, TEXT, BLANK, *nodes, *find(b"y"))
     assert told.removeprefix("the op ") == reason
 
@@ -184,14 +184,14 @@ def call(node: bytes, given: bytes, called: bytes) -> bytes:
 
 
 def loop(*body: bytes, returns: bytes) -> tuple[Nodes, Nodes]:
-    """A loop of this body, and its functions."""
+    """Return a loop with this body, and its functions."""
     node = b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(b"turn"))
     turn = function(b"turn", [b"x"], *body, *find(b"x"), returns=[returns])
     return [node], [function(b"test", [b"x"], returns=[b"x"]), turn]
 
 
 def doubling() -> list[bytes]:
-    """Forty functions, each called twice by the next: 2 ** 40 ways must not be walked."""
+    """Forty functions, each called twice by the next: 2 ** 40 paths must not be followed."""
     calls = ((call(b"a", b"x", b"f%d" % i), call(b"b", b"x", b"f%d" % i)) for i in range(39))
     callers = [function(b"f%d" % at, [b"x"], *pair) for at, pair in enumerate(calls, 1)]
     return [function(b"f0", [b"x"], *find(b"x")), *callers]
@@ -288,7 +288,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
 def test_ways_through_functions(
     nodes: Nodes, functions: Nodes, wanted: tuple[str, ...] | str, tmp_path: Path
 ) -> None:
-    """The steps in the order in which a text goes through them, or the reason."""
+    """The steps in the order of processing, or the reason."""
     nodes = (TEXT, BLANK, *nodes)
     if isinstance(wanted, str):
         assert refused(tmp_path, *nodes, functions=functions) == wanted
@@ -298,7 +298,7 @@ def test_ways_through_functions(
 
 @pytest.mark.parametrize("length", [600, 20_000, 33_000])
 def test_long_chains(length: int, tmp_path: Path) -> None:
-    """They are followed far beyond any real one, without recursion, but not for ever."""
+    """Long chains are followed without recursion, up to a limit."""
     names = [b"lower", *(b"n%d" % i for i in range(length))]
     chain = [b.node(name, b"Identity", before) for before, name in pairwise(names)]
     nodes = (TEXT, LOWER, *chain, *find(names[-1]))
@@ -309,7 +309,7 @@ def test_long_chains(length: int, tmp_path: Path) -> None:
 
 
 def test_two_lookups(tmp_path: Path) -> None:
-    """The way that is understood is taken; without a table there is nothing to look words up in."""
+    """The supported path is used; without a table there is no lookup."""
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(TEXT, LOWER, *find(b"lower"))))
     with pytest.raises(VocabtoolError, match="no op of the model looks words up"):
         Words.of(tmp_path)

@@ -64,8 +64,8 @@ TOO_MANY_EXAMPLES: Final = (
 WATCHED: Final = 1024  # documents per batch
 WATCHED_BYTES: Final = 1 << 20
 
-# ``documents`` is 0 for known words. ``missed``: occurrences that may not be counted because the
-# word was not held at that time.
+# ``documents`` is 0 for known words. ``missed``: the most occurrences of a word
+# that were not counted before it was held.
 FIGURES: Final = np.dtype(
     [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
     align=True,

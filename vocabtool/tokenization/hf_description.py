@@ -17,8 +17,8 @@ Chunking = Literal["behind", "before"]
 """How to split texts into chunks.
 
 ``behind``: behind each ASCII blank, for tokenizers whose first step removes all white space.
-``before``: before a blank between printable ASCII characters, for tokenizers that join a blank to
-the next word.
+``before``: before a single blank between printable ASCII characters, for tokenizers that join
+a blank to the next word.
 """
 
 META: Final = "▁"
@@ -95,9 +95,9 @@ def is_mark_before_all(document: Json) -> bool:
 def find_chunking(document: Json) -> Chunking | None:
     """Return how texts may be split beforehand without changing the words; ``None``: not at all.
 
-    Normalizers must not look across a blank. Added tokens must not contain one. Texts may be split
-    behind blanks if the first pre-tokenizer removes all white space and the later ones work on each
-    part alone. They may be split before blanks if the only pre-tokenizer is a ByteLevel or
+    Normalizers must not look across a blank. Added tokens must not extend across one. Texts may be
+    split behind blanks if the first pre-tokenizer removes all white space and the later ones work
+    on each part alone. They may be split before blanks if the only pre-tokenizer is a ByteLevel or
     Metaspace that begins a word there. (The pattern of a ByteLevel never crosses a blank, and joins
     a blank to the text after it.)
     """

@@ -165,7 +165,7 @@ class WordLookup(NamedTuple):
     - ``ids``: int64, shape (d,), the id of the word, -1 if a hash bucket determines it.
     - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``, or -1.
     - ``pieces``: int32, shape (d,), number of subword pieces, ``None`` for a model of whole words.
-    - ``unique``: Whether no two words in ``distinct`` are equal for certain.
+    - ``unique``: Whether the words in ``distinct`` are distinct for certain.
     - ``spelled``: The pieces of each distinct word, ``None`` if unknown.
     """
 
