@@ -44,8 +44,8 @@ MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
-word vectors, a folder of sentence-transformers, python:MODULE:NAME. Omit it if FILE is a folder that
-embed wrote; then DIR is searched by keywords, and by vectors that you pass in Python. If the
+word vectors, a folder of sentence-transformers, python:MODULE:NAME. Omit it if FILE is a folder
+that embed wrote; then DIR is searched by keywords, and by vectors that you pass in Python. If the
 command is interrupted, run it again: it resumes."""
 
 
