@@ -226,9 +226,9 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for stream in ("-", iter(["text"])):
         with pytest.raises(VocabtoolError, match="names of files"):
             index.update(stream, sync=True)
-    with pytest.raises(NotFound, match=r"nothing\.jsonl: is not there"):
+    with pytest.raises(NotFound, match=r"nothing\.jsonl"):
         index.update([folder, tmp_path / "nothing.jsonl"], sync=True)
-    with pytest.raises(VocabtoolError, match=r"is part of .*docs, of which the index was made"):
+    with pytest.raises(VocabtoolError, match="which the index was made"):
         index.update(one, sync=True)
     two.rename(folder / "2.csv.gz")
     with pytest.raises(InvalidFile, match="not gzip"):
