@@ -280,7 +280,7 @@ def test_streams_are_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
-    """A file that is not there, one in the index itself, an index of vectors of one's own."""
+    """A file that is not there, one in the index itself, an index of own vectors."""
     index = Index.create(tmp_path / "index", noting)
     with pytest.raises(NotFound, match="nothing"):
         index.load(tmp_path / "nothing.jsonl")
@@ -350,7 +350,7 @@ def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     bare, _ = embedded(tmp_path / "more", text=False)
     own = Index.create(tmp_path / "own", dim=DIM)
-    with pytest.raises(VocabtoolError, match="holds no texts"):
+    with pytest.raises(VocabtoolError, match="no texts"):
         own.load(bare)
     shard = sorted(shards.glob("*.parquet"))[1]
     data = shard.read_bytes()
