@@ -182,7 +182,11 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (["extract", "--nmae", "x"], 2, "Did you mean '--name'?"),
         (["inspect", "nowhere"], 3, "vocabtool: error: nowhere: no such file or folder"),
         (["extract", "README.md"], 3, "vocabtool: error: README.md: "),
-        (["extract", "data/sentence_encoder", "-o", "no/such/f"], 3, "such: no such folder to"),
+        (
+            ["extract", "data/sentence_encoder", "-o", "no/such/f"],
+            3,
+            "such: the folder does not exist",
+        ),
         (["extract", "data/sentence_encoder", "-o", ""], 2, "-o wants the name of a file"),
         (
             ["extract", "data/sentence_encoder", "-o", "words.foo"],
