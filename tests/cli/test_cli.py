@@ -64,7 +64,7 @@ def test_inspect_says_what_was_passed_over(tmp_path: Path) -> None:
         "names\t12\tnames for saving and restoring\tsaved_model.pb: graph/names\n"
     )
     assert done.stderr.decode() == (
-        f"vocabtool: {tmp_path}: no vocabulary found (SavedModel; 1 lists passed over)\n"
+        f"vocabtool: {tmp_path}: no vocabulary found (SavedModel; 1 lists skipped)\n"
     )
 
 
@@ -108,7 +108,7 @@ def test_extract_text(model: Path) -> None:
     assert done.stdout == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n".encode()
     assert done.stderr.decode().splitlines() == [
         "vocabtool: words: 5 entries (table)",
-        "vocabtool: 2 entries do not fit on a line and are backslash-escaped",
+        "vocabtool: 2 entries contain line breaks and are backslash-escaped",
     ]
 
 
@@ -144,7 +144,7 @@ def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
     )
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
     assert run("extract", tmp_path).stderr.decode().splitlines()[-1] == (
-        "vocabtool: ids are 2..5, uneven: text does not hold them, json does"
+        "vocabtool: ids are 2..5, uneven: text does not contain them, use json"
     )
 
 
@@ -252,7 +252,7 @@ def test_no_way_to_speak(model: Path) -> None:
     shell = ['exec "$@" >&-', "sh", *COMMAND, "inspect", str(model)]
     closed = subprocess.run(["sh", "-c", *shell], stderr=subprocess.PIPE, cwd=ROOT)
     assert closed.returncode == 3
-    assert closed.stderr == b"vocabtool: error: there is no standard output\n"
+    assert closed.stderr == b"vocabtool: error: standard output is closed\n"
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_bad_rows_raise_or_are_skipped(extra: list[str], here: Path, tmp_path: P
     assert f"vocabtool: error: {file}:2: no field 'text'" in done.stderr.decode()
     done = run("oov", "model", file, *extra, "--on-error", "skip", cwd=here)
     assert done.returncode == 0
-    assert "vocabtool: 2 rows left out" in done.stderr.decode()
+    assert "vocabtool: 2 rows skipped" in done.stderr.decode()
     assert f"{file}:2: no field 'text'" in done.stderr.decode()
     assert f"{file}:3: not JSON" in done.stderr.decode()
     assert done.stdout.splitlines()[-1].split(b"\t")[0] == (b"[UNK]" if extra else b"dog")
@@ -339,7 +339,7 @@ def test_one_or_nothing_to_count(here: Path, tmp_path: Path) -> None:
     options = ("--input-format", "jsonl", "--on-error", "skip")
     given = b'{"text": "the dog"}\n{"a": 1}\n'
     done = run("oov", "model", "-", *options, cwd=here, given=given)
-    assert b"vocabtool: 1 row left out\n" in done.stderr
+    assert b"vocabtool: 1 row skipped\n" in done.stderr
     assert b"vocabtool: 1 of 2 tokens is unknown (50.00%)\n" in done.stderr
     assert oov(here, "-", given=b"  \n") == NOTHING
     done = run("oov", "model", "-", "--fail-over", "0.5", cwd=here, given=b"  \n")
@@ -435,8 +435,8 @@ BAD = {"bad.txt.gz": b"", "bad.parquet": b"PAR1vocabtool", "bad.pb": b""}  # how
         (["oov", "model", "bad.txt.gz"], "bad.txt.gz: not gzip, or damaged"),
         (["oov", "model", "bad.parquet"], "bad.parquet: "),
         (["oov", "model", "corpus.txt", "--field", "text"], "text lines have no field 'text'"),
-        (["oov", "model", "corpus.txt", "-o", "no/f"], "no: no such folder to write in"),
-        (["oov", "model", "corpus.txt", "--html", "no/f"], "no: no such folder to write in"),
+        (["oov", "model", "corpus.txt", "-o", "no/f"], "no: the folder does not exist"),
+        (["oov", "model", "corpus.txt", "--html", "no/f"], "no: the folder does not exist"),
         (["oov", "nowhere", "corpus.txt"], "nowhere: no such file or folder"),
         (["words", "corpus.txt"], "corpus.txt: a list of words"),
         (["oov", "model", "corpus.txt", "--name", "x"], "no vocabulary named 'x'"),
@@ -652,7 +652,7 @@ def test_a_name_behind_the_path(tmp_path: Path) -> None:
     for command in ("words", "oov"):
         done = run(command, named, "text.txt", "--name", "words", "--rule", "lower", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert b"--name is the name of a vocabulary" in done.stderr
+        assert b"either --name or MODEL#NAME" in done.stderr
 
 
 def test_wide_characters_keep_their_columns(tmp_path: Path) -> None:

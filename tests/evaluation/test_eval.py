@@ -62,7 +62,7 @@ def test_means_are_those_of_ir_measures(index: Index, tmp_path: Path, capsysbina
     assert rows["dense", "unknown"]["differences"]["ndcg@10"]["high"] < 0
     assert (found["queries"], found["unknown"]) == (38, 19)
     assert found["notes"] == [
-        "2 queries without a relevant document are left out",
+        "2 queries without a relevant document are skipped",
         "1 judged queries have no text",
     ]
     assert evaluation(capsysbinary, index, tmp_path) == found
@@ -217,10 +217,10 @@ def test_the_self_check_without_an_encoder(
     found = printed_json(capsysbinary, "eval", own.path, "--self-check", "--sample", 20)
     assert [(rate["kind"], rate["fusion"]) for rate in found["rates"]] == [("ordinary", "keyword")]
     assert len(found["notes"]) == 2
-    assert all("no encoder" in note or "nothing tells" in note for note in found["notes"])
+    assert all("no encoder" in note or "unknown" in note for note in found["notes"])
     assert found["recall"] == {"mean": 1.0, "queries": 20}
     empty = Index.create(tmp_path / "index", dim=2)
-    with pytest.raises(errors.VocabtoolError, match="no document holds a word"):
+    with pytest.raises(errors.VocabtoolError, match="no document contains a word"):
         printed_json(capsysbinary, "eval", empty.path, "--self-check")
     vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
     coarse = Index.create(tmp_path / "coarse", dim=24, exact_below=100, recall=0.5, dtype="float32")

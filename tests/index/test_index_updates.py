@@ -236,7 +236,7 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (folder / "2.csv.gz").rename(two)
     with two.open("a") as file:
         file.write("no json\n")
-    with pytest.raises(VocabtoolError, match=r"left out, which may be these .*2\.jsonl:11"):
+    with pytest.raises(VocabtoolError, match=r"skipped that may be these .*2\.jsonl:11"):
         index.update(sync=True)
     assert texts(index) == rows(10) | rows(10, "e")
     assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)
@@ -280,7 +280,7 @@ def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
 
 
 def test_shards_are_compared_with_their_vectors(tmp_path: Path) -> None:
-    """A vector may change where the text does not, in an index of vectors of one's own."""
+    """A vector may change where the text does not, in an index of own vectors."""
     file = write(tmp_path / "x.jsonl", rows(10))
     shards = tmp_path / "shards"
     embed(file, open_encoder(counted_letters.encode, fingerprint="1"), shards, id_field="id")

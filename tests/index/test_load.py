@@ -280,7 +280,7 @@ def test_streams_are_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
-    """A file that is not there, one in the index itself, an index of vectors of one's own."""
+    """A file that is not there, one in the index itself, an index of own vectors."""
     index = Index.create(tmp_path / "index", noting)
     with pytest.raises(NotFound, match="nothing"):
         index.load(tmp_path / "nothing.jsonl")
