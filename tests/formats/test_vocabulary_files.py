@@ -239,7 +239,7 @@ def test_where_it_is_written(tmp_path: Path) -> None:
         assert reader.stdout is not None
         assert reader.stdout.read() == b"the\nfox\n"
     assert not pipe.is_file()
-    with pytest.raises(NotFound, match="nowhere: no such folder to write in"):
+    with pytest.raises(NotFound, match="nowhere: the folder does not exist"):
         save(words(), tmp_path / "nowhere" / "words.txt")
 
 

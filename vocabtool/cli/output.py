@@ -35,7 +35,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
     for path in (file, html):
         folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
         if folder is not None and not folder.is_dir():
-            raise NotFound(f"{folder}: no such folder to write in")
+            raise NotFound(f"{folder}: the folder does not exist")
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
