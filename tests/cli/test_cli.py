@@ -153,7 +153,8 @@ def test_extract_wrong_name(model: Path) -> None:
     done = run("extract", model, "--name", "nothing")
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.decode() == (
-        f"vocabtool: error: {model}: no vocabulary named 'nothing'. It holds:\n  words\n  labels\n"
+        f"vocabtool: error: {model}: no vocabulary named 'nothing'. "
+        "Available vocabularies:\n  words\n  labels\n"
     )
     done = run("extract", model, "--name", "wrods")
     assert (done.returncode, b"did you mean words?" in done.stderr) == (3, True)
