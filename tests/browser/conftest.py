@@ -1,0 +1,96 @@
+"""The site and two reports, served on this machine, and Chromium to open them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from threading import Thread
+
+import pytest
+
+from tests.browser.tab import Tab
+from tests.conftest import ROOT
+
+PROGRAMS = ("chromium", "chromedriver")
+MODULES = ("selenium", "sphinx", "furo", "myst_parser", "sphinx_click", "sphinx_copybutton")
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+MODEL = "data/sentence_encoder"
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        """Answer like a host without a favicon, which browsers request by themselves."""
+        if self.path == "/favicon.ico":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+
+def run(*arguments: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def tools() -> None:
+    """Skip the tests if a program or a module is missing."""
+    missing = [name for name in PROGRAMS if which(name) is None]
+    missing += [name for name in MODULES if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)} (.ci/run browser installs everything)")
+
+
+@pytest.fixture(scope="session")
+def folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="session")
+def site(folder: Path) -> None:
+    """Build the documentation site."""
+    run("sphinx", "-q", "-d", folder.parent / "doctrees", "docs", folder / "site")
+
+
+@pytest.fixture(scope="session")
+def reports(folder: Path) -> None:
+    """Write a report on unknown words and a comparison."""
+    run("vocabtool", "oov", MODEL, "data/questions.txt", "--html", folder / "oov.html")
+    run("vocabtool", "diff", MODEL, "data/small_glove.txt", "--html", folder / "diff.html")
+
+
+@pytest.fixture(scope="session")
+def server(folder: Path, site: None, reports: None) -> Iterator[str]:
+    """The address of the pages."""
+    handler = partial(Handler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+        Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}/"
+        serving.shutdown()
+
+
+@pytest.fixture(scope="session")
+def tab(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """A tab of a new Chromium."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = which("chromium") or ""
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    service = webdriver.ChromeService(which("chromedriver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    yield Tab(driver, server)
+    driver.quit()
