@@ -6,10 +6,15 @@ MathML while the site is built.
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -45,6 +50,7 @@ html_theme = "furo"
 html_title = "vocabtool"
 smartquotes = False
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
@@ -62,5 +68,118 @@ def formula_block(writer: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def literal_options(text: str) -> str:
+    """Show the names of options in code type."""
+    return re.sub(r"(?<![\w`-])--?[a-zA-Z][\w-]*(?!\w|`)", r"``\g<0>``", text)
+
+
+def mark_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    lines[:] = map(literal_options, lines)
+
+
+def option_lines(context: click.Context) -> Iterator[str]:
+    for option in context.command.params:
+        if not isinstance(option, click.Option):
+            continue
+        value = "" if option.is_flag else f" {option.make_metavar(context).removesuffix(' RANGE')}"
+        names = ", ".join((*option.opts, *option.secondary_opts))
+        # Help texts that state a default themselves end with [default: ...].
+        text, _, default = (option.help or "").partition("[default: ")
+        default = default.removesuffix("]")
+        if option.show_default and option.default not in (None, ()):
+            default = f"``{option.default}``"
+        yield f".. option:: {names}{value}"
+        yield ""
+        for line in (text, default and f"Default: {default}."):
+            yield f"    {literal_options(line.strip())}"
+            yield ""
+
+
+def describe_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    lines[:] = option_lines(context)
+
+
+def drop_arguments(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Leave arguments to the usage line, because click has no text for them."""
+    lines.clear()
+
+
+ITEM = re.compile(r"(?:^(?:- )?|(?<=[.;] )(?:- )?| - )(``\w+``(?:(?:,| and) ``\w+``)*): ")
+
+
+def attributes(kind: str, item: Any) -> dict[str, str]:
+    """Return the public fields of a dataclass or named tuple, with their types and defaults."""
+    is_record = is_dataclass(item) or hasattr(item, "_field_defaults")
+    if kind != "class" or not is_record:
+        return {}
+    defaults = dict(getattr(item, "_field_defaults", {}))
+    if is_dataclass(item):
+        defaults = {
+            each.name: each.default
+            for each in fields(item)
+            if each.default is not MISSING and not is_dataclass(each.default)
+        }
+    hints: dict[str, str] = {}
+    for each in reversed(item.__mro__):
+        for name, hint in vars(each).get("__annotations__", {}).items():
+            hints[name] = str(getattr(hint, "__forward_arg__", hint))
+    return {
+        name: hint
+        + (
+            f", default {defaults[name]!r}"
+            if name in defaults and not isinstance(defaults[name], type)
+            else ""
+        )
+        for name, hint in hints.items()
+        if not name.startswith("_") and "ClassVar" not in hint
+    }
+
+
+def list_items(
+    app: Sphinx, kind: str, name: str, item: Any, options: object, lines: list[str]
+) -> None:
+    """Turn "``name``: text" of a docstring into a list of parameters or attributes."""
+    types = attributes(kind, item)
+    known = set(types)
+    if kind in ("function", "method"):
+        known = set(inspect.signature(item).parameters)
+    kept: list[str] = []
+    texts = dict.fromkeys(types, "")
+    for paragraph in "\n".join(lines).split("\n\n"):
+        text = " ".join(paragraph.split())
+        found = [
+            each for each in ITEM.finditer(text) if {*re.findall(r"``(\w+)``", each[1])} <= known
+        ]
+        if not found or found[0].start() or paragraph.startswith(" "):
+            kept.append(paragraph)
+            continue
+        ends = [*(each.start() for each in found[1:]), len(text)]
+        for each, end in zip(found, ends, strict=True):
+            body = text[each.end() : end].strip()
+            body, *rest = re.split(r"(?<=\.) (?=Raises? |Returns? )", body, maxsplit=1)
+            kept += rest
+            texts |= dict.fromkeys(re.findall(r"``(\w+)``", each[1]), body)
+    field = "ivar" if types else "param"
+    listed = [f":{field} {each}: {text}" for each, text in texts.items()]
+    listed += [f":vartype {each}: {hint}" for each, hint in types.items()]
+    lines[:] = "\n\n".join([*kept, "\n".join(listed)]).split("\n")
+
+
+def skip_generated(
+    app: Sphinx, kind: str, name: str, item: Any, skip: bool, options: object
+) -> bool | None:
+    """Skip what dataclasses and named tuples get by themselves; their fields are listed."""
+    text = getattr(item, "__doc__", None) or ""
+    generated = text.startswith(("Alias for field number", "Create new instance of"))
+    own = getattr(item, "__qualname__", "").endswith(("__init__", "__create_fn__"))
+    return True if generated or (own and not text) else None
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", list_items)
+    app.connect("autodoc-skip-member", skip_generated)
+    app.connect("sphinx-click-process-description", mark_options)
+    app.connect("sphinx-click-process-options", describe_options)
+    app.connect("sphinx-click-process-epilog", mark_options)
+    app.connect("sphinx-click-process-arguments", drop_arguments)
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula_block, None))

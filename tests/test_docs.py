@@ -11,11 +11,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, get_args
 
 import pytest
 
+import vocabtool
+import vocabtool.documents
 from tests.conftest import ROOT
+from vocabtool import choices
+from vocabtool.vocabulary import Kind
 
 SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *SITE]
@@ -123,3 +128,51 @@ def test_links(page: Path) -> None:
             assert target[1:] in anchors, target
         elif "://" not in target:
             assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+def page_of(name: str) -> str:
+    return (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
+
+
+def test_every_command_has_a_section() -> None:
+    from vocabtool.cli.main import COMMANDS
+
+    shown = re.findall(
+        r"^\.\. click:: vocabtool\.cli\.(\S+)\n   :prog: vocabtool (\w+)$",
+        page_of("commands"),
+        re.MULTILINE,
+    )
+    assert sorted((name, where) for where, name in shown) == sorted(COMMANDS.items())
+
+
+@pytest.mark.parametrize("module", [vocabtool, vocabtool.documents], ids=lambda m: m.__name__)
+def test_every_public_name_is_documented(module: ModuleType) -> None:
+    shown = set(re.findall(r"^\.\. auto\w+:: (\S+)$", page_of("python"), re.MULTILINE))
+    names = {*module.__all__, *(("open",) if module is vocabtool else ())}
+    if module is vocabtool.documents:
+        names.remove("Document")  # with the names of vocabtool
+    assert {f"{module.__name__}.{name}" for name in names} <= shown
+
+
+NAMES = {
+    "encoders": (*choices.KINDS, *choices.WEIGHTINGS),
+    "formats": (*get_args(vocabtool.documents.Format), *get_args(Kind)),
+    "search": (*choices.FUSIONS, *choices.NO_RESULTS[1:], *get_args(choices.Metric)),
+}
+
+
+@pytest.mark.parametrize(("page", "names"), NAMES.items(), ids=NAMES)
+def test_every_choice_is_named(page: str, names: tuple[str, ...]) -> None:
+    text = page_of(page)
+    assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)] == []
+
+
+def test_every_environment_variable_is_named() -> None:
+    read = set()
+    for file in (ROOT / "vocabtool").rglob("*.py"):
+        source = file.read_text("utf-8")
+        for name in re.findall(r"environ\.(?:get|setdefault)\((\"?\w+\"?)", source):
+            constant = re.search(rf'^{name}: Final = "(\w+)"', source, re.MULTILINE)
+            read.add(constant[1] if constant else name.strip('"'))
+    assert len(read) > 3
+    assert {name for name in read if f"`{name}`" not in page_of("environment")} == set()

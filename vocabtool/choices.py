@@ -1,10 +1,10 @@
-"""What callers choose from, for the library and the command line. Imports nothing heavy."""
+"""Choices and defaults shared by the library and the command line. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-# Words: how a text becomes them, and what is masked.
+# Word splitting and masking.
 RuleName = Literal["whitespace", "lower", "keras", "ptb"]
 NAMED: Final[tuple[RuleName, ...]] = get_args(RuleName)
 RULE_NAMES: Final = (*NAMED, "regex:PATTERN", "tokenizer:FILE")
@@ -13,9 +13,9 @@ MaskMode = Literal["known", "unknown"]
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]
 FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
-Only = Literal["a", "b", "both"]  # a list of one part alone: who holds its entries
+Only = Literal["a", "b", "both"]  # which vocabularies contain the listed entries
 
-# Models that make vectors.
+# Encoders.
 EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf", "sif"]
@@ -39,10 +39,10 @@ Language = Literal[
 ]  # fmt: skip  # one name a line would be forty lines
 LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
 OnExisting = Literal["error", "skip", "update"]
-EXACT_BELOW: Final = 20_000  # rows up to which a search of all vectors is quick
+EXACT_BELOW: Final = 20_000  # rows up to which an exhaustive search is fast
 RECALL: Final = 0.95
-COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
-CALIBRATION_SAMPLE: Final = 250  # documents that queries are made of
+COMMIT_ROWS: Final = 100_000  # documents between commits; an interruption loses at most these
+CALIBRATION_SAMPLE: Final = 250  # documents used as queries
 SELF_CHECK_SAMPLE: Final = 200
 
 # Searching.

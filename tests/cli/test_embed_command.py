@@ -43,8 +43,8 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
     again = run(corpus, "--model", MODEL, "-o", out, "--shard-rows", "30")
     assert again.stdout.splitlines() == [
         f"{out}: 100 documents in 4 shards",
-        "  done now    nothing: all of it was there",
-        "  gone on     4 shards were there already",
+        "  done now    nothing: all shards exist already",
+        "  resumed     4 shards existed already",
     ]
     assert (first.returncode, again.returncode) == (0, 0)
 

@@ -62,10 +62,10 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` makes it anew"),
-        ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
-        ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
-        ("x/generation-000001/index.db", "nothing mends it"),
+        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` rebuilds it"),
+        ("generation-000001/keywords/meta.json", "`vocabtool compact .` rebuilds it"),
+        ("x/generation-000001/keywords", "`vocabtool compact x` rebuilds it"),
+        ("x/generation-000001/index.db", "it cannot be repaired"),
         ("x/weights-0123456789abcdef-01234567.json", None),  # there is no index
         ("x/corpus.jsonl", None),
     ],
@@ -83,14 +83,15 @@ def test_the_report_of_one_document(index: str) -> None:
     assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
-        "  gone on     1 document was in already",
-        "  skipped     1 row that is no document",
-        "  dropped     1 document of an id that was there",
-        "  zero        1 vector: found by keywords alone",
-        "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding, or no text",
-        "  vectors     4 numbers, float16, cosine; every one is compared",
+        "  resumed     1 document indexed before the interruption",
+        "  skipped     1 invalid row",
+        "  dropped     1 document with a repeated id",
+        "  zero        1 vector: found by keywords only",
+        "  not UTF-8   1 document, invalid bytes stored as U+FFFD: "
+        "perhaps another encoding, or not text",
+        "  vectors     4 numbers, float16, cosine; exact search",
         "  keywords    english, 22 running words",
-        "  weight      of the keyword leg: 0.5, not calibrated",
+        "  weight      a = 0.5, not calibrated",
     ]
 
 
@@ -102,17 +103,17 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     told = lines(index_report(opened, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
     assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
-    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+    assert told[-1] == "  weight      a = 0.4, not calibrated"
     told = lines(index_report(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), 2, 0))
-    assert told[1] == "  done now    nothing: there is no document"
-    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+    assert told[1] == "  done now    nothing: no documents"
+    assert told[-1] == "  weight      a = 0.4, not calibrated"
 
 
 def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     """With --force too: what was built beside is gone on with."""
     with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
         raise KeyboardInterrupt
-    told = "vocabtool: stopped; the same command goes on from the last commit\n"
+    told = "vocabtool: interrupted; run the same command again to resume after the last commit\n"
     assert capsys.readouterr().err == told
 
 
@@ -160,14 +161,14 @@ def test_one_is_no_plural() -> None:
     assert lines(embed_report(one)) == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
-        "  gone on     1 shard was there already",
-        "  redone      1 shard that was begun and lost",
-        "  skipped     1 row that is no document",
-        "  dropped     1 document of an id that was there",
-        "  empty       1 text of nothing but blanks",
+        "  resumed     1 shard existed already",
+        "  redone      1 shard of the interrupted run, made again",
+        "  skipped     1 invalid row",
+        "  dropped     1 document with a repeated id",
+        "  empty       1 text with only whitespace",
         "  zero        1 vector: the model knows no word of the text",
-        "  not UTF-8   1 document, stored with U+FFFD for such bytes",
-        "  cached      1 vector that was not made again",
+        "  not UTF-8   1 document, invalid bytes stored as U+FFFD",
+        "  cached      1 vector from the cache",
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
@@ -176,7 +177,7 @@ def test_one_is_no_plural() -> None:
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
     ]
-    assert told[3] == "  redone      2 shards that were begun and lost"
+    assert told[3] == "  redone      2 shards of the interrupted run, made again"
     assert told[-1] == "  unknown     1 of 4 words (25.00%)"
 
 
@@ -205,9 +206,9 @@ def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     found = Hits(hits, QuerySummary("kettle", (), "coverage", None, None, None))
     told = [line for line in lines(hits_report(found)) if line.startswith("    vectors")]
     assert told == [
-        "    vectors number 1 (0.900); no keyword; without keywords number 1",
-        "    vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
-        "without keywords number 1",
+        "    vectors rank 1 (0.900); no keyword match; without keywords rank 1",
+        "    vectors rank 1 (0.900); keywords beyond the candidates; by kettle 0.50; "
+        "without keywords rank 1",
     ]
 
 

@@ -20,7 +20,7 @@ def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
     """They are shown as one."""
     with pytest.raises(click.UsageError) as caught:
         cli.main(["search", str(tmp_path), "red", "-k", "3", "kettle"], standalone_mode=False)
-    assert caught.value.message == "QUERY is one argument: put it in quotes, as 'red kettle'"
+    assert caught.value.message == "QUERY is one argument; put it in quotes: 'red kettle'"
 
 
 @pytest.mark.parametrize(

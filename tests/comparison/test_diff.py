@@ -1,4 +1,4 @@
-"""Comparing vocabularies, against figures by hand, Python's sets and definitions of kinds."""
+"""Comparisons of vocabularies against manual figures, Python's sets and kind definitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.some_reports import vocabulary
 from vocabtool import Diff, NotFound, VocabtoolError, Vocabulary, diff, pairwise
 
-Marker = Any  # one of those that pieces have, a ``Literal`` of the library
+Marker = Any  # a ``Literal`` of vocabtool
 
 A = ("the", "of", "Paris", "cat", "287.9", "[UNK]", "the", "ﬁne", "running")
 B = ("[PAD]", "of", "paris", "fine", "the", "dog", "running")
@@ -45,7 +45,7 @@ def named(found: Diff, part: Any) -> list[str]:
 
 
 def test_by_hand() -> None:
-    """What is common, what is not, by ids, kinds, samples, and each fold apart."""
+    """Common and other entries, ids, kinds, samples, and each fold."""
     found = diff(made(A, "one"), made(B, "two"))
     assert (found.a.label, found.a.size, found.a.distinct, found.a.duplicates) == ("one", 9, 8, 1)
     assert (found.b.label, found.b.size, found.b.distinct, found.b.duplicates) == ("two", 7, 7, 0)
@@ -69,7 +69,7 @@ def test_by_hand() -> None:
     gains = found.gains
     paris, fine = (b"Paris", b"paris"), ("ﬁne".encode(), b"fine")
     assert gains == (
-        ("case", 2, 2, 8, 7, 5, (paris, fine)),  # full case folding makes fi of ﬁ
+        ("case", 2, 2, 8, 7, 5, (paris, fine)),  # full case folding turns ﬁ into fi
         ("nfkc", 1, 1, 8, 7, 4, (fine,)),
         ("markers", 0, 0, 8, 7, 3, ()),
         ("all", 2, 2, 8, 7, 5, (paris, fine)),
@@ -78,7 +78,7 @@ def test_by_hand() -> None:
 
 
 def test_gains_of_marks_by_hand() -> None:
-    """Words are equal without marks, and ``Ġ`` is a blank; what one side folds counts once."""
+    """Markers are ignored, and ``Ġ`` is a blank; entries merged on one side count once."""
     a = made(["▁the", "▁The", "▁cat", "s", "the"], marker="▁")
     b = made(["the", "##s", "CAT"], marker="##")
     case, nfkc, marks, every = diff(a, b).gains
@@ -95,7 +95,7 @@ def test_gains_of_marks_by_hand() -> None:
 
 
 def test_a_fold_is_applied_when_asked_for() -> None:
-    """Merged entries have their first ids, gains are told as before; folds have one order."""
+    """Merged entries have their first ids; gains do not change; folds have a fixed order."""
     found = diff(made(["The", "the", "CAT"], first_id=5), made(["cat"]), fold=["case"])
     assert (found.a.size, found.a.distinct, found.a.merged, found.a.duplicates) == (3, 2, 1, 0)
     assert (found.common, found.only_a, found.only_b, found.fold) == (1, 1, 0, ("case",))
@@ -108,12 +108,12 @@ def test_a_fold_is_applied_when_asked_for() -> None:
         assert (again.fold, again.common) == (("case", "nfkc", "markers"), 1)
     assert diff(a, b, fold="").fold == ()
     for wrong in (["stem"], "case,stem"):
-        with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
+        with pytest.raises(ValueError, match="expected some of case, nfkc, markers, got 'stem'"):
             diff(a, b, fold=wrong)
 
 
 def test_rows() -> None:
-    """Arrow's rows, with gaps of ids and ranks among common words; pairs in the order given."""
+    """Arrow's rows, with gaps of ids and ranks among common words; pairs in the given order."""
     a = replace(made(["x", "y", "z"]), ids=np.array([3, 7, 7]))
     table = diff(a, made(["z", "q", "y"])).to_arrow()
     assert table.column_names == [
@@ -140,14 +140,14 @@ def test_rows() -> None:
 
 
 def test_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pandas has text, polars bytes, words in use make a frame; what to install is said."""
+    """pandas has text, Polars bytes; a missing library is named."""
     found = diff(made([b"caf\xe9", "the"]), made(["the"]))
     pytest.importorskip("pandas", reason="it makes the table")
     frame = found.to_pandas()
     assert frame["token"].tolist() == ["caf\udce9", "the"]
     assert frame["kind_a"].tolist() == ["other", "word"]
     whole = ["id_a", "id_b", "rank_a", "rank_b"]
-    assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # floats would be 0.0 and NaN
+    assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # not floats
     assert frame["id_b"].dropna().tolist() == [0]
     words = used(made(A), made(B)).words_b
     assert [(each.word, each.count) for each in words] == [("dog", 2), ("paris", 1)]
@@ -162,12 +162,12 @@ def test_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
     for library in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install"):
+        with pytest.raises(VocabtoolError, match=f"pip install {library}"):
             getattr(diff(made(A), made(B)), f"to_{library}")()
 
 
 def test_ranks_by_hand() -> None:
-    """Ranks among common words; shifts are ratios, special entries counted but not shown."""
+    """Ranks among common words; shifts are ratios; special entries are counted but not shown."""
     found = diff(made(["a", "x", "b", "c", "d"]), made(["d", "a", "b", "y", "c"]))
     assert found.ranks.a.tolist() == [1, 2, 3, 4]
     assert found.ranks.b.tolist() == [2, 3, 4, 1]
@@ -188,7 +188,7 @@ def test_ranks_by_hand() -> None:
 
 
 def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the alphabet, by frequency as far as lengths tell, or nothing tells."""
+    """By the alphabet, by frequency (judging from lengths), or unclear."""
 
     def order(entries: Sequence[Token]) -> str:
         return diff(made(entries), made([])).a.order
@@ -198,7 +198,7 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert order([f"w{i * 7919 % 1000:03}" for i in range(200)]) == "unclear"
     assert order(["a", "b"]) == "unclear"
     alphabet = [f"w{i:04}" for i in range(1000)]
-    half = alphabet[:500] + alphabet[:499:-1]  # neighbours from everywhere are looked at
+    half = alphabet[:500] + alphabet[:499:-1]  # neighbours from the whole list are compared
     for _ in range(2):
         assert order(alphabet) == "alphabet"
         assert order(half) == "unclear"
@@ -209,12 +209,12 @@ TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]
 
 
 def used(a: Vocabulary, b: Vocabulary, texts: Sequence[str] = TEXTS, **options: Any) -> Any:
-    """What a corpus makes of two vocabularies."""
+    """Return the use of two vocabularies in a corpus."""
     return diff(a, b, corpus=iter(texts), **options).use
 
 
 def test_use_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens; by folds and other rules."""
+    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens; with folds and other rules."""
     use = used(made(A), made(B))
     assert (use.documents, use.tokens) == (2, 12)
     assert (use.both, use.only_a, use.only_b, use.neither) == (6, 1, 3, 2)
@@ -253,13 +253,13 @@ def test_use_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_only_whole_words_of_pieces_are_known(the: str, dog: str, marker: Marker) -> None:
-    """A piece that goes on with a word, or does not end one, is no word of a text."""
+    """A piece that continues a word, or does not end one, is not a word."""
     use = used(made([the, dog], marker=marker), made([]))
     assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
 
 
 def test_files(tmp_path: Path) -> None:
-    """Paths as ``extract`` and ``oov`` take them; what could not be read is noted, in order."""
+    """Paths as for ``extract`` and ``oov``; unreadable parts are noted, in order."""
     for name, words in (("a", A), ("b", B)):
         (tmp_path / f"{name}.txt").write_text("\n".join(words) + "\n", "utf-8")
     a, b, path = tmp_path / "a.txt", str(tmp_path / "b.txt"), tmp_path / "corpus.jsonl"
@@ -299,7 +299,7 @@ folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
 
 @given(vocabularies, vocabularies, folds)
 def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """A is only-A and common, as sets have it; B with A is alike; nothing of A with A shifts."""
+    """Entries add up as in sets; swapping A and B is symmetric; A with A has no shifts."""
     same = diff(a, a)
     assert (same.only_a, same.only_b, same.jaccard) == (0, 0, 1.0)
     assert not same.ranks.shifts.any()
@@ -330,7 +330,7 @@ def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
 
 
 def folded(entry: bytes, fold: str) -> bytes:
-    """What Python makes of an entry without a mark."""
+    """Return an entry without its marker as Python folds it."""
     try:
         text = entry.decode()
     except UnicodeDecodeError:
@@ -366,7 +366,7 @@ def test_gains_agree_with_python(a: Vocabulary, b: Vocabulary) -> None:
 
 @given(vocabularies, vocabularies, folds.filter(len))
 def test_a_fold_applied_is_the_gain_told(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """What a gain promises is what ``fold`` does."""
+    """``fold`` gives exactly the reported gain."""
     names = {1: fold[0], 3: "all"}
     if len(fold) not in names:
         return
@@ -395,7 +395,7 @@ texts = st.lists(
 def test_shares_add_to_one_in_any_order(
     a: Vocabulary, b: Vocabulary, documents: list[str], random: Any, fold: list[Any]
 ) -> None:
-    """Every token is in one share; the order of documents and their batches do not matter."""
+    """Every token is in one share; order and batches of documents do not matter."""
     use = used(a, b, documents, fold=fold)
     known = (use.both, use.only_a, use.only_b, use.neither)
     assert sum(known) == use.tokens
@@ -411,7 +411,7 @@ def test_shares_add_to_one_in_any_order(
 
 @given(plain, plain, texts)
 def test_use_agrees_with_a_counter(a: Vocabulary, b: Vocabulary, documents: list[str]) -> None:
-    """Python's Counter of what ``split`` makes, looked up in sets."""
+    """Python's Counter over ``split``, looked up in sets."""
     use = used(a, b, documents, rule="whitespace")
     counts = Counter(word.encode() for text in documents for word in text.split())
     one, other = set(a.stored), set(b.stored)
@@ -423,7 +423,7 @@ def test_use_agrees_with_a_counter(a: Vocabulary, b: Vocabulary, documents: list
 
 
 def kinds_of(some_entries: list[bytes], marker: Any = None) -> list[str]:
-    """The kind of each entry; some_entries are different ones."""
+    """Return the kind of each entry; the entries are distinct."""
     table = diff(vocabulary(some_entries, marker=marker), vocabulary([])).to_arrow()
     return [str(kind) for kind in table["kind_a"].to_pylist()]
 
@@ -474,7 +474,7 @@ def test_by_example(entry: str | bytes, kind: str) -> None:
     ],
 )
 def test_pieces_by_example(marker: str, pieces: list[str], others: dict[str, str]) -> None:
-    """What goes on with a word is a piece; the rest is told without its mark."""
+    """Entries that continue a word are pieces; others have their kind without the marker."""
     assert {piece: kind_of(piece, marker) for piece in pieces} == dict.fromkeys(
         pieces, "subword piece"
     )
@@ -496,13 +496,13 @@ def defined(entry: bytes) -> str:
     if not letters:
         signs = any(category[0] in "PS" for category in categories)
         return "number" if numbers else "punctuation" if signs else "other"
-    w = r"[^\W_]"  # letters and numbers, as far as these tests go
+    w = r"[^\W_]"  # letters and numbers, as far as needed here
     joined = rf"(?:{w}|_)[_/\\@](?:{w}|_)|(?:{w}|_)::(?:{w}|_)|(?:{w}|_){{2}}\.(?:{w}|_){{2}}"
     if numbers or re.search(rf"[a-z][A-Z]|{joined}|(?:{w}|_)(?:\+\+?|#)\Z", text):
         return "identifier"
     plain = [c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c)[0] == "L"]
     scripts = [unicodedata.name(letter).split()[0] for letter in plain]
-    if max(scripts, key=scripts.count) != "LATIN":  # of equals the first
+    if max(scripts, key=scripts.count) != "LATIN":  # on ties the first
         return "other script"
     return "capitalised" if unicodedata.category(letters[0]) in ("Lu", "Lt") else "word"
 
@@ -515,6 +515,6 @@ some_entries = st.one_of(
 
 @given(st.lists(some_entries, max_size=30, unique=True), st.sampled_from([3, 1 << 14]))
 def test_by_definition(some: list[bytes], together: int) -> None:
-    """All at once, whatever stands beside them, and in parts."""
+    """All at once, with any neighbours, and in parts."""
     with mock.patch("vocabtool.comparison.entries.CHUNK", together):
         assert kinds_of(some) == [defined(entry) for entry in some]

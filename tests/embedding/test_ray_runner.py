@@ -63,7 +63,7 @@ def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> 
     os.kill(min(pids), signal.SIGKILL)
     said, told = process.communicate(timeout=240)
     assert process.returncode == 0, told
-    assert b"1 row that is no document" in said
+    assert b"1 invalid row" in said
     assert files_of(out) == files_of(plain)
     assert len(at_work(log) - {process.pid}) == 3
     again = command(corpus, out, *skip, "--runner", "ray")

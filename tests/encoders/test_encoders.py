@@ -153,7 +153,7 @@ def test_what_is_refused(case: Case, encoder: Encoder) -> None:
         encoder.encode("love")
     with pytest.raises(VocabtoolError, match="null"):
         encoder.encode(pa.array(["love", None]))
-    with pytest.raises(TypeError, match="wanted a text"):
+    with pytest.raises(TypeError, match="expected a text"):
         encoder.encode([17])
 
 

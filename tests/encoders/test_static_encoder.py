@@ -194,7 +194,7 @@ def test_needs_fit(vectors: Path) -> None:
         assert not encoder.fit(SAMPLE).needs_fit
     with pytest.raises(ValueError, match="wanted one of none, idf, sif"):
         opened(vectors, weights="bm25")
-    with pytest.raises(VocabtoolError, match="not a rule"):
+    with pytest.raises(VocabtoolError, match="unknown rule"):
         opened(vectors, rule="none")
     plain = opened(vectors, weights="none")
     assert not plain.needs_fit

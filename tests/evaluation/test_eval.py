@@ -62,7 +62,7 @@ def test_means_are_those_of_ir_measures(index: Index, tmp_path: Path, capsysbina
     assert rows["dense", "unknown"]["differences"]["ndcg@10"]["high"] < 0
     assert (found["queries"], found["unknown"]) == (38, 19)
     assert found["notes"] == [
-        "2 queries without a relevant document are left out",
+        "2 queries without a relevant document are skipped",
         "1 judged queries have no text",
     ]
     assert evaluation(capsysbinary, index, tmp_path) == found
@@ -76,7 +76,7 @@ def test_without_vectors_only_keywords_are_judged(
     alone = evaluation(capsysbinary, own, tmp_path)
     rows = [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]]
     assert rows == [("keyword", each, {}) for each in ("all", "known")]  # nothing tells what is
-    assert "give vectors" in alone["notes"][-1]
+    assert "vectors" in alone["notes"][-1]
     vectors = np.random.default_rng(0).normal(size=(len(queries), 2)).astype(np.float32)
     for name, arrays in (("a.npz", {"queries": vectors, "x": vectors}), ("b.npz", {"x": vectors})):
         np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type] # no allow_pickle
@@ -139,24 +139,21 @@ QUERY = '{"_id": "1", "text": "a"}'
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', "wanted")),
-        ("queries", '{"_id": [], "text": ""}', "wanted"),
-        ("queries", f"{QUERY}\n[]", r"wanted .*at byte 26"),
+        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', "_id")),
+        ("queries", '{"_id": [], "text": ""}', "_id"),
+        ("queries", f"{QUERY}\n[]", "at byte 26"),
         ("queries", f"{QUERY}\nnot", r"not a JSON object.*at byte 26"),
         ("queries", '{"a":' * 100_000, "not a JSON object"),
-        ("queries", f"{QUERY}\n{QUERY}", r"'1' stands twice.*byte 26"),
+        ("queries", f"{QUERY}\n{QUERY}", "'1'.*byte 26"),
         ("queries", "<top>\n<num> 1\n</top>", "without <num> or <title>"),
         ("queries", "<top>\n<num> 1\n<title> a", "without </top>"),
-        ("queries", "a" * ((1 << 20) + 1), "a line of more than"),
+        ("queries", "a" * ((1 << 20) + 1), "1,048,576 bytes"),
         ("queries", b"a\nb\xff", r"not UTF-8 \(at byte 3\)"),
         *(("qrels", each, "no judgement") for each in ("", "query-id\tcorpus-id\tscore\n")),
-        ("qrels", "1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
+        ("qrels", "1\td1\t1\n1\td2\tgood\n", "at byte 7"),
+        *(("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "integer") for n in ("0.5", "inf", "nan")),
         *(
-            ("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "a whole number last")
-            for n in ("0.5", "inf", "nan")
-        ),
-        *(
-            ("qrels", "1 0 d1 1 extra\n", "wanted"),
+            ("qrels", "1 0 d1 1 extra\n", "integer"),
             ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
         ),
         ("v.npz", {"queries": np.arange(3.0)}, "a matrix"),
@@ -191,9 +188,9 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(errors.NotFound, match="qrels"):
         evaluation(capsysbinary, own, tmp_path)
     (tmp_path / "qrels").write_text("other\td1\t1\n")
-    with pytest.raises(errors.VocabtoolError, match="Are both files of one collection"):
+    with pytest.raises(errors.VocabtoolError, match="one collection"):
         evaluation(capsysbinary, own, tmp_path)
-    with pytest.raises(Exception, match="--queries and --qrels go together"):
+    with pytest.raises(Exception, match="--queries and --qrels"):
         printed_json(capsysbinary, "eval", own.path, "--qrels", tmp_path / "qrels")
 
 
@@ -220,10 +217,10 @@ def test_the_self_check_without_an_encoder(
     found = printed_json(capsysbinary, "eval", own.path, "--self-check", "--sample", 20)
     assert [(rate["kind"], rate["fusion"]) for rate in found["rates"]] == [("ordinary", "keyword")]
     assert len(found["notes"]) == 2
-    assert all("no encoder" in note or "nothing tells" in note for note in found["notes"])
+    assert all("no encoder" in note or "unknown" in note for note in found["notes"])
     assert found["recall"] == {"mean": 1.0, "queries": 20}
     empty = Index.create(tmp_path / "index", dim=2)
-    with pytest.raises(errors.VocabtoolError, match="no document holds a word"):
+    with pytest.raises(errors.VocabtoolError, match="no document contains a word"):
         printed_json(capsysbinary, "eval", empty.path, "--self-check")
     vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
     coarse = Index.create(tmp_path / "coarse", dim=24, exact_below=100, recall=0.5, dtype="float32")

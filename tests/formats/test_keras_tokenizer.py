@@ -96,7 +96,7 @@ def test_known_and_unknown(tmp_path: Path) -> None:
         "lower-case in every script",
         r"""replace every match of '[!"#$%&()*+,\-./:;<=>?@\[\\\]\^_`{|}~\t\n]' by ' '""",
         "split at each ' '",
-        "leave out what is empty",
+        "drop empty strings",
     )
 
 

@@ -169,7 +169,7 @@ def test_commits_do_not_matter(content: Content, metric: Any) -> None:
 
 # What chance finds of a nonsense query.
 
-CHANCE = "no document that may be found holds a word of the query, and the nearest is no nearer"
+CHANCE = "no searchable document contains a word of the query, and the nearest one is no nearer"
 
 
 def drawn(rows: int, seed: int) -> Vectors:

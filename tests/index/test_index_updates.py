@@ -173,7 +173,7 @@ def test_a_file_that_is_deleted_from_a_folder_goes(
     assert counts(index.update([name], sync=True)) == (0, 0, 20, 10)
     wanted = {"mine": "of Python", **rows(10, "a"), **rows(10, "c"), **rows(3, "o")}
     assert texts(index) == wanted
-    with pytest.raises(NotFound, match=r"other\.jsonl: is not there"):
+    with pytest.raises(NotFound, match=r"other\.jsonl"):
         index.update(sync=True)
     assert texts(index) == wanted
 
@@ -205,7 +205,7 @@ def test_more_than_a_third_is_removed_only_by_force(tmp_path: Path) -> None:
     file = write(tmp_path / "x.jsonl", rows(12))
     index = made(tmp_path, file)
     write(file, {"new": "new", **rows(7)})
-    with pytest.raises(VocabtoolError, match="5 of the 12 documents of these FILEs"):
+    with pytest.raises(VocabtoolError, match="5 of the 12 documents"):
         index.update(sync=True)
     assert texts(index) == rows(12)
     write(file, rows(8))
@@ -224,11 +224,11 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     index = made(tmp_path, folder, on_error="skip")
     write(one, rows(9))
     for stream in ("-", iter(["text"])):
-        with pytest.raises(VocabtoolError, match="from a stream"):
+        with pytest.raises(VocabtoolError, match="names of files"):
             index.update(stream, sync=True)
-    with pytest.raises(NotFound, match=r"nothing\.jsonl: is not there"):
+    with pytest.raises(NotFound, match=r"nothing\.jsonl"):
         index.update([folder, tmp_path / "nothing.jsonl"], sync=True)
-    with pytest.raises(VocabtoolError, match=r"is part of .*docs, of which the index was made"):
+    with pytest.raises(VocabtoolError, match="which the index was made"):
         index.update(one, sync=True)
     two.rename(folder / "2.csv.gz")
     with pytest.raises(InvalidFile, match="not gzip"):
@@ -236,7 +236,7 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (folder / "2.csv.gz").rename(two)
     with two.open("a") as file:
         file.write("no json\n")
-    with pytest.raises(VocabtoolError, match=r"left out, which may be these .*2\.jsonl:11"):
+    with pytest.raises(VocabtoolError, match=r"skipped that may be these .*2\.jsonl:11"):
         index.update(sync=True)
     assert texts(index) == rows(10) | rows(10, "e")
     assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)
@@ -280,7 +280,7 @@ def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
 
 
 def test_shards_are_compared_with_their_vectors(tmp_path: Path) -> None:
-    """A vector may change where the text does not, in an index of vectors of one's own."""
+    """A vector may change where the text does not, in an index of own vectors."""
     file = write(tmp_path / "x.jsonl", rows(10))
     shards = tmp_path / "shards"
     embed(file, open_encoder(counted_letters.encode, fingerprint="1"), shards, id_field="id")

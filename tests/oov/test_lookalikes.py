@@ -1,4 +1,4 @@
-"""What unknown words look like, by Damerau's and Levenshtein's matrix; examples of their texts."""
+"""Kinds of unknown words, compared with the Damerau-Levenshtein matrix; example texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ UNLIKE: dict[Kind, list[str | bytes]] = {
     "script": ["привет", "漢字"],
     "name": ["London", "O'Neill"],
     "symbol": ["...", "😀", ""],
-    "other": ["e.g.", "cut", "xapian", b"caf\xe9"],  # of "cut", three characters are not enough
+    "other": ["e.g.", "cut", "xapian", b"caf\xe9"],  # "cut": three characters are not enough
 }
 CASES: list[tuple[str | bytes, Kind, str | None]] = [
     *LIKE,
@@ -61,12 +61,12 @@ CASES: list[tuple[str | bytes, Kind, str | None]] = [
 
 @pytest.mark.parametrize(("word", "kind", "like"), CASES)
 def test_kinds(word: str | bytes, kind: Kind, like: str | None) -> None:
-    """The first definition that fits, and the entry it is like."""
+    """The first definition that fits, and the similar entry."""
     assert kind_of(word) == (kind, like)
 
 
 def test_the_example_tells_the_capitals() -> None:
-    """Texts show capitals that a rule hides; fewer than 1 in 100 entries make another script."""
+    """Examples show capitals that a rule hides; scripts of under 1 in 100 entries are foreign."""
     assert kind_of("london", "in London town") == ("name", None)
     assert kind_of("getelement", "x.getElement()") == ("code", None)
     assert kind_of("london", "Londoners") == ("other", None)
@@ -103,14 +103,14 @@ SHORT = st.text("abcé", max_size=6)
 
 @given(SHORT, SHORT)
 def test_one_edit_is_a_distance_of_one(one: str, other: str) -> None:
-    """Both ways round."""
+    """In both directions."""
     assert one_edit(one, other) == (distance(one, other) == 1)
     assert one_edit(other, one) == one_edit(one, other)
 
 
 @given(st.lists(SHORT.filter(bool), max_size=8), st.lists(SHORT, max_size=8))
 def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[str]) -> None:
-    """The index over what is left without a character finds all, and the first of them."""
+    """The index of words without one character finds all similar entries, the first one wins."""
     found = classify([word.encode() for word in words], ByteStrings.of(e.encode() for e in entries))
     for word, likeness in zip(words, found, strict=True):
         if word in entries:
@@ -127,14 +127,14 @@ def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[s
 
 @given(st.text(max_size=8))
 def test_folding_twice_changes_nothing(text: str) -> None:
-    """Folded words are equal however often they are folded."""
+    """Folding twice changes nothing."""
     once = fold(text.encode())
     assert once is not None
     assert fold(once.encode()) == once
 
 
 def test_long_words_take_no_time() -> None:
-    """A megabyte has a kind, at once; up to LONGEST there are neighbours, the first of several."""
+    """A word of a megabyte is classified at once; neighbours are searched up to LONGEST."""
     words = [b"a" * 1_000_000, b"a." * 500_000, "ж".encode() * 500_000, b"1" * 1_000_000]
     kinds = [one.kind for one in classify(words, VOCABULARY, [b"a" * 120] * 4)]
     assert kinds == ["other", "other", "script", "number"]
@@ -153,7 +153,7 @@ def example_of(text: bytes, word: bytes, share: float = 0.0) -> bytes:
 
 
 def test_examples() -> None:
-    """In whatever ASCII case, near the middle, or where it should be; a short text is its own."""
+    """Any ASCII case, near the middle or the expected position; short texts are kept whole."""
     text = b"a" * 500 + b" Word " + b"b" * 500
     found = example_of(text, b"word", 0.4)
     assert len(found) == WIDTH + 2 * len(CUT)
@@ -184,21 +184,21 @@ def test_examples() -> None:
 
 FOUND = [
     *((b"was applied to p", b"p", 15), (b"Cat cat", b"cat", 4), ("ép p".encode(), b"p", 4)),
-    (b"applied (P) up", b"p", 9),  # by itself in another case, not as a part
-    *((b"cats concat", b"cat", 0), (b"CONCAT", b"cat", 3)),  # nowhere by itself
+    (b"applied (P) up", b"p", 9),  # a whole word in another case, not a part
+    *((b"cats concat", b"cat", 0), (b"CONCAT", b"cat", 3)),  # only parts
     *((b"it's 's", b"'s", 5), (b"dog", b"cat", -1), (b"", b"cat", -1), (b"dog", b"", 0)),
 ]
 
 
 @pytest.mark.parametrize(("text", "word", "at"), FOUND)
 def test_a_word_by_itself_comes_first(text: bytes, word: bytes, at: int) -> None:
-    """Then as a part of another; each in its own case before any other. Bytes from 0x80 join."""
+    """Then as a part; the exact case first. Bytes from 0x80 count as letters."""
     assert find_word(text, word) == at
 
 
 @given(st.text(min_size=1, max_size=400), st.floats(0, 1))
 def test_no_character_is_cut(text: str, share: float) -> None:
-    """A part of UTF-8 is UTF-8, is in the text, and is not much longer than asked for."""
+    """A part of UTF-8 is UTF-8, is in the text, and has about the requested length."""
     data = text.encode()
     part = clip(data, 0, len(data), int(share * len(data)))
     assert part.decode().strip("…") in text

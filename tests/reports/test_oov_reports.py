@@ -154,8 +154,8 @@ def test_estimates_are_marked(tmp_path: Path) -> None:
     names = {
         "distinct": "distinct words",
         "distinct_unknown": "distinct unknown words",
-        "count": "counts of words that came late",
-        "documents": "document counts of words that came late",
+        "count": "counts of words first seen late",
+        "documents": "document counts of words first seen late",
         "curve": "the coverage curve",
     }
     report = nasty_words(estimated=dict.fromkeys(names, 0.5))
@@ -173,7 +173,7 @@ def test_further_tables_are_shown_apart(tmp_path: Path) -> None:
     report = nasty_words(others=(other,))
     assert report.tokens == other.tokens
     assert f"bigrams: {len(KNOWN)} entries" in text_of(report, 100)
-    assert "By itself: bigrams" in saved(report, tmp_path, "html").decode()
+    assert "bigrams" in saved(report, tmp_path, "html").decode()
     whole = json.loads(saved(report, tmp_path, "json"))
     assert whole["others"] == [json.loads(saved(other, tmp_path, "json"))]
 
@@ -217,5 +217,5 @@ def test_lines_that_lie_on_each_other_are_one(unknown: int, tmp_path: Path) -> N
     page = saved(report, tmp_path, "html").decode()
     one = unknown == 1
     assert (">all words, and those known to the model<" in page) is one
-    assert ("One line for both: the model does not know 0.10% of the tokens." in page) is one
-    assert ("Between the lines" in page) is not one
+    assert ("The lines coincide: the model does not know 0.10% of the tokens." in page) is one
+    assert ("The gap between the lines" in page) is not one

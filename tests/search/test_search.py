@@ -64,7 +64,7 @@ def test_an_unknown_word() -> None:
     hits = ask("love xapian", None, a=0)
     assert found(hits) == ["xapian", "cats", "love"]
     assert hits.query.weight == 1
-    assert "the query has no vector: only keywords are searched" in hits.notes
+    assert any("no vector" in note for note in hits.notes)
     hits = ask("xapian search", NOWHERE)
     assert found(hits) == ["xapian", "dogs"]
     assert any("vector is zero" in note for note in hits.notes)
@@ -159,7 +159,7 @@ def test_what_is_a_code() -> None:
     assert hits[0].id == "right"
     assert hits.query.m == 0
     assert [word.known for word in hits.query.words] == [None, None, None]
-    assert any("nothing tells" in note for note in hits.notes)
+    assert any("it is unknown" in note for note in hits.notes)
 
 
 @pytest.mark.parametrize("fusion", FUSED)
@@ -210,7 +210,7 @@ def test_phrases_conditions_and_stop_words() -> None:
     assert found(ask('"use engines" cats')) == ["love"]
     hits = ask('"engines search"')
     assert found(hits) == []
-    assert "no document that may be found holds what is quoted" in hits.notes
+    assert any("quoted phrase" in note for note in hits.notes)
     assert found(ask('"use engines"', None, phrases="preferred")) == ["love", "dogs"]
     index = made(DOCS, ORDINARY, "english")
     words = ask("the xapian", index=index).query.words
@@ -221,11 +221,11 @@ def test_phrases_conditions_and_stop_words() -> None:
     assert set(found(ask("cats love", index=index, where="lang = 'l'"))) == {"love", "lone"}
     assert found(ask('"love alone"', index=index, where="lang = 'l'")) == ["lone"]
     assert found(ask('"love alone"', index=index, where="lang = 'd'")) == []
-    none = "no document fulfils the condition"
+    none = "no document satisfies the condition"
     assert ask("birch", index=index, where="lang = 'L'").notes == (none,)
     assert none not in ask("birch", index=index, where="lang = 'l'").notes
     quoted = ask('"birch"', index=index, where="lang = 'L'").notes
-    assert quoted[0] == "no document that may be found holds what is quoted"
+    assert "quoted phrase" in quoted[0]
 
 
 def test_empty_hands() -> None:
@@ -357,7 +357,7 @@ def test_hits() -> None:
     hits = ask("love xapian", k=3)
     assert (len(hits), hits[-1], list(hits[:2])) == (3, hits[2], [hits[0], hits[1]])
     hits = ask(" ".join(f"w{n}" for n in range(1_100)) + " love", None)
-    assert hits.notes[0] == "only the first 1,000 words of the query are searched"
+    assert hits.notes[0] == "only the first 1,000 words of the query were searched"
     assert len(hits.query.words) == 1_000
     equal = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
     orders: Sequence[Sequence[Doc]] = (equal, equal[::-1])
@@ -368,21 +368,18 @@ def test_hits() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        *(({"k": 0}, "k: wanted 1 or more, got 0"), ({"identifier": "["}, "no regular expression")),
-        ({"vector": None, "fusion": "dense"}, "fusion='dense': wanted the query's vector"),
-        ({"vector": [1, 0, 0]}, "vector: wanted 2 numbers, got shape"),
-        ({"vector": np.array([np.nan, 0], np.float32)}, "vector: wanted a row of finite numbers"),
-        ({"fusion": "best"}, "fusion: wanted one of coverage, convex, .*, got 'best'"),
-        ({"empty": "all"}, "empty: wanted one of nothing, nearest, spelling, got 'all'"),
-        ({"phrases": "no"}, "phrases: wanted one of required, preferred, got 'no'"),
-        ({"a": 1.5}, "a: wanted a weight from 0 to 1, got 1.5"),
+        *(({"k": 0}, "got 0"), ({"identifier": "["}, "regular expression")),
+        ({"vector": None, "fusion": "dense"}, "the query's vector"),
+        ({"vector": [1, 0, 0]}, "2 numbers, got shape"),
+        ({"vector": np.array([np.nan, 0], np.float32)}, "a row of finite numbers"),
+        ({"fusion": "best"}, "one of coverage, convex"),
+        ({"empty": "all"}, "one of nothing, nearest, spelling, got 'all'"),
+        ({"phrases": "no"}, "one of required, preferred, got 'no'"),
+        ({"a": 1.5}, r"from 0 to 1, got 1\.5"),
+        *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),
         *(
-            ({name: 0}, f"{name}: wanted a number of 1 or more, got 0")
-            for name in ("depth", "k_rrf")
-        ),
-        *(
-            ({"boost": -1}, "^boost: .* got -1"),
-            ({"code_boost": float("nan")}, "code_boost: .* nan"),
+            ({"boost": -1}, "got -1"),
+            ({"code_boost": float("nan")}, "code_boost"),
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_no_document_without_the_code_outranks_one_with_it(
 def test_one_code_is_asked_for_quickly_as_several_are(
     docs: list[Doc], text: str, known: Any, fusion: Fusion, limit: int, quote: str, allowed: Any
 ) -> None:
-    """The same candidates and tiers; the general way is taken where its code stands twice."""
+    """The same candidates and tiers; the general way is taken where its code occurs twice."""
     corpus = SmallCorpus(docs, known, dim=DIM)
     settings = Settings(fusion=fusion, phrases="preferred")
     query = parse_query(corpus, f"{quote}{text}{quote}", settings)

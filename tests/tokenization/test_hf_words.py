@@ -1,4 +1,4 @@
-"""The words of a tokenizer.json, equal to what the tokenizers library itself makes of a text."""
+"""Words of a tokenizer.json equal those of the tokenizers library."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def word_level() -> Tokenizer:
 
 
 def word_piece() -> Tokenizer:
-    """As BERT has it, with all that must not matter: a template, truncation, padding."""
+    """Like BERT, with a template, truncation and padding, which must not matter."""
     tokenizer = trained(
         models.WordPiece(unk_token="[UNK]"),
         trainers.WordPieceTrainer,
@@ -99,7 +99,7 @@ def byte_level() -> Tokenizer:
 
 
 def with_prefix() -> Tokenizer:
-    """Byte-level with a blank before each text, and a mask that eats the blanks before it."""
+    """Byte-level with a blank before each text, and a mask that strips the blanks before it."""
     tokenizer = byte_level()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.add_special_tokens(
@@ -137,19 +137,19 @@ def unigram(normalizer: Any = None, pre_tokenizer: Any = None, *tokens: AddedTok
 
 
 def split_first() -> Tokenizer:
-    """As T5 and XLM-RoBERTa have it: between blanks, each with a mark before it."""
+    """Like T5 and XLM-RoBERTa: words between blanks, each with a marker before it."""
     cuts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
     return unigram(normalizers.NFKC(), pre_tokenizers.Sequence(cuts))
 
 
 def marked(scheme: str, *tokens: AddedToken) -> Tokenizer:
-    """A mark before each text and blank, or before the first text only."""
+    """A marker before each text and blank, or before the first text only."""
     cut = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     return unigram(normalizers.NFC(), cut, AddedToken("[MASK]", lstrip=True), *tokens)
 
 
 def reaching_behind() -> Tokenizer:
-    """A mask that takes the blanks behind it, which then may not be cut off before."""
+    """A mask that strips the blanks behind it, so that texts must not be split there."""
     return marked("always", AddedToken("fox", rstrip=True, single_word=True))
 
 
@@ -157,13 +157,13 @@ MARKS = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" 
 
 
 def without_pre_tokenizer() -> Tokenizer:
-    """As Llama has it: the whole text is what the model cuts."""
+    """Like Llama: the model splits the whole text."""
     document = json.loads(unigram(MARKS).to_str())
     return Tokenizer.from_str(json.dumps({**document, "pre_tokenizer": None}))
 
 
 def falling_back() -> Tokenizer:
-    """BPE without a pre-tokenizer, of which what it lacks becomes bytes."""
+    """BPE without a pre-tokenizer; missing characters become bytes."""
     tokens = [*(f"<0x{i:02X}>" for i in range(256)), "▁", "t", "h", "e", "th", "the", "▁the"]
     vocabulary = {token: number for number, token in enumerate(["<unk>", *tokens])}
     merges = [("t", "h"), ("th", "e"), ("▁", "the")]
@@ -204,7 +204,7 @@ def ours(name: str) -> Words:
 
 
 def of(tokenizer: Tokenizer) -> Words:
-    """Our words of a tokenizer, read from a file that is gone again."""
+    """Return our words of a tokenizer, read from a file that is then deleted."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tokenizer.json"
         tokenizer.save(str(file))
@@ -212,7 +212,7 @@ def of(tokenizer: Tokenizer) -> Words:
 
 
 def theirs(tokenizer: Tokenizer, text: str) -> list[list[tuple[str, int]]]:
-    """The tokens and ids of each word: what the library gives one ``word_id``."""
+    """Return tokens and ids of each word: what the library gives one ``word_id``."""
     found = tokenizer.encode(text, add_special_tokens=False)
     words: dict[int | None, list[tuple[str, int]]] = {}
     tokens = zip(found.tokens, found.ids, strict=True)
@@ -222,7 +222,7 @@ def theirs(tokenizer: Tokenizer, text: str) -> list[list[tuple[str, int]]]:
 
 
 def judged(words: Words, texts: list[str]) -> list[list[tuple[str, int, bool, int | None]]]:
-    """Word, id, known, number of pieces, of each text."""
+    """Return word, id, known and number of pieces for each text."""
     found = words.look_up(texts)
     rows = list(
         zip(
@@ -238,7 +238,7 @@ def judged(words: Words, texts: list[str]) -> list[list[tuple[str, int, bool, in
 
 
 def check(name: str, texts: list[str]) -> None:
-    """Ours of all texts at once, token for token and id for id against theirs of each."""
+    """Compare ours of all texts at once with theirs of each, tokens and ids."""
     tokenizer, words = made(name), ours(name)
     unknown = words.vocabulary.unknown
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
@@ -275,13 +275,13 @@ TEXT = st.text(ODD | st.characters(exclude_categories=["Cs"]), max_size=30) | st
 @example(texts=[*AWKWARD])
 @example(texts=[" ".join(AWKWARD), "\n".join(AWKWARD)])
 def test_any_text(name: str, texts: list[str]) -> None:
-    """The same tokens, ids and words of awkward texts and of any, whatever stands at a blank."""
+    """The same tokens, ids and words for awkward and for random texts."""
     check(name, texts)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pieces(name: str) -> None:
-    """The pieces of a word are those that it was counted with, where words begin alike."""
+    """A word has the pieces that it was counted with, if words begin alike."""
     words = ours(name)
     for text in ("the quickest fox", "the brownest, zzz 日 cafés", "quick 👩‍👧"):
         texts = [text]
@@ -291,7 +291,7 @@ def test_pieces(name: str) -> None:
 
 
 def test_words() -> None:
-    """Words as people read them; the fingerprint changes with what they depend on."""
+    """Words are readable; the fingerprint changes with everything they depend on."""
     assert len({ours(name).fingerprint for name in NAMES}) == len(NAMES)
     spelled = {
         name: [word for word, *_ in judged(ours(name), ["The naïve  fox,"])[0]] for name in NAMES
@@ -314,7 +314,7 @@ def test_words() -> None:
 
 
 def test_bytes_that_are_not_utf8() -> None:
-    """They are read as U+FFFD, as are halves of surrogate pairs."""
+    """Invalid bytes are read as U+FFFD, and so are lone surrogates."""
     words = ours("byte-level BPE")
     assert [w for w, *_ in judged(words, [b"a\xff"])[0]] == ["a", "\ufffd"]  # type: ignore[list-item]  # texts may be bytes
     assert judged(words, ["a\ud800"]) == judged(words, ["a\ufffd\ufffd\ufffd"])
@@ -324,7 +324,7 @@ def test_bytes_that_are_not_utf8() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_figures(name: str, threads: int) -> None:
-    """What ``oov`` counts, by a Counter over the library's own answers: all but blanks."""
+    """``oov`` counts the same as a Counter over the library's answers, without blanks."""
     for text in AWKWARD[:: 3 - threads]:
         check(name, [text])  # alone
     texts = [text for text in (*SENTENCES[:3], *AWKWARD, "zyx the 日 zyx", "The zyx") if text] * 2
@@ -338,7 +338,7 @@ def test_figures(name: str, threads: int) -> None:
     counted = Counter(word for row in rows for word, _, known, _ in row if not known)
     pieces = sum(len(made(name).encode(t, add_special_tokens=False).ids) for t in texts)
     pieces -= sum(count or 0 for *_, count in blanks)
-    assert any("blank piece" in note for note in report.notes) is bool(blanks)
+    assert any("of spaces only" in note for note in report.notes) is bool(blanks)
     assert report.documents == len(texts)
     assert report.documents_unknown == sum(not all(w[2] for w in row) for row in rows)
     assert report.tokens == sum(map(len, rows))
@@ -354,7 +354,7 @@ def test_figures(name: str, threads: int) -> None:
 
 
 def test_nothing_is_left_out() -> None:
-    """Truncation, padding and the marks of a template are of no account."""
+    """Truncation, padding and the control tokens of a template do not matter."""
     tokenizer = Tokenizer.from_str(made("WordPiece").to_str())
     tokenizer.enable_truncation(2)
     tokenizer.enable_padding(length=50)
@@ -371,7 +371,7 @@ def between_blanks(model: Any) -> Tokenizer:
 
 
 def test_unknown_tokens() -> None:
-    """What a model without one passes over is unknown; its name in a text is a word as others."""
+    """Without an unknown token, skipped parts are unknown; its name in a text is a normal word."""
     bpe = between_blanks(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
     found = [("ab", 2, True, 1), ("aéb", 2, False, 1), ("é", -1, False, 0)]
     assert judged(of(bpe), ["ab aéb é"]) == [found]
@@ -388,24 +388,24 @@ def test_unknown_tokens() -> None:
 DESCRIBED = {
     "WordPiece": (
         "keep 4 added tokens whole: [PAD], [UNK], [CLS], ...",
-        "take control characters out, white space becomes a blank",
-        "set Chinese characters apart",
-        "take accents off",
+        "remove control characters, replace white space by blanks",
+        "put blanks around Chinese characters",
+        "remove accents",
         "lower-case",
         "split at white space and around each punctuation mark",
-        "cut each word into the longest pieces from left to right, '##' before all but the "
-        "first (WordPiece); one of more than 100 characters is unknown",
+        "split each word from left to right into the longest pieces, '##' before all but the "
+        "first (WordPiece); words of more than 100 characters are unknown",
     ),
     "byte-level BPE": (
         "keep 1 added token whole: <|end|>",
-        "split into words with the blank before them, show every byte as a character",
-        "join each word's characters to pieces, merge by merge (BPE)",
+        "split into words with the preceding blank, write every byte as a character",
+        "split each word into characters and merge them into pieces (BPE)",
     ),
     "Unigram": (
         "keep 2 added tokens whole: <s>, <unk>",
-        "replace what matches ' {2,}' by ' '",
-        "write blanks as '▁', put one before every stretch, split before each",
-        "cut each word into its likeliest pieces (Unigram)",
+        "replace matches of ' {2,}' by ' '",
+        "replace blanks by '▁', put one before every part, split before each one",
+        "split each word into its most likely pieces (Unigram)",
     ),
 }
 
@@ -418,7 +418,7 @@ def test_describe(name: str) -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    """The folder that holds the file, among others."""
+    """A folder that contains the file, among others."""
     made("WordPiece").save(str(tmp_path / "tokenizer.json"))
     tokens = sorted(made("WordPiece").get_vocab().items(), key=lambda pair: pair[1])
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in tokens), "utf-8")
@@ -431,15 +431,17 @@ def test_folder(tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:
-    """Of several the one that cuts texts is taken, though another is larger; and that is said."""
+    """A vocabulary with a tokenizer is chosen before a larger one, with a note."""
     word_piece().save(str(tmp_path / "tokenizer.json"))
     longer = {f"w{number}": number for number in range(5_000)}
     (tmp_path / "vocab.json").write_text(json.dumps(longer), "utf-8")
     words = Words.of(tmp_path)
     assert words.vocabulary.name == "tokenizer.json"
-    assert words.notes == ("not looked at, --name takes another: vocab.json",)
+    (note,) = words.notes
+    assert "--name" in note
+    assert note.endswith(": vocab.json")
     assert Words.of(tmp_path, name="tokenizer.json").notes == ()
-    with pytest.raises(VocabtoolError, match="does not say how a text is cut"):
+    with pytest.raises(VocabtoolError, match=r"list of words.*--rule"):
         Words.of(tmp_path, name="vocab.json")
 
 
@@ -456,7 +458,7 @@ DRAWS_LOTS = json.loads(Tokenizer(models.BPE({"a": 0}, [], dropout=0.5)).to_str(
 
 GROWING = {"type": "Sequence", "normalizers": [replacing({"String": "a"}, "a" * 10)] * 9}
 ENDLESS = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
-LIBRARY = "tokenizer.json: the tokenizers library refuses"
+LIBRARY = "tokenizer.json: the tokenizers library rejects"
 
 
 @pytest.mark.parametrize(
@@ -465,14 +467,14 @@ LIBRARY = "tokenizer.json: the tokenizers library refuses"
         ("normalizer", {"type": "Nonsense"}, LIBRARY),
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}, LIBRARY),
         ("normalizer", GROWING, "1,000,000,000 times as long"),
-        ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "put 5,000 bytes before it"),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "prepend 5,000 bytes"),
         # A pattern that takes too long on a text makes the library's Rust code panic.
         ("pre_tokenizer", ENDLESS, "the tokenizers library fails on a text: "),
-        ("model", DRAWS_LOTS, r"by lot \(dropout 0.5\)"),
+        ("model", DRAWS_LOTS, r"at random \(dropout 0.5\)"),
     ],
 )
 def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message: str) -> None:
-    """What the library does not read, or what would blow texts up, is refused with a reason."""
+    """Files that the library rejects or that inflate texts are rejected with a reason."""
     file = tmp_path / "tokenizer.json"
     file.write_bytes(changed(made("WordLevel"), **{part: value}))
     error = VocabtoolError if part == "model" else InvalidFile
@@ -482,7 +484,7 @@ def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message
 
 @pytest.mark.parametrize("name", ["WordPiece", "Unigram"])
 def test_damaged_files(tmp_path: Path, name: str) -> None:
-    """A file that is cut off or has bits flipped gives words, or a VocabtoolError."""
+    """A truncated or damaged file gives words or a VocabtoolError."""
     data = made(name).to_str().encode()
     file = tmp_path / "tokenizer.json"
     outcomes: Counter[str] = Counter()
@@ -499,7 +501,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 
 
 def test_commands(tmp_path: Path) -> None:
-    """``words`` and ``oov`` as a user runs them; who forks later is warned of nothing."""
+    """``words`` and ``oov`` on the command line; forking later causes no warning."""
     file = tmp_path / "tokenizer.json"
     made("WordPiece").save(str(file))
     corpus = tmp_path / "corpus.txt"
@@ -513,7 +515,7 @@ def test_commands(tmp_path: Path) -> None:
         "child = os.fork()\n"
         "os.waitpid(child, 0) if child else os._exit(0)\n"
     )
-    # What is tested is the tokenizers library; Python 3.12 itself warns where any thread runs.
+    # This tests the tokenizers library; Python 3.12 itself warns about any thread.
     run = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
     options: dict[str, Any] = {"capture_output": True, "text": True, "env": environment}
     shown = subprocess.run([*run, "words", tmp_path, "the fox %"], cwd=ROOT, **options)

@@ -1,7 +1,7 @@
-"""Ways from text to words on graphs written byte by byte: what is understood, and what is not.
+"""Rules inferred from handmade graphs: supported ops, rejected ops, and hostile graphs.
 
-Whether rules are those of TensorFlow is held in ``test_words_agree.py``; here are the reasons for
-which a way is refused, and graphs made to harm.
+``test_words_agree.py`` compares rules with TensorFlow. This file tests the reasons for rejecting,
+and graphs made to harm.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CALL = b"PartitionedCall"
 
 
 def name(function: bytes) -> bytes:
-    """An attribute that names a function."""
+    """Return an attribute that names a function."""
     return b.field(10, b.field(1, function))
 
 
 def find(words: bytes) -> tuple[bytes, ...]:
-    """A lookup in the table, which is known by its shared name in any body."""
+    """Return a lookup in the table, which has a shared name."""
     return (
         b.node(b"table", b"HashTableV2", shared_name=b.field(2, b"shared")),
         b.const(b"default", b.scalar_tensor(-1)),
@@ -43,7 +43,7 @@ def find(words: bytes) -> tuple[bytes, ...]:
 def function(
     called: bytes, arguments: Sequence[bytes], *nodes: bytes, returns: Sequence[bytes] = ()
 ) -> bytes:
-    """A FunctionDef; ``returns``: a tensor for each output."""
+    """Return a FunctionDef; ``returns``: a tensor for each output."""
     outputs = [b"out%d" % i for i in range(len(returns))]
     signature = b.field(1, called)
     signature += b"".join(b.field(2, b.field(1, argument)) for argument in arguments)
@@ -54,20 +54,20 @@ def function(
 
 
 def words_of(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> Words:
-    """The words of a model of these nodes beside the table."""
+    """Return the words of a model with these nodes and a table."""
     graph = b.graph(*TABLE, *nodes, functions=functions)
     (folder / "saved_model.pb").write_bytes(b.saved_model(graph))
     return Words.of(folder)
 
 
 def refused(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> str:
-    """The reason for which a model's way is not understood."""
-    with pytest.raises(VocabtoolError, match=r"ask for --exact-words$") as caught:
+    """Return the reason why a rule cannot be inferred."""
+    with pytest.raises(VocabtoolError, match="--exact-words") as caught:
         words_of(folder, *nodes, functions=functions)
     told = str(caught.value)
-    start = "words: how the model cuts texts is not understood: "
+    start = "words: the rule from text to words cannot be read from the model: "
     assert told.startswith(start)
-    return told.removeprefix(start).partition(". Exact words need TensorFlow")[0]
+    return told.removeprefix(start).partition("; use --exact-words")[0]
 
 
 LOWER = b.node(b"lower", b"StringLower", b"text")
@@ -91,14 +91,14 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
 
 
 def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
-    """The op whose words are looked up; attributes are texts."""
+    """Return the op whose words are looked up; attributes are texts."""
     texts = {key: b.field(2, value) for key, value in attributes.items()}
     return b.node(b"y", op, *inputs, **texts)
 
 
-# Why ways are refused, with the nodes that they are refused for; the op stands before.
-UNKNOWN = "vocabtool does not know what it does to words"
-PART = "it may take a part of the words only"
+# Reasons and the nodes that cause them; the op comes first.
+UNKNOWN = "vocabtool does not support this op"
+PART = "it may select only some of the words"
 CONSTANTS = "its words are constants, not from a text"
 UTF8 = {"output_encoding": b"UTF-8"}
 REFUSED: list[tuple[str, Nodes]] = [
@@ -110,65 +110,71 @@ REFUSED: list[tuple[str, Nodes]] = [
     (f"StridedSlice: {PART}", slice_of(b"text")),
     (f"StridedSlice: {PART}", slice_of(b"text", end_mask=1)),
     (f"StridedSlice: {PART}", slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)),
-    ("Pack: it puts several texts side by side", [y(b"Pack", b"text", b"text")]),
+    ("Pack: it combines several texts", [y(b"Pack", b"text", b"text")]),
     (
-        "StringSplitV2: another output of it than the words",
+        "StringSplitV2: the lookup uses another output than the words",
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
     (
-        "StringSplitV2: an input that decides what it does is not a constant",
+        "StringSplitV2: an input that determines its behaviour is not a constant",
         [b.node(b"split", b"StringSplitV2", b"text", b"text"), y(b"Identity", b"split:1")],
     ),
     (
-        "RegexReplace: wanted a constant string",
+        "RegexReplace: an input is not a constant string",
         [y(b"RegexReplace", b"text", b"range/start", b"blank")],
     ),
     (
-        "StaticRegexReplace: a pattern that is not UTF-8",
+        "StaticRegexReplace: its pattern is not UTF-8",
         [y(b"StaticRegexReplace", b"text", pattern=b"\xff")],
     ),
-    ("StringLower: encoding latin-1", [y(b"StringLower", b"text", encoding=b"latin-1")]),
+    (
+        "StringLower: unsupported encoding latin-1",
+        [y(b"StringLower", b"text", encoding=b"latin-1")],
+    ),
     (
         "UnicodeTranscode: its texts are UTF-16-BE, not UTF-8",
         [y(b"UnicodeTranscode", b"text", input_encoding=b"UTF-16-BE", **UTF8)],
     ),
     (
-        "UnicodeTranscode: it makes text that is not UTF-8",
+        "UnicodeTranscode: its output is not UTF-8",
         [y(b"UnicodeTranscode", b"text", output_encoding=b"UTF-16-BE")],
     ),
     (
-        "UnicodeEncode: code points that are not those of a text",
+        "UnicodeEncode: its code points do not come from a text",
         [y(b"UnicodeEncode", b"text", **UTF8)],
     ),
     (
-        "NormalizeUTF8: normalization form 'NFX'",
+        "NormalizeUTF8: unknown normalization form 'NFX'",
         [y(b"NormalizeUTF8", b"text", normalization_form=b"nfx")],
     ),
     (
-        "RaggedTensorToTensor: it may cut off words",
+        "RaggedTensorToTensor: it may drop words",
         [
             b.const(b"shape", b.int64_tensor([-1, 8])),
             y(b"RaggedTensorToTensor", b"shape", b"text", b"blank"),
         ],
     ),
     (
-        "SparseToDense: padding that is not empty",
+        "SparseToDense: its padding is not an empty string",
         [
             b.const(b"pad", b.scalar_tensor(b"the")),
             y(b"SparseToDense", b"text", b"text", b"text", b"pad"),
         ],
     ),
-    ("GatherNd: which texts it takes is not known", [y(b"GatherNd", b"text", b"range/start")]),
-    ("a tensor that nothing makes", [y(b"StringLower", b"nowhere")]),
-    ("a tensor that nothing makes", [y(b"StringLower")]),
-    ("the way does not end", [y(b"StringLower", b"z"), b.node(b"z", b"StringUpper", b"y")]),
-    ("the way does not end", [y(b"Identity", b"y")]),
+    (
+        "GatherNd: it selects an unknown part of the texts",
+        [y(b"GatherNd", b"text", b"range/start")],
+    ),
+    ("no op produces this tensor", [y(b"StringLower", b"nowhere")]),
+    ("no op produces this tensor", [y(b"StringLower")]),
+    ("the path does not end", [y(b"StringLower", b"z"), b.node(b"z", b"StringUpper", b"y")]),
+    ("the path does not end", [y(b"Identity", b"y")]),
 ]
 
 
 @pytest.mark.parametrize(("reason", "nodes"), REFUSED, ids=[reason for reason, _ in REFUSED])
 def test_ways_that_are_refused(reason: str, nodes: Nodes, tmp_path: Path) -> None:
-    """What is not understood is said, with the op in the way, and nothing is guessed."""
+    """The error names the op, and nothing is guessed."""
     told = refused(tmp_path, TEXT, BLANK, *nodes, *find(b"y"))
     assert told.removeprefix("the op ") == reason
 
@@ -178,14 +184,14 @@ def call(node: bytes, given: bytes, called: bytes) -> bytes:
 
 
 def loop(*body: bytes, returns: bytes) -> tuple[Nodes, Nodes]:
-    """A loop of this body, and its functions."""
+    """Return a loop with this body, and its functions."""
     node = b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(b"turn"))
     turn = function(b"turn", [b"x"], *body, *find(b"x"), returns=[returns])
     return [node], [function(b"test", [b"x"], returns=[b"x"]), turn]
 
 
 def doubling() -> list[bytes]:
-    """Forty functions, each called twice by the next: 2 ** 40 ways must not be walked."""
+    """Forty functions, each called twice by the next: 2 ** 40 paths must not be followed."""
     calls = ((call(b"a", b"x", b"f%d" % i), call(b"b", b"x", b"f%d" % i)) for i in range(39))
     callers = [function(b"f%d" % at, [b"x"], *pair) for at, pair in enumerate(calls, 1)]
     return [function(b"f0", [b"x"], *find(b"x")), *callers]
@@ -206,8 +212,8 @@ FINDING = function(b"find", [b"x"], *find(b"x"))
 CIRCLE = (b.node(b"a", b"Identity", b"b:output:0"), b.node(b"b", b"Identity", b"a:output:0"))
 BOTH = {"then_branch": name(b"find"), "else_branch": name(b"find")}
 BRANCH = b.node(b"branch", b"If", b"text", b"text", **BOTH)
-MANY = "texts reach it in more than 64 ways"
-CHANGES = "the op While: a loop changes it from turn to turn"
+MANY = "more than 64 paths lead to it"
+CHANGES = "the op While: a loop changes the text in each iteration"
 AGAIN = call(b"again", b"x", b"f")
 ODD = b.node(b"odd", b"Frobnicate", b"text")
 FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
@@ -232,7 +238,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a name that is no argument": (
         [],
         [function(b"served", [b"x"], *find(b"y"))],
-        "a tensor that nothing makes",
+        "no op produces this tensor",
     ),
     "a caller that passes too little": (
         [call(b"call", b"text", b"inner")],
@@ -242,7 +248,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "an output that is not there": (
         [call(b"call", b"text", b"lowering"), *find(b"call:2")],
         [LOWERING],
-        "the op PartitionedCall: its output is not to be found",
+        "the op PartitionedCall: it has no such output",
     ),
     "callers that agree": (
         [LOWER, *(call(b"call%d" % i, b"lower", b"find") for i in range(5))],
@@ -252,26 +258,26 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "callers that disagree": (
         [LOWER, *(call(b"call" + x, x, b"find") for x in (b"text", b"lower"))],
         [FINDING],
-        "texts reach it in several ways",
+        "texts reach it by different rules",
     ),
     "one caller that is not understood": (
         [ODD, *(call(b"call" + x, x, b"find") for x in (b"text", b"odd"))],
         [FINDING],
-        "the op Frobnicate: vocabtool does not know what it does to words",
+        "the op Frobnicate: vocabtool does not support this op",
     ),
     "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
     "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
     "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
-    "a branch": ([BRANCH], [FINDING], "the op If: it chooses by what it reads"),
+    "a branch": ([BRANCH], [FINDING], "the op If: its branch depends on the text"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],
-        "the way does not end",
+        "the path does not end",
     ),
     "a function that returns itself": (
         [call(b"call", b"text", b"f"), *find(b"call")],
         [function(b"f", [b"x"], AGAIN, returns=[b"again:output:0"])],
-        "the way does not end",
+        "the path does not end",
     ),
     "functions that call each other": ([], calling_each_other(), MANY),
     "ways that double": ([], doubling(), MANY),
@@ -282,7 +288,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
 def test_ways_through_functions(
     nodes: Nodes, functions: Nodes, wanted: tuple[str, ...] | str, tmp_path: Path
 ) -> None:
-    """The steps in the order in which a text goes through them, or the reason."""
+    """The steps in the order of processing, or the reason."""
     nodes = (TEXT, BLANK, *nodes)
     if isinstance(wanted, str):
         assert refused(tmp_path, *nodes, functions=functions) == wanted
@@ -292,18 +298,18 @@ def test_ways_through_functions(
 
 @pytest.mark.parametrize("length", [600, 20_000, 33_000])
 def test_long_chains(length: int, tmp_path: Path) -> None:
-    """They are followed far beyond any real one, without recursion, but not for ever."""
+    """Long chains are followed without recursion, up to a limit."""
     names = [b"lower", *(b"n%d" % i for i in range(length))]
     chain = [b.node(name, b"Identity", before) for before, name in pairwise(names)]
     nodes = (TEXT, LOWER, *chain, *find(names[-1]))
     if length < 33_000:
         assert words_of(tmp_path, *nodes).describe() == LOWERED
     else:
-        assert refused(tmp_path, *nodes) == "the way does not end"
+        assert refused(tmp_path, *nodes) == "the path does not end"
 
 
 def test_two_lookups(tmp_path: Path) -> None:
-    """The way that is understood is taken; without a table there is nothing to look words up in."""
+    """The supported path is used; without a table there is no lookup."""
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(TEXT, LOWER, *find(b"lower"))))
     with pytest.raises(VocabtoolError, match="no op of the model looks words up"):
         Words.of(tmp_path)

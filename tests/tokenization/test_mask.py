@@ -1,4 +1,4 @@
-"""What a model does not know, printed in the line's own spelling."""
+"""Masks: unknown or known words, spelled as in the line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vocabtool.tokenization.string_steps import Characters, Join
 from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 from vocabtool.vocabulary import decode, encode
 
-# Surface words: the boundaries of Unicode, and codes kept whole.
+# Surface words: Unicode boundaries, and codes.
 
 ANY_LINE = st.text(
     st.sampled_from("aZé9 .,-_'+#@/:\t\u00a0日カ\u0301\u200d👩🚀🇫🇷”ก\ud800\0") | st.characters(),
@@ -41,9 +41,9 @@ ANY_LINE = st.text(
 
 
 def surface_words(line: str) -> list[Span]:
-    """The finest cut of a line: words, codes, and each punctuation mark or symbol by itself.
+    """Split a line as finely as possible: words, codes, single marks and symbols.
 
-    Together they hold every character that is not white space.
+    Together they contain every character that is not white space.
     """
     found: list[Span] = []
     start = 0
@@ -77,7 +77,7 @@ def shown(line: str) -> list[str]:
     ],
 )
 def test_words_are_what_stands_between_unicode_boundaries(line: str, words: list[str]) -> None:
-    """The examples of UAX #29, and white space belongs to no word."""
+    """The examples of UAX #29; white space belongs to no word."""
     assert shown(line) == words
 
 
@@ -90,13 +90,13 @@ def test_words_are_what_stands_between_unicode_boundaries(line: str, words: list
     ],
 )
 def test_a_code_is_one_surface_word(code: str) -> None:
-    """Also in brackets and before a full stop; of joined words the model's rule decides."""
+    """Codes stay whole in brackets and before a full stop; the rule splits joined words."""
     assert shown(f"({code}).") == ["(", code, ")", "."]
     assert not any(map(is_code, ("quick-brown", "GOOD-bye", "e-mail", "and/or", "R&D", "a.b")))
 
 
 def test_a_chunk_can_be_cut_in_up_to_three_ways() -> None:
-    """Whole, without the marks around it, into words: each way once."""
+    """Whole, without surrounding punctuation, into words: each way once."""
     assert [[chunk[slice(*s)] for s in way] for chunk in ['"it-is".'] for way in cuts(chunk)] == [
         ['"it-is".'],
         ['"', "it-is", '"', "."],
@@ -109,7 +109,7 @@ def test_a_chunk_can_be_cut_in_up_to_three_ways() -> None:
 
 @given(ANY_LINE)
 def test_surface_words_cover_all_that_is_not_white_space(line: str) -> None:
-    """In order, apart, not empty; each way to cut a chunk cuts the one before it further."""
+    """In order, disjoint, not empty; each way splits the one before it further."""
     spans = surface_words(line)
     assert all(span.start < span.end for span in spans)
     assert all(one.end <= two.start for one, two in pairwise(spans))
@@ -125,7 +125,7 @@ def test_surface_words_cover_all_that_is_not_white_space(line: str) -> None:
 
 @pytest.mark.parametrize("unit", ["🇫🇷", "日", "a-", "ab", "a\u0301", "x1-", "a:", "\u200d"])
 def test_a_long_chunk_is_cut_like_a_short_one(unit: str) -> None:
-    """Windows of the search leave no trace: 6,000 repeats are cut as 60 are, only longer."""
+    """Search windows do not matter: 6,000 repeats are split as 60 are."""
 
     def widths(count: int) -> list[int]:
         return [end - start for start, end in cuts(unit * count)[-1]]
@@ -143,7 +143,7 @@ Split = Callable[[str], list[str]]
 
 
 def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> WordLookup:
-    """The answer for texts of which these words are made."""
+    """Return the lookup of texts with these words."""
     distinct = sorted(set(chain.from_iterable(words)))
     place = {word: i for i, word in enumerate(distinct)}
     nothing = np.zeros(len(distinct), np.int64)
@@ -158,7 +158,7 @@ def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> WordLook
 
 
 def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
-    """The judge that a chain of steps and a table make."""
+    """Return a lookup of steps and a table."""
 
     def judge(texts: Sequence[str]) -> WordLookup:
         cut = Tokens.whole(string_array(texts))
@@ -170,7 +170,7 @@ def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
 
 
 def by(split: Split, *known: str) -> LookUp:
-    """A judge whose words are made in Python, and which knows these."""
+    """Return a lookup with words made in Python, some of them known."""
 
     def judge(texts: Sequence[str]) -> WordLookup:
         return judged([[encode(w) for w in split(text)] for text in texts], table.__contains__)
@@ -180,7 +180,7 @@ def by(split: Split, *known: str) -> LookUp:
 
 
 def of(rule: str, *known: str) -> LookUp:
-    """The judge of a named rule that knows these words."""
+    """Return a lookup of a named rule with known words."""
     return by_steps(parse_rule(rule), {encode(word) for word in known}.__contains__)
 
 
@@ -189,7 +189,7 @@ def pairs(text: str) -> list[str]:
 
 
 def numbered(text: str) -> list[str]:
-    """Words with their place in the text: no word alone is what it is in a line."""
+    """Words with their position: no word alone is what it is in a line."""
     return [f"{word}{i}" for i, word in enumerate(text.lower().split())]
 
 
@@ -220,7 +220,7 @@ def both(line: str, judge: LookUp) -> tuple[str, str]:
         ("keras", "quick dont", "quick-brown don't", "quick-brown", "[UNK] don't"),
         ("regex:[a-z']+", "quick don't", "quick-brown don't", "brown", "quick-[UNK] don't"),
         ("regex:[a-z]+", "cve user", "user@example.com CVE-1", "user@example.com", "[UNK] CVE-1"),
-        # Bytes that are no UTF-8 come out as they went in.
+        # Invalid bytes are kept.
         (
             "keras",
             "the",
@@ -231,14 +231,14 @@ def both(line: str, judge: LookUp) -> tuple[str, str]:
     ],
 )
 def test_lines_by_hand(rule: str, knows: str, line: str, known: str, unknown: str) -> None:
-    """What a model that knows these words does not know is printed in the line's spelling."""
+    """The unknown words of a line in its own spelling."""
     judge = of(rule, *knows.split())
     assert both(line, judge) == (known, unknown)
     assert one(line, judge, "known").exact
 
 
 def test_what_stands_around_every_text_is_no_part_of_it() -> None:
-    """A model that puts ``[START]`` and ``[END]`` around a line is aligned exactly all the same."""
+    """A rule that puts ``[START]`` and ``[END]`` around a line is aligned exactly."""
     frame = Join(b"[START] ", b" [END]")
     lower = parse_rule("lower")
     steps = (lower[0], frame, *lower[1:])
@@ -250,16 +250,16 @@ def test_what_stands_around_every_text_is_no_part_of_it() -> None:
 @pytest.mark.parametrize(
     ("judge", "line", "known", "unknown"),
     [
-        # Penn Treebank's full stop: a word's own within a line, another word at its end.
+        # Penn Treebank's full stop is part of a word within a line, and a word at its end.
         (
             of("ptb", "the", "dog", "."),
             "The St. Bernard dog. The dog.",
             ("St. Bernard dog.", False, 0),
             ("The [UNK] [UNK] [UNK] The dog.", False, 0),
         ),
-        # What shares a word of the model is masked together.
+        # Surface words that share a word of the model are masked together.
         (by(pairs, "a b"), "a b C d", ("C d", False, 0), ("a b [UNK]", False, 0)),
-        # Words that are nowhere in the line are printed and counted, in place of what has none.
+        # Words that are not in the line are printed and counted.
         (
             by(numbered, "the0"),
             "The Dog  Barks, so",
@@ -267,14 +267,14 @@ def test_what_stands_around_every_text_is_no_part_of_it() -> None:
             ("The [UNK] [UNK] [UNK]", False, 3),
         ),
         (by(numbered, "the0", "dog1"), "The Dog", ("", False, 0), ("The Dog", False, 0)),
-        # Known ones among them are printed as the model makes them.
+        # Known words among them are printed as the model makes them.
         (
             by(lambda t: ["a", "odd", "even", "b"] if len(t) > 2 else [t], "a", "b", "even"),
             "a ½ b",
             ("odd", False, 1),
             ("a [UNK] even b", False, 1),
         ),
-        # What the model adds within a line masks nothing.
+        # Words that the model adds within a line mask nothing.
         (
             by(lambda t: [*t.split()[:1], *(["<sep>"] * (" " in t)), *t.split()[1:]], "a", "b"),
             "a b",
@@ -286,13 +286,13 @@ def test_what_stands_around_every_text_is_no_part_of_it() -> None:
 def test_a_word_alone_may_not_be_what_it_is_in_a_line(
     judge: LookUp, line: str, known: MaskedLine, unknown: MaskedLine
 ) -> None:
-    """The masked text, whether it is exact, and how many words have no place."""
+    """Return the masked text, whether it is exact, and the number of unaligned words."""
     assert one(line, judge, "known") == known
     assert one(line, judge, "unknown") == unknown
 
 
 def test_a_masked_line_is_one_line() -> None:
-    """Also where the model's own word holds a line feed."""
+    """Also if the model's word contains a line feed."""
     judge = by(lambda text: ["new\nline"] * text.count("x"))
     assert one("x", judge, "known").text == "x"
     odd = by(lambda text: ["new\nline"] if len(text) == 3 else [])
@@ -321,14 +321,14 @@ A_RULE = st.sampled_from(sorted(RULES))
 
 @given(LINES, A_RULE)
 def test_a_model_that_knows_all_masks_nothing(line: str, rule: str) -> None:
-    """``unknown``: the line comes back as it was; ``known``: nothing is left of it."""
+    """``unknown``: the line is unchanged; ``known``: it is empty."""
     assert both(line, by_steps(RULES[rule], lambda _: True)) == ("", line)
 
 
 @given(LINES, A_RULE)
 @example("½ 1\u20442", "keras")
 def test_a_model_that_knows_nothing_leaves_no_word(line: str, rule: str) -> None:
-    """No letter survives but in surface words that the rule makes nothing of."""
+    """No letter remains except in surface words without words of the model."""
     judge = by_steps(RULES[rule], lambda _: False)
     masked = one(line, judge, "unknown")
     left = masked.text.replace("[UNK]", " ")
@@ -339,8 +339,8 @@ def test_a_model_that_knows_nothing_leaves_no_word(line: str, rule: str) -> None
 
 @given(LINES, A_RULE, st.integers(0, 3))
 def test_the_unknown_words_printed_are_those_of_the_line(line: str, rule: str, salt: int) -> None:
-    """The rule makes of an exact line's print the line's unknown words, each and in order."""
-    assume(rule != "ptb")  # its full stop is another at the end of the print
+    """The words of an exact line's output are the unknown words of the line in order."""
+    assume(rule != "ptb")  # its full stop differs at the end of the output
     judge = by_steps(RULES[rule], lambda word: (sum(word) + salt) % 3 > 0)
     masked = one(line, judge, "known")
     assume(masked.exact)
@@ -355,7 +355,7 @@ def test_the_unknown_words_printed_are_those_of_the_line(line: str, rule: str, s
 
 @given(st.lists(LINES, max_size=5), A_RULE)
 def test_lines_do_not_depend_on_each_other(lines: list[str], rule: str) -> None:
-    """MaskedLine together they are what each is alone, and the totals are their sums."""
+    """Lines together give the same as each alone, and the totals are their sums."""
     judge = by_steps(RULES[rule], lambda word: len(word) % 2 > 0)
     totals = Totals()
     together = list(mask(lines, judge, "unknown", totals))
@@ -365,7 +365,7 @@ def test_lines_do_not_depend_on_each_other(lines: list[str], rule: str) -> None:
 
 
 def test_endless_lines_are_masked_as_they_come() -> None:
-    """Lines are taken a batch ahead at most."""
+    """Lines are read at most one batch ahead."""
     taken = 0
 
     def lines() -> Iterator[str]:
@@ -386,7 +386,7 @@ def test_batches_are_bounded_by_lines_and_by_length() -> None:
 
 
 def test_a_stretch_is_judged_once() -> None:
-    """However often it stands in a batch, and in the batches behind."""
+    """A repeated chunk is looked up once, also in later batches."""
     asked: list[str] = []
 
     def judge(texts: Sequence[str]) -> WordLookup:
@@ -421,19 +421,19 @@ def test_a_stretch_is_judged_once() -> None:
     ],
 )
 def test_words_are_found_in_order(text: str, words: list[str], places: list[str | None]) -> None:
-    """By letters, from left to right; what would leave out the next word is not found."""
+    """By letters, from left to right; a match that skips the next word is rejected."""
     spans = find_in_order(text, surface_words(text), words)
     assert [span and text[slice(*span)] for span in spans] == places
 
 
 def test_a_word_is_not_looked_for_without_end() -> None:
-    """Past so many letters it is taken for missing: a long line costs no more than its length."""
+    """The search distance is limited, so that time is linear in the length of a line."""
     assert find_in_order("x" * AHEAD + "word", [], ["word"]) == [Span(AHEAD, AHEAD + 4)]
     assert find_in_order("x" * AHEAD + "xword", [], ["word"]) == [None]
 
 
 @given(st.text(max_size=8), st.text(max_size=8))
 def test_letters_of_a_text_are_those_of_its_parts(one_part: str, other: str) -> None:
-    """So that a place among the letters is a place in the text."""
+    """Folding keeps a position for each letter."""
     assert letters(one_part + other) == letters(one_part) + letters(other)
     assert letters(one_part) == letters(letters(one_part))

@@ -1,4 +1,4 @@
-"""Rules that a caller names: Keras', the Treebank's, a pattern's, and plain white space."""
+"""Named rules: Keras, Penn Treebank, a pattern and white space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOME = st.text(
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Any: rules are asked how they cut texts."""
+    """Any vocabulary: only the words of the rules are compared."""
     return vocabtool.extract(ROOT / "data" / "sentence_encoder")
 
 
@@ -46,14 +46,14 @@ def shown(rule: str, text: str | bytes) -> list[str]:
 
 
 def test_rules_by_hand() -> None:
-    """What each makes of one line."""
+    """The words of one line by each rule."""
     line = "The Café's quick-brown DOG, didn't."
     assert shown("whitespace", line) == ["The", "Café's", "quick-brown", "DOG,", "didn't."]
     assert shown("lower", line) == ["the", "café's", "quick-brown", "dog,", "didn't."]
     assert shown("keras", line) == ["the", "cafés", "quickbrown", "dog", "didnt"]
     assert shown("ptb", line) == ["the", "café", "'s", "quick-brown", "dog", ",", "did", "n't", "."]
     assert shown("regex:[a-z]{2,}", line) == ["he", "af", "quick", "brown", "didn"]
-    # The mark between matches may stand in the text: another is taken then.
+    # A separator must not be in the text.
     assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
     assert by_rule("regex:[a-z]+").describe() == ("each match of '[a-z]+' is a word",)
     for name in (*RULES, "regex:a"):
@@ -63,7 +63,7 @@ def test_rules_by_hand() -> None:
 
 @given(st.lists(SOME, max_size=4))
 def test_whitespace_and_lower_are_python(texts: list[bytes]) -> None:
-    """``bytes.split``, which knows ASCII whitespace alone, and ``str.lower``."""
+    """``bytes.split``, which splits at ASCII whitespace, and ``str.lower``."""
     assert words("whitespace", *texts) == [text.split() for text in texts]
     lower = [decode(text).lower().encode("utf-8", "surrogateescape") for text in texts]
     assert words("lower", *texts) == [text.split() for text in lower]
@@ -71,14 +71,14 @@ def test_whitespace_and_lower_are_python(texts: list[bytes]) -> None:
 
 @given(st.lists(SOME, max_size=4))
 def test_keras_is_bytes_lower_and_translate(texts: list[bytes]) -> None:
-    """A to Z lower-case, ASCII punctuation gone, split at ASCII whitespace."""
+    """A to Z lower-case, ASCII punctuation removed, split at ASCII whitespace."""
     marks = string.punctuation.encode()
     wanted = [text.lower().translate(None, marks).split() for text in texts]
     assert words("keras", *texts) == wanted
 
 
 def test_keras_is_the_layer() -> None:
-    """What TextVectorization itself makes of a text."""
+    """Return the words of TextVectorization."""
     pytest.importorskip("tensorflow", reason="the oracle of this test is Keras itself")
     import keras
 
@@ -121,7 +121,7 @@ def treebank(text: str) -> list[str]:
 
 
 def test_ptb_is_the_treebank_tokenizer() -> None:
-    """On English sentences, alone and joined in pairs, ours are nltk's tokens."""
+    """On English sentences, alone and in pairs, tokens equal nltk's."""
     pairs = [f"{one} {two}" for one in TREEBANK_SENTENCES for two in TREEBANK_SENTENCES]
     for text in [*TREEBANK_SENTENCES, *pairs]:
         assert shown("ptb", text) == treebank(text), text
@@ -130,7 +130,7 @@ def test_ptb_is_the_treebank_tokenizer() -> None:
 @given(PARTS | ASCII)
 @example("a\x0bb")
 def test_ptb_is_the_treebank_tokenizer_on_any_ascii(text: str) -> None:
-    """So it does on texts that nobody would write; mixed case is cut like any other."""
+    """Also on random texts; mixed case is split alike."""
     assert shown("ptb", text) == treebank(text)
     assert TreebankWordTokenizer().tokenize("He'Ll") == ["He'Ll"]
     assert shown("ptb", "He'Ll") == ["he", "'ll"]
@@ -141,7 +141,7 @@ PATTERNS = ("[a-z]+", r"\pL", "..", "a|", r"\S+", "^.", "x*", r"\b\w+\b", "[^ ]+
 
 @given(st.lists(SOME, max_size=4), st.sampled_from(PATTERNS))
 def test_matches_are_those_of_re2(texts: list[bytes], pattern: str) -> None:
-    """What google-re2 finds in UTF-8, one after the other, the empty ones left out."""
+    """The non-empty matches of google-re2 in UTF-8, in order."""
     re2 = pytest.importorskip("re2", reason="the oracle of this test is google-re2")
     texts = [decode(text).encode("utf-8", "replace") for text in texts]
     found = [[m[0] for m in re2.finditer(pattern, text.decode())] for text in texts]
@@ -152,7 +152,7 @@ def test_matches_are_those_of_re2(texts: list[bytes], pattern: str) -> None:
     "spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"]
 )
 def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
-    """The message names what was asked for and every name that there is."""
+    """The message names the wrong rule and every valid name."""
     with pytest.raises(VocabtoolError) as error:
         Words.of(vocabulary(), rule=spec)
     assert repr(spec) in str(error.value)
@@ -162,14 +162,14 @@ def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
 BAD = [
     ("(", "missing )"),
     ("a(?=b)", "invalid perl operator"),
-    ("", "no pattern"),
+    ("", "needs a pattern"),
     ("\udcff", "utf"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "says"), BAD)
 def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
-    """RE2's own words, and the pattern."""
+    """The message contains RE2's reason and the pattern."""
     with pytest.raises(VocabtoolError, match=r"regex:") as error:
         Words.of(vocabulary(), rule=f"regex:{pattern}")
     assert says in str(error.value)

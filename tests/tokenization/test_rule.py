@@ -1,4 +1,4 @@
-"""Rules: the fast way gives exactly the words of the plain one; fingerprints tell rules apart."""
+"""Rules: fast and plain processing agree; different rules have different fingerprints."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ TEXTS = st.lists(TEXT, max_size=6)
 
 @pytest.fixture(autouse=True, scope="module")
 def no_text_is_short() -> Iterator[None]:
-    """Texts of a few bytes are cut in pieces, too."""
+    """Split short texts into chunks, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vocabtool.tokenization.rule.SHORT", 0)
         yield
 
 
 def expanded(coded: TokenCodes) -> list[list[bytes]]:
-    """The words of each text that codes stand for."""
+    """Return the words of each text from codes."""
     distinct = as_bytes(coded.distinct)
     flat = [distinct[code] for code in coded.codes.tolist()]
     bounds = coded.offsets.tolist()
@@ -123,7 +123,7 @@ def shown(steps: tuple[Step, ...]) -> str:
 def test_coded_words_are_those_of_the_cut(
     steps: tuple[Step, ...], texts: list[bytes], before: list[bytes], after: list[bytes]
 ) -> None:
-    """What ``coded`` gives are the words of ``cut``; also of a slice of a longer array."""
+    """Codes give the same words as tokens, also for a slice of an array."""
     rule = Rule(steps)
     wanted = rule.tokens(string_array(texts)).to_lists()
     assert expanded(rule.token_codes(string_array(texts))) == wanted
@@ -140,7 +140,7 @@ def test_coded_words_are_those_of_the_cut(
 def test_replacements_that_look_local_are(
     form: str, rewrite: str, pattern: str, texts: list[bytes]
 ) -> None:
-    """Between blanks only where that makes no difference: ``\\1`` may keep another character."""
+    """Chunks only if the result is the same: ``\\1`` may keep another character."""
     rule = Rule((RegexReplace(form.format(pattern), rewrite), SPLIT))
     array = string_array(texts)
     assert expanded(rule.token_codes(array)) == rule.tokens(array).to_lists()
@@ -148,14 +148,14 @@ def test_replacements_that_look_local_are(
 
 @pytest.mark.parametrize("steps", [*BETWEEN_BLANKS, *WHOLE_TEXTS], ids=shown)
 def test_which_rules_are_worked_between_blanks(steps: tuple[Step, ...]) -> None:
-    """Common rules, on texts without a NUL; not those that look across blanks, or keep them."""
+    """Common rules on texts without NUL work by chunks; rules that look across blanks do not."""
     fast = steps in BETWEEN_BLANKS
     assert Rule(steps).works_between_blanks(string_array(["a b", ""])) == fast
     assert not Rule(steps).works_between_blanks(string_array(["a b", "c\0d"]))
 
 
 def test_distinct_words_are_looked_at_once() -> None:
-    """However often a piece stands in the texts, a step sees it once."""
+    """A step sees a repeated chunk once."""
     coded = Rule((Lower(), SPLIT)).token_codes(string_array(["A b a\n", "a B  ", "b"] * 1000))
     assert len(coded.codes) == 6000
     assert len(coded.distinct) < 10
@@ -186,14 +186,14 @@ VARIANTS: tuple[tuple[Step, ...], ...] = (
 
 
 def test_fingerprints_tell_rules_apart() -> None:
-    """Rules that differ in any step, its parameters or the order have different fingerprints."""
+    """Rules with different steps, parameters or order have different fingerprints."""
     for one, other in combinations(VARIANTS, 2):
         assert Rule(one) != Rule(other)
         assert Rule(one).fingerprint != Rule(other).fingerprint, (one, other)
 
 
 def test_fingerprints_are_the_same_everywhere() -> None:
-    """Indexes store them: they must not change; and each step is told in plain words."""
+    """Indexes store fingerprints, so they must not change; each step has a description."""
     wanted = "3ef63b894dd64c332d1b6d79c1b03a3e6ab42e21ec37af9ca36b374978a58903"
     assert Rule((Lower(), SplitWhitespace())).fingerprint == wanted
     told = ("lower-case A to Z", r"split at each '\n'")
@@ -201,7 +201,7 @@ def test_fingerprints_are_the_same_everywhere() -> None:
     assert Rule(()).describe() == ("the whole text is one word",)
 
 
-# Steps by themselves: what is local, and what is refused.
+# Single steps: local ones and invalid ones.
 
 LOCAL_PATTERNS = (
     *((r"(\s+|[!-/]|[\p{P}]|[\x{4E00}-\x{9FFF}])", r"([!-/])"), (r"\s+|\[unused\d+\]", "()")),
@@ -238,15 +238,15 @@ OTHERS: tuple[Step, ...] = (
 
 
 def made_of(step: Step, *texts: str | bytes) -> list[list[bytes]]:
-    """What a step makes of texts."""
+    """Return the result of a step."""
     return step.apply(Tokens.whole(string_array(texts))).to_lists()
 
 
 @pytest.mark.parametrize("step", LOCAL, ids=str)
 @given(text=assigned_text(20) | st.binary(max_size=12))
 def test_local_steps_need_only_what_stands_between_blanks(step: Step, text: str | bytes) -> None:
-    """A local step on the pieces between whitespace gives the words that it gives of the whole."""
-    # One ends a text at NUL, the other works otherwise on all of a text with one.
+    """A local step gives the same on the parts between whitespace as on the whole."""
+    # One ends a text at NUL, the other behaves differently on a text with one.
     if isinstance(step, RegexSplit) or (isinstance(step, Lower | Upper) and step.utf8):
         text = text.replace("\0", "") if isinstance(text, str) else text.replace(b"\0", b"")
     split = SplitWhitespace()
@@ -257,30 +257,30 @@ def test_local_steps_need_only_what_stands_between_blanks(step: Step, text: str 
 
 @pytest.mark.parametrize("step", [*LOCAL, *OTHERS], ids=str)
 def test_what_is_local(step: Step) -> None:
-    """Local is only what was proved; every step tells what it does, and equals its like."""
+    """Only proven steps are local; equal steps are equal and have a description."""
     assert step.local == (step in LOCAL)
     assert step.describe()
     assert len({step, step}) == 1
 
 
 def test_damaged_normalizer() -> None:
-    """A model that is no flatbuffer is refused, and so is a pattern that RE2 does not know."""
+    """An invalid flatbuffer or RE2 pattern is rejected."""
     with pytest.raises(InvalidFile):
         BertNormalize.read(b"\xff\xff\xff\xff")
-    with pytest.raises(VocabtoolError, match=r"\(\?=a\).*no regular expression of RE2"):
+    with pytest.raises(VocabtoolError, match=r"\(\?=a\).*RE2 rejects"):
         made_of(RegexSplit("(?=a)"), "a")
 
 
 @pytest.mark.parametrize("pattern", ["(x*)", "()", "(a)|b", "(^)"])
 def test_patterns_on_which_the_op_never_ends(pattern: str) -> None:
-    """A pattern that matches nothing at all is refused instead of looping for ever."""
-    with pytest.raises(VocabtoolError, match="never ends"):
+    """A pattern with an empty match is rejected instead of looping forever."""
+    with pytest.raises(VocabtoolError, match="never end"):
         made_of(RegexSplit(pattern), "bc")
 
 
 @given(st.lists(st.sampled_from([b"a", b"ab", b"b", b"c", "é".encode()])).map(b"".join))
 def test_pieces_make_up_their_word(word: bytes) -> None:
-    """Joined without their indicators, the pieces of a known word are the word."""
+    """The pieces of a known word, joined without indicators, are the word."""
     tokenizer = WordPiece({b"[UNK]": 0, b"a": 1, b"ab": 2, b"##b": 3, "##é".encode(): 4})
     pieces, known = tokenizer.cut(word)
     joined = b"".join(piece.removeprefix(b"##") for piece, _ in pieces)
@@ -288,7 +288,7 @@ def test_pieces_make_up_their_word(word: bytes) -> None:
 
 
 def test_the_characters_of_unicode_12() -> None:
-    """137,929 graphic and format ones, 65 controls and 137,468 for private use, as Unicode says."""
+    """137,929 graphic and format characters, 65 controls, 137,468 private: Unicode's counts."""
     assert len(assigned()) == 137_928 + 65 + 137_468
     assert set(AWKWARD) <= set(assigned())
     assert "\u32ff" not in assigned()  # of 12.1

@@ -1,4 +1,4 @@
-"""The pieces that words are made of: those of the sentencepiece library, blanks and all."""
+"""The pieces of words are those of the sentencepiece library, including blanks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TEXTS = st.text(st.sampled_from([*" ▁ab=1<x>\té日\u3000🎉\n"]) | st.charac
 
 @cache
 def trained(name: str) -> bytes:
-    """A small model with the options of that name."""
+    """Return a small model with the options of that name."""
     choose = random.Random(0)
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -85,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pieces_of(words: Words, text: str) -> tuple[list[str], list[str]]:
-    """The pieces of a text, and those of them that are unknown."""
+    """Return the pieces of a text, and the unknown ones."""
     judged = words.look_up([text])
     assert judged.spelled is not None
     pieces = [piece for code in judged.codes.tolist() for piece in judged.spelled.of_word(code)]
@@ -97,7 +97,7 @@ def pieces_of(words: Words, text: str) -> tuple[list[str], list[str]]:
 @given(texts=st.lists(TEXTS, max_size=5))
 @example(texts=[*HOSTILE])
 def test_pieces_are_the_librarys(name: str, folder: Path, texts: list[str]) -> None:
-    """The same pieces in the same order; the unknown ones are those with the unknown id."""
+    """The same pieces in the same order; unknown pieces have the unknown id."""
     words = words_of(name, folder)
     library = sentencepiece.SentencePieceProcessor(str(folder / f"{name}.model"))
     for text in texts:
@@ -108,7 +108,7 @@ def test_pieces_are_the_librarys(name: str, folder: Path, texts: list[str]) -> N
 
 
 def test_words_shows_them(folder: Path) -> None:
-    """The command's JSON and its columns hold every piece, and mark the unknown one."""
+    """The command's JSON and columns contain every piece, and mark unknown ones."""
     file = folder / "unigram.model"
     words_of("unigram", folder)
     run = [sys.executable, "-m", "vocabtool", "words", str(file)]
@@ -128,7 +128,7 @@ def test_words_shows_them(folder: Path) -> None:
 
 
 def test_only_oov_leaves_blanks_out(folder: Path) -> None:
-    """``oov`` counts the words between them, however it is asked, and says so."""
+    """``oov`` counts the words between blanks, with a note about blanks."""
     words = words_of("as Mistral's", folder)
     texts = ["▁", "=  ", "alpha"]
     assert [pieces_of(words, text)[0] for text in texts] == [["▁▁"], ["▁=", "▁▁"], ["▁alpha"]]
@@ -138,4 +138,5 @@ def test_only_oov_leaves_blanks_out(folder: Path) -> None:
     for counter in (counted, watched):
         report = counter.report()
         assert report.tokens == 2
-        assert report.notes == ("2 blank pieces left out: spaces in a row are no word",)
+        (note,) = report.notes
+        assert "2 tokens of spaces" in note

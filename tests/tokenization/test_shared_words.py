@@ -1,4 +1,4 @@
-"""The words of real models, where the collection is there: rules, and the tap where one loads."""
+"""Words of real models, if the collection exists: rules, and exact words if a model loads."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TEXTS = (
     *("👩\u200d🚀 x", "lone\rCR", "no\u00a0break", "İstanbul", "x" * 10_000, "\uff11\uff12 \uff21"),
 )
 
-# What rules make of each model, by hand from its graph: steps, or what is in the way.
+# Expected steps, read from the graphs manually, or the unsupported op.
 RULES: dict[str, tuple[str, ...] | str] = {
-    "babyweight_estimate": ("leave out what is empty",),
+    "babyweight_estimate": ("drop empty strings",),
     "tfdf_adult_rf": (),
     "tftext_segmenter": ("split into characters", "replace every match of '\\s' by '[SPACE]'"),
-    "tfx_taxi_tft": ("leave out what is empty",),
+    "tfx_taxi_tft": ("drop empty strings",),
     "serving_tftext": "its words are constants",
     "tfx_taxi_serving_tf1": "ParseExampleV2",
     "tfx_keras_serving": "no op of the model looks words up",
@@ -38,7 +38,7 @@ RULES: dict[str, tuple[str, ...] | str] = {
 
 @pytest.mark.parametrize("name", RULES)
 def test_rules_of_real_models(name: str, shared: Path) -> None:
-    """The steps are those of the graph, or the op in the way is named."""
+    """The steps of the graph, or an error that names the op."""
     wanted = RULES[name]
     if isinstance(wanted, str):
         with pytest.raises(VocabtoolError, match=wanted):
@@ -49,7 +49,7 @@ def test_rules_of_real_models(name: str, shared: Path) -> None:
 
 
 def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
-    """Ids come in: with the tokenizer in its assets as the rule, pieces and unknown words."""
+    """A model that takes ids: with its tokenizer as the rule, pieces and unknown words."""
     model = shared / "models" / "use_lite_2"
     with pytest.raises(NoVocabulary, match="--rule"):
         Words.of(model)
@@ -59,7 +59,7 @@ def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
 
 
 def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
-    """The only one of the collection that loads and takes one text: a Chinese segmenter."""
+    """The only model that loads and takes one text: a Chinese segmenter."""
     pytest.importorskip("tensorflow_text", reason="the model holds its ops")
     model = shared / "models" / "tftext_segmenter"
     rule, tap = Words.of(model), Words.of(model, exact=True)

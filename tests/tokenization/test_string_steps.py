@@ -1,4 +1,4 @@
-"""TensorFlow's string ops without TensorFlow, byte for byte what the ops themselves do."""
+"""Steps give the same bytes as TensorFlow's string ops."""
 
 from __future__ import annotations
 
@@ -121,28 +121,28 @@ def ours(step: Step, texts: list[bytes]) -> list[list[bytes]]:
 @given(texts=st.lists(SOME, max_size=4))
 @settings(max_examples=settings().max_examples // 4)
 def test_step_is_the_op(step: Step, op: Op, texts: list[bytes]) -> None:
-    """On the awkward corpus and on texts that nobody thought of: what TensorFlow's op does."""
+    """On awkward and on random texts: the same as TensorFlow's op."""
     assert ours(step, texts) == [listed(op(text)) for text in texts]
 
 
 @pytest.mark.parametrize("unit", ["BYTE", "UTF8_CHAR"])
 @pytest.mark.parametrize(("start", "length"), [(0, 5), (-2, 2), (1, 1), (2, 100)])
 def test_substr(start: int, length: int, unit: Any) -> None:
-    """A part of a string is TensorFlow's, and so is the refusal of a string that is too short."""
+    """Substr is TensorFlow's, including the error for short strings."""
     for text in (*TEXTS, b"ab", b"a"):
         if unit == "UTF8_CHAR" and text.decode("utf-8", "replace").encode() != text:
             continue
         try:
             wanted = [[tf.strings.substr(text, start, length, unit=unit).numpy()]]
         except tf.errors.InvalidArgumentError:
-            with pytest.raises(VocabtoolError, match="the model fails on it"):
+            with pytest.raises(VocabtoolError, match="the model fails on the text"):
                 ours(Substr(start, length, unit), [text])
         else:
             assert ours(Substr(start, length, unit), [text]) == wanted
 
 
 def test_strict_decoding_and_padding() -> None:
-    """Other bytes than UTF-8 fail as in TensorFlow; empty strings that are padding are dropped."""
+    """Invalid bytes fail as in TensorFlow; empty padding is dropped."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.strings.unicode_split(b"a\xff", "UTF-8", errors="strict")
     with pytest.raises(VocabtoolError, match="not UTF-8"):

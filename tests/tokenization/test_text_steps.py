@@ -1,7 +1,7 @@
-"""The steps for tensorflow-text's ops give, byte for byte, what the ops themselves give.
+"""Steps give the same bytes as tensorflow-text's ops.
 
-Compared are all characters that Unicode 12 assigns, one by one, and texts over them; beyond, ICU
-inside TensorFlow and Python's tables are of different ages. Bytes that are not UTF-8 are any.
+All characters of Unicode 12 are compared, one by one and in texts. For newer characters, ICU in
+TensorFlow and Python's tables differ in version. Invalid bytes are random.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Oracle = Callable[[Texts], list[list[bytes]]]
 
 @functools.cache
 def all_texts(every: int) -> list[bytes]:
-    """Sentences, broken ones, and each ``every``th character: alone, and between others."""
+    """Sentences, invalid ones, and each ``every``th character alone and between others."""
     between = (f"{c} a{c}.b" for c in assigned()[::every])
     return [*(text.encode() for text in chain(SENTENCES, AWKWARD, between)), *BROKEN]
 
@@ -84,7 +84,7 @@ def lists(op: Callable[[Texts], Any]) -> Oracle:
 
 
 def regex_split(delimiter: str, keep: str) -> Oracle:
-    """The op itself: its wrapper puts both patterns in parentheses."""
+    """The op without its wrapper, which puts both patterns in parentheses."""
 
     def split(texts: Texts) -> Any:
         found = regex_split_ops.gen_regex_split_ops.regex_split_with_offsets(texts, delimiter, keep)
@@ -94,9 +94,9 @@ def regex_split(delimiter: str, keep: str) -> Oracle:
 
 
 def old_whitespace_split(texts: Texts) -> Any:
-    """The op of the first version, fed with code points as its wrapper did.
+    """The op of the first version, with code points as its wrapper passes them.
 
-    It crashes where all texts are empty, so there is one more.
+    It crashes if all texts are empty, so one more text is added.
     """
     decoded = tf.strings.unicode_decode([*texts, b"more"], "UTF-8")
     op = whitespace_tokenizer.gen_whitespace_tokenizer.whitespace_tokenize_with_offsets
@@ -108,7 +108,7 @@ def old_whitespace_split(texts: Texts) -> Any:
 
 
 def fast_words(texts: Texts) -> list[list[bytes]]:
-    """The words of the op that cuts texts itself, told by where its pieces begin and end."""
+    """Words of the op that splits texts itself, by the positions of its pieces."""
     tokenizer = tft.FastWordpieceTokenizer(["[UNK]", "x"], max_bytes_per_word=10**9)
     _, starts, ends = (part.to_list() for part in tokenizer.tokenize_with_offsets(texts))
     return [
@@ -158,7 +158,7 @@ MORE: list[tuple[Step, Oracle]] = [
 
 
 def repaired(step: Step, texts: Texts) -> Texts:
-    """What was decoded before some ops ever see it: broken UTF-8 replaced."""
+    """Decoded text that some ops get: invalid bytes replaced."""
     if isinstance(step, ScriptSplit) or step == WhitespaceSplit(1):
         return [text.decode("utf-8", "replace").encode() for text in texts]
     return texts
@@ -168,8 +168,8 @@ def repaired(step: Step, texts: Texts) -> Texts:
     ("step", "oracle"), STEPS, ids=lambda value: "oracle" if callable(value) else str(value)[:30]
 )
 def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -> None:
-    """Each assigned character (else one in ten) alone, and inside a word."""
-    if isinstance(step, BertNormalize):  # the flag is read from the op's own model
+    """Each assigned character (or one in ten) alone, and inside a word."""
+    if isinstance(step, BertNormalize):  # from the op's own model
         model = tft.FastBertNormalizer(step.lower)._model.numpy().tobytes()
         assert BertNormalize.read(model) == step
     texts = repaired(step, all_texts(every=1 if full else 10))
@@ -186,21 +186,21 @@ def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -
 )
 @given(texts=TEXTS)
 def test_any_text(step: Step, oracle: Oracle, texts: Texts) -> None:
-    """Any texts of assigned characters, and any bytes: what the op makes of them."""
+    """Random texts of assigned characters, and random bytes: the same as the op."""
     texts = repaired(step, texts)
     assert step.apply(Tokens.whole(string_array(texts))).to_lists() == oracle(texts)
 
 
 @pytest.mark.parametrize(("delimiter", "keep"), [("(", "()"), ("(b)", "(")])
 def test_no_regular_expression(delimiter: str, keep: str) -> None:
-    """Where the op fails for a pattern, the step says so."""
+    """If the op fails for a pattern, the step raises an error."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         regex_split(delimiter, keep)([b"abc"])
-    with pytest.raises(VocabtoolError, match="no regular expression of RE2"):
+    with pytest.raises(VocabtoolError, match="RE2 rejects"):
         RegexSplit(delimiter, keep).apply(Tokens.whole(string_array(["abc"])))
 
 
-# Pieces of words.
+# Subword pieces.
 
 ENTRIES = (
     *("[UNK]", "a", "ab", "##b", "##bc", "##é", "é", "naïve", "##日", "日本", "##ing", "x", "didn"),
@@ -244,14 +244,14 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def spelled(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as our class takes them: text as bytes."""
+    """Options for our class: text as bytes."""
     return {k: v.encode() if isinstance(v, str) else v for k, v in options.items()}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(words=WORDS)
 def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
-    """The pieces of words and their ids, whatever the options."""
+    """The same pieces and ids with all options."""
     words = [*words, *LONG]
     make = functools.partial(tft.WordpieceTokenizer, table(), **options)
     wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
@@ -263,7 +263,7 @@ def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
 
 @functools.cache
 def fast_wordpieces(end_to_end: bool, detokenizes: bool) -> tuple[Any, Any]:
-    """The op, giving pieces, and giving ids."""
+    """The op, with pieces and with ids."""
     pieces, ids = (
         tft.FastWordpieceTokenizer(
             list(ENTRIES),
@@ -281,7 +281,7 @@ def fast_wordpieces(end_to_end: bool, detokenizes: bool) -> tuple[Any, Any]:
 @pytest.mark.parametrize("detokenizes", [True, False])
 @given(texts=WORDS | TEXTS)
 def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
-    """The tokenizer read from the op's own buffer does what the op does with it."""
+    """The tokenizer read from the op's buffer gives the same as the op."""
     to_pieces, to_ids = fast_wordpieces(end_to_end, detokenizes)
     wordpiece, cuts_texts = read_fast_wordpiece(to_ids._model.numpy().tobytes())
     assert cuts_texts == end_to_end
@@ -298,7 +298,7 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
 
 
 def op_pieces(model: bytes, texts: Texts, **options: Any) -> list[list[tuple[bytes, int]]]:
-    """What the op gives: pieces and ids."""
+    """Return the op's pieces and ids."""
     make = functools.partial(tft.SentencepieceTokenizer, model, **options)
     both = [make(out_type=out).tokenize(texts).to_list() for out in (tf.string, tf.int32)]
     return [list(zip(*row, strict=True)) for row in zip(*both, strict=True)]
@@ -317,21 +317,21 @@ SENTENCEPIECE_TEXTS = [
 @example(texts=SENTENCEPIECE_TEXTS)
 @given(texts=TEXTS)
 def test_sentencepieces(name: str, texts: Texts) -> None:
-    """The same pieces and ids, NUL, broken UTF-8 and empty texts included; words hold them all."""
+    """The same pieces and ids for NUL, invalid bytes and empty texts; words contain all pieces."""
     model = trained(name)
     tokenizer = SentencePieces(model)
     found = tokenizer.pieces(texts)
     assert list(map(list, found)) == op_pieces(model, texts)
     for pieces, words in zip(found, tokenizer.words(texts), strict=True):
         both = ([piece for word in words for piece, _ in word.pieces], [p for p, _ in pieces])
-        # Spaces belong to no word where there are several.
+        # Repeated spaces belong to no word.
         spelled, wanted = (re.sub("▁| ".encode(), b"", b"".join(part)) for part in both)
         assert spelled == wanted
 
 
 @given(text=assigned_text().map(str.encode) | BYTES)
 def test_byte_fallback_knows_everything(text: bytes) -> None:
-    """A model that falls back to bytes never gives the unknown piece; its words are the text's."""
+    """With byte fallback no piece is unknown, and the words are those of the text."""
     tokenizer = SentencePieces(trained("as Mistral's"))
     (words,), (pieces,) = tokenizer.words([text]), tokenizer.pieces([text])
     assert all(word.known for word in words)
@@ -340,7 +340,7 @@ def test_byte_fallback_knows_everything(text: bytes) -> None:
 
 
 def test_models_are_checked_before_they_are_trusted() -> None:
-    """A table that is cut off, or points outside itself, is refused; so is no model at all."""
+    """A truncated table, offsets outside it, and an empty model are rejected."""
     model = trained("unigram")
     ((start, table),) = [(model.index(found), found) for found in charsmaps(model)]
     size = int.from_bytes(table[:4], "little")
@@ -348,21 +348,21 @@ def test_models_are_checked_before_they_are_trusted() -> None:
     endless = model[:start] + (size + len(table)).to_bytes(4, "little") + model[start + 4 :]
     for damaged, reason in [
         (outside, "points outside itself"),
-        (endless, "cut off"),
+        (endless, "truncated"),
         (model[:-5], "runs"),
         (b"", "begins with its pieces"),
-        (b"\n\x05\n\x03abc", "refuses the model"),
+        (b"\n\x05\n\x03abc", "rejects the model"),
     ]:
         with pytest.raises(InvalidFile, match=reason):
             SentencePieces(damaged).pieces([b"alpha"])
-    with pytest.raises(InvalidFile, match="no mark"):
+    with pytest.raises(InvalidFile, match="no control piece"):
         SentencePieces(trained("without marks"), add_bos=True).pieces([b"alpha"])
 
 
 @settings(max_examples=50)
 @given(data=st.data())
 def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
-    """Some bytes of the model changed: an error of ours, or some pieces."""
+    """A damaged model gives an error of ours, or some pieces."""
     model = bytearray(trained("unigram"))
     for _ in range(data.draw(st.integers(1, 4))):
         model[data.draw(st.integers(0, len(model) - 1))] = data.draw(st.integers(0, 255))
@@ -377,7 +377,7 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
 @pytest.mark.parametrize("add_eos", [True, False])
 @pytest.mark.parametrize("reverse", [True, False])
 def test_marks_and_order(add_bos: bool, add_eos: bool, reverse: bool) -> None:
-    """Marks stand around a text, and are turned round with it."""
+    """Control pieces stand around a text, and are reversed with it."""
     options = {"add_bos": add_bos, "add_eos": add_eos, "reverse": reverse}
     found = SentencePieces(sentencepiece_model(), **options).pieces(SENTENCEPIECE_TEXTS)
     wanted = op_pieces(sentencepiece_model(), SENTENCEPIECE_TEXTS, **options)
@@ -401,7 +401,7 @@ ROWS = st.lists(
 def test_ngrams(
     rows: list[list[bytes]], widths: list[int], pad_width: int, preserve_short: bool
 ) -> None:
-    """Runs of every width, padded or not, of texts long, short and empty."""
+    """Runs of every width, with or without padding, of long, short and empty texts."""
     flat = [word for row in rows for word in row]
     splits = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
     wanted, wanted_splits = tf.raw_ops.StringNGrams(

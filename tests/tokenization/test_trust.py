@@ -1,4 +1,4 @@
-"""Which models reach for files, the network or Python: told from their bytes alone."""
+"""Models that use files, the network or Python are detected from their bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STAY_INSIDE = (
     *("RestoreV2", "Restore", "RestoreSlice", "ShardedFilename", "Print", "Assert"),
     *("TensorSliceDataset", "MapDataset", "ParseExampleV2", "DecodeCSV", "ReadVariableOp"),
     *("TensorArrayWriteV3", "SendTPUEmbeddingGradients", "MyOwnOp", "DecodePyramid", "Recover"),
-    # Every SavedModel holds one of these; the tap takes them out of what it runs.
+    # Every SavedModel contains one of these; they are removed from the copy that runs.
     *("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices"),
 )
 
@@ -45,24 +45,24 @@ def saved(folder: Path, *nodes: bytes, functions: Sequence[bytes] = (), tail: by
 
 
 def filled(name: bytes) -> tuple[bytes, ...]:
-    """Nodes that fill a table from the file that a node names."""
+    """Return nodes that fill a table from the file that a node names."""
     return TABLE, b.node(b"fill", b"InitializeTableFromTextFileV2", b"table", name)
 
 
 def asset(filename: bytes) -> bytes:
-    """An AssetFileDef {1: TensorInfo {1: name}, 2: filename} of a MetaGraphDef."""
+    """Return an AssetFileDef {1: TensorInfo {1: name}, 2: filename} of a MetaGraphDef."""
     return b.field(6, b.field(1, b.field(1, b"path:0")) + b.field(2, filename))
 
 
 @pytest.mark.parametrize("op", [*REACH_OUT, *STAY_INSIDE])
 def test_an_op_that_reaches_out_is_named_with_its_place(op: str, tmp_path: Path) -> None:
-    """Not ops with similar names, of no library that is loaded, and what restores variables."""
+    """Ops with similar names, unknown ops, and ops that restore variables are allowed."""
     named = named_ops(saved(tmp_path, CONST, b.node(b"a/node", op.encode(), b"path")))
     assert named == ((f"{op} at graph/a/node",) if op in REACH_OUT else ())
 
 
 def test_functions_are_looked_into_whether_called_or_not(tmp_path: Path) -> None:
-    """One name an op, with the first place where it stands."""
+    """One line for each op, with its first location."""
     functions = [
         b.function(b"f", [b"x"], b.node(b"read", b"ReadFile", b"x")),
         b.function(b"g", [b"x"], b.node(b"again", b"ReadFile", b"x"), b.node(b"py", b"PyFunc")),
@@ -73,14 +73,14 @@ def test_functions_are_looked_into_whether_called_or_not(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("stream", [b"stderr", b"log(info)", b"", b"file:///tmp/out"])
 def test_printing_is_writing_where_it_goes_to_a_file(stream: bytes, tmp_path: Path) -> None:
-    """An attribute says where the text goes."""
+    """An attribute contains the destination of the text."""
     node = b.node(b"print", b"PrintV2", b"path", output_stream=b.field(2, stream))
     wanted = ("PrintV2 at graph/print",) if stream.startswith(b"file:") else ()
     assert named_ops(saved(tmp_path, CONST, node)) == wanted
 
 
 def test_a_table_is_filled_from_an_asset_only(tmp_path: Path) -> None:
-    """The model's own file; a path in a constant, or a computed one, leads anywhere."""
+    """The model's own file is allowed; constant or computed paths are not."""
     assert named_ops(saved(tmp_path, CONST, *filled(b"path"), tail=asset(b"words.txt"))) == ()
     joined = b.node(b"joined", b"StringJoin", b"path", b"path")
     for name in (b"path", b"joined"):
@@ -90,7 +90,7 @@ def test_a_table_is_filled_from_an_asset_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("filename", [b"../words.txt", b"/etc/passwd", b"a\\b", b"C:x", b"..", b""])
 def test_an_asset_may_not_lie_elsewhere(filename: bytes, tmp_path: Path) -> None:
-    """A name that is a path is told, whatever reads it."""
+    """An asset name that is a path is reported."""
     (named,) = named_ops(saved(tmp_path, CONST, tail=asset(filename)))
     assert named.startswith("the asset ")
 
@@ -119,5 +119,5 @@ def test_the_graph_that_is_served_is_looked_at(tmp_path: Path) -> None:
     ],
 )
 def test_which_graph_is_run(tags: list[list[str]], wanted: int) -> None:
-    """Rules, the tap and its check look at the same one: ``serve`` alone comes first."""
+    """All parts choose the same graph: ``serve`` alone comes first."""
     assert pick_serving(tags) == wanted

@@ -1,4 +1,4 @@
-"""Rules recovered from graphs, the tap, and TensorFlow's own layers agree: token for token."""
+"""Inferred rules, exact words and TensorFlow's layers agree token for token."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.unicode12 import assigned_text
 from vocabtool import Words
 from vocabtool.errors import NoVocabulary, VocabtoolError
 
-# Their flatbuffers hold another form of the tokenizer, which only its own op runs.
+# Their flatbuffers contain another form of the tokenizer, which only its op runs.
 NOT_UNDERSTOOD = dict.fromkeys(
     ("fast_sentencepiece", "fast_sentencepiece_ends"), ("FastSentencepieceTokenize",)
 )
 NAMES = [case.name for case in TEXT_CASES]
-# Texts go whole into SentencePiece's ops: its pieces are compared in tests of their own.
+# SentencePiece's ops get whole texts; other tests compare their pieces.
 PLAIN = [name for name in NAMES if "sentencepiece" not in name]
 WORDPIECES = [name for name in PLAIN if name.startswith(("bert", "fast_", "wordpiece"))]
 STUCK = [
@@ -39,13 +39,13 @@ Told = list[list[tuple[bytes, bool]]]
 
 
 def told(words: Words, texts: tuple[bytes, ...]) -> Told:
-    """Each word and whether it is known, by text."""
+    """Return each word and whether it is known, by text."""
     rows = words.split(texts).to_pylist()
     return [[(word["word"], word["known"]) for word in row] for row in rows]
 
 
 def spelled(words: Words, texts: tuple[bytes, ...]) -> list[list[tuple[bytes, bool]]]:
-    """The pieces of each word, and which of them are known."""
+    """Return the pieces of each word, and which of them are known."""
     found = words.look_up(texts)
     assert found.spelled is not None
     return [found.spelled.of_word(code) for code in found.codes.tolist()]
@@ -56,11 +56,11 @@ def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
     return [list(zip(words, known, strict=True)) for words, known in pairs]
 
 
-# The truths are what the saved models themselves answer.
+# The truths are the answers of the saved models.
 
 
 def answers(signature: Tensor, text: bytes) -> dict[str, list[int]]:
-    """What a loaded model answers to one text, flat, by output."""
+    """Return the flat answer of a loaded model to one text, by output."""
     ((name, spec),) = signature.structured_input_signature[1].items()
     given = tf.reshape(tf.constant([text]), [1] * spec.shape.rank)
     found = signature(**{name: given})
@@ -68,7 +68,7 @@ def answers(signature: Tensor, text: bytes) -> dict[str, list[int]]:
 
 
 def main_ids(found: dict[str, list[int]]) -> list[int]:
-    """The ids of the first table; Keras 2 calls an output as its layer."""
+    """Return the ids of the first table; Keras 2 names an output after its layer."""
     named = [found[name] for name in ("ids", "words") if name in found]
     return named[0] if named else next(iter(found.values()))
 
@@ -76,7 +76,7 @@ def main_ids(found: dict[str, list[int]]) -> list[int]:
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
-    """For each awkward text alone: the truth's ids, or a failure where it says so."""
+    """The truth's ids for each awkward text alone, or the expected failure."""
     path, truth = text_model(name)
     assert truth.ids is not None
     texts = truth.accepted()
@@ -93,7 +93,7 @@ def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> None:
-    """A truth that says the same of all words would prove nothing."""
+    """Truths must differ between words."""
     _, truth = text_model(name)
     for table in (truth, *truth.others):
         flags = {flag for row in table.known(truth.accepted()) for flag in row}
@@ -106,7 +106,7 @@ def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*PLAIN, *NOT_UNDERSTOOD])
 def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built) -> None:
-    """Without TensorFlow the same words, known and unknown, or the op that is in the way."""
+    """Without TensorFlow the same words, known and unknown, or an error that names the op."""
     path, truth = text_model(name)
     in_the_way = truth.stuck_at or NOT_UNDERSTOOD.get(name, ())
     assert bool(in_the_way) == (name in (*STUCK, *NOT_UNDERSTOOD))
@@ -123,7 +123,7 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built
 
 
 def agree_with(truth: TextTruth, words: Words) -> None:
-    """The words of each text, and those of the other vocabularies that are told."""
+    """Return the words of each text, and those of the other vocabularies."""
     texts = truth.accepted()
     assert dict(zip(texts, told(words, texts), strict=True)) == dict(
         zip(texts, wanted(truth, texts), strict=True)
@@ -137,7 +137,7 @@ def agree_with(truth: TextTruth, words: Words) -> None:
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", WHOLE_WORDS)
 def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) -> None:
-    """An id is the model's own, but for hash buckets, which nobody can tell without the hash."""
+    """Ids are the model's own, except for hash buckets."""
     path, truth = text_model(name)
     assert truth.ids is not None
     words = Words.of(path, name=truth.vocabulary)
@@ -153,7 +153,7 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PLAIN)
 def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> None:
-    """The running model reports the same words, whether its rule is understood or not."""
+    """The running model reports the same words, with or without a supported rule."""
     path, truth = text_model(name)
     words = Words.of(path, name=truth.vocabulary, exact=True)
     agree_with(truth, words)
@@ -161,7 +161,7 @@ def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> No
 
 @pytest.mark.parametrize("name", WORDPIECES)
 def test_pieces_of_words_are_those_of_tensorflow(name: str, text_model: Built) -> None:
-    """What is told of a word's pieces is what the op makes of it."""
+    """The pieces of a word are those of the op."""
     path, truth = text_model(name)
     texts = truth.accepted()
     words = Words.of(path, name=truth.vocabulary)
@@ -176,7 +176,7 @@ SENTENCEPIECES = [name for name in NAMES if name.startswith("sentencepiece")]
 
 @pytest.mark.parametrize("name", SENTENCEPIECES)
 def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
-    """A text's words are known where its pieces are to the op."""
+    """A text's words are known if the op knows their pieces."""
     path, truth = text_model(name)
     texts = truth.accepted()
     rows = told(Words.of(path, name=truth.vocabulary), texts)
@@ -186,7 +186,7 @@ def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
 
 @pytest.mark.parametrize("name", [*WORDPIECES, *SENTENCEPIECES])
 def test_rule_and_running_model_make_the_same_pieces(name: str, text_model: Built) -> None:
-    """They agree on every word, and on the pieces that it is made of."""
+    """They agree on every word and its pieces."""
     path, truth = text_model(name)
     rule = Words.of(path, name=truth.vocabulary)
     exact = Words.of(path, name=truth.vocabulary, exact=True)
@@ -203,7 +203,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
-    """On texts of every script of Unicode 12, and on bytes that are no text."""
+    """On texts of every script of Unicode 12, and on invalid bytes."""
     path, truth = text_model(name)
     rule = Words.of(path, name=truth.vocabulary)
     tap = Words.of(path, name=truth.vocabulary, exact=True)
@@ -219,7 +219,7 @@ def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
 
 @pytest.mark.parametrize("name", list(WITHOUT_TEXTS))
 def test_models_without_text_ops_want_a_rule(name: str, tmp_path: Path) -> None:
-    """Ids come in, no input of their signature is a string: the caller must name the rule."""
+    """Models that take ids have no string input: the caller must name the rule."""
     with quiet():
         WITHOUT_TEXTS[name](tmp_path / name)
         signature = tf.saved_model.load(str(tmp_path / name)).signatures["serving_default"]

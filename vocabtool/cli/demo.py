@@ -88,7 +88,7 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
             documents.append(Document(id_, f"{name}\n\n{passage}", fields))
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
-            f"{library}: wanted Python's own documentation, found {len(documents):,} texts. Run "
+            f"{library}: expected Python's own documentation, found {len(documents):,} texts. Run "
             "the demo with a Python that has its library as .py files (python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])

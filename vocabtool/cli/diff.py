@@ -30,9 +30,9 @@ DiffFormat = Literal["text", "json", "csv", "parquet"]
 WHOLE: Final = (".json", ".html")  # endings of files that hold the whole comparison
 BATCH_BYTES: Final = 4 << 20  # of text counted together
 
-HELP = """A and B are models or files of words, whatever `vocabtool extract` takes; FILE#NAME is one
-of several vocabularies in FILE, as inspect prints its name. Entries are compared byte for byte
-unless --fold says otherwise. More than two give a table of all pairs."""
+HELP = """A and B are models or word lists: anything that `vocabtool extract` reads. FILE#NAME
+selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
+byte for byte unless --fold is set. Three vocabularies or more give a table of all pairs."""
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
-            raise click.BadParameter(f"wanted some of {', '.join(FOLDS)}, got {name!r}")
+            raise click.BadParameter(f"choose from {', '.join(FOLDS)}, got {name!r}")
     return names
 
 
@@ -51,27 +51,27 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Compare entries without these: some of {','.join(FOLDS)}. [default: none; the report "
-    "says what each would change]",
+    help=f"Ignore these differences: any of {','.join(FOLDS)}. [default: none; the report shows "
+    "what each would change]",
 )
 @click.option(
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Weigh the difference by the words of these documents, as oov reads them; repeatable.",
+    help="Count what the difference means for these documents; may be repeated.",
 )
-@text_options("Of the corpus. ", "a row of the corpus that is no document.")
+@text_options("Corpus: ", "an invalid row of the corpus.")
 @click.option(
     "--rule",
     callback=check_rule,
-    help=f"How the corpus becomes words, the same for A and B: {RULES}. [default: keras]",
+    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras]",
 )
 @click.option(
     "--format",
     "output",
     type=click.Choice(get_args(DiffFormat)),
-    help="Tables, or complete lists tab-separated where no terminal is (text); all of it (json); "
-    "complete lists (csv, parquet). [default: by the ending of -o, else text]",
+    help="text: tables on a terminal, else complete tab-separated lists; json: everything; csv and "
+    "parquet: complete lists. [default: by the ending of -o, else text]",
 )
 @OUTPUT
 @HTML
@@ -79,13 +79,13 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--limit",
     type=click.IntRange(0),
     metavar="N",
-    help="How many entries of each list, those with the lowest ids. [default: all; in tables and "
-    "pages a few]",
+    help="Number of entries in each list, lowest ids first. [default: all; a few in tables and "
+    "pages]",
 )
 @click.option(
     "--only",
     type=click.Choice(get_args(Only)),
-    help="Just the complete list of what only A holds, only B, or both: text, csv, parquet. "
+    help="Print only the complete list of entries in A, in B, or in both (text, csv, parquet). "
     "[default: all three]",
 )
 def diff_command(
@@ -100,11 +100,11 @@ def diff_command(
     limit: int | None,
     only: Only | None,
 ) -> None:
-    """Compare the vocabularies of A and B: what both hold, and what one of them only."""
+    """Compare the vocabularies A and B: entries of both, and of only one."""
     if len(vocabularies) < 2:
-        raise click.UsageError("wanted two vocabularies or more, got one")
+        raise click.UsageError("expected two vocabularies or more, got one")
     if not corpus and (rule or read.field or read.format):
-        raise click.UsageError("--rule, --field and --input-format are for --corpus")
+        raise click.UsageError("--rule, --field and --input-format need --corpus")
     if output is None:
         check_ending(file)
     check_files(file, html, output)
@@ -112,11 +112,13 @@ def diff_command(
     if only is not None:  # nothing but lists of entries holds just these
         ending = Path(file).suffix.lower()
         if html is not None or output == "json" or (output is None and ending in WHOLE):
-            raise click.UsageError("--only is for text, csv and parquet: not for JSON and pages")
+            raise click.UsageError(
+                "--only works with text, csv and parquet, not with json and --html"
+            )
         if several:
-            raise click.UsageError("--only wants two vocabularies, not more")
+            raise click.UsageError("--only needs exactly two vocabularies")
     if corpus and several:
-        raise click.UsageError("--corpus weighs two vocabularies, not more")
+        raise click.UsageError("--corpus needs exactly two vocabularies")
     from vocabtool.comparison.diff import pairwise
     from vocabtool.reports.comparison import diff_report, known_to, pairs_report
     from vocabtool.reports.model import percent

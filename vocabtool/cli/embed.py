@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
-sentence-transformers:NAME), or python:MODULE:NAME, a callable of your own. Run the same command
-again after a stop, and it goes on where it was: what is in DIR ends up the same to the byte."""
+sentence-transformers:NAME), or python:MODULE:NAME, your own callable. If the command is
+interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
 RUN = gather(
     "run",
@@ -30,7 +30,7 @@ RUN = gather(
         type=click.IntRange(1),
         default=SHARD_ROWS,
         show_default=True,
-        help="Rows of a shard, which is what a stop can cost.",
+        help="Rows in each shard; an interruption loses one shard at most.",
     ),
     click.option(
         "--dtype", type=click.Choice(get_args(Dtype)), default="float32", show_default=True
@@ -38,21 +38,21 @@ RUN = gather(
     click.option(
         "--batch-size",
         type=click.IntRange(1),
-        help="Texts encoded at once. [default: what the model wants]",
+        help="Texts encoded at once. [default: depends on the model]",
     ),
     click.option(
         "--check",
         type=click.Choice(get_args(Check)),
         default="stat",
         show_default=True,
-        help="How a changed FILE is noticed: by size and time, or by its content.",
+        help="Detect changed FILEs by size and time (stat), or by content.",
     ),
-    click.option("--force", is_flag=True, help="Start over, whatever run is in DIR."),
+    click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
     click.option(
         "--cache",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Keep vectors by model and text: no text is encoded twice, in later runs too.",
+        help="Cache of vectors, also for later runs: no text is encoded twice.",
     ),
     click.option(
         "--runner", type=click.Choice(get_args(Runner)), default="local", show_default=True
@@ -62,25 +62,27 @@ RUN = gather(
         type=click.IntRange(1, 1024),
         default=1,
         show_default=True,
-        help="Processes, or Ray's actors, each with a model of its own.",
+        help="Number of processes or Ray actors; each loads the model.",
     ),
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
-        help="Batches that a worker encodes at a time. [default: by the kind of model]",
+        help="Batches that a worker encodes at once. [default: depends on the model]",
     ),
-    click.option("--ray-address", help="Of a cluster. [default: Ray is started here]"),
+    click.option(
+        "--ray-address", help="Address of a Ray cluster. [default: start Ray on this machine]"
+    ),
 )
 
 
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--model", required=True, metavar="MODEL", help="What makes the vectors.")
+@click.option("--model", required=True, metavar="MODEL", help="The model that makes the vectors.")
 @encoder_options(
     click.option(
         "--exact-words",
         is_flag=True,
-        help="Take the unknown words from the running TensorFlow model, in the same pass.",
+        help="Record the unknown words that the running TensorFlow model looks up.",
     )
 )
 @click.option(
@@ -89,13 +91,13 @@ RUN = gather(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Where the shards go.",
+    help="Folder of the shards.",
 )
 @RUN
 @DOCUMENTS
 @click.option("--no-text", is_flag=True, help="Do not store the texts.")
 @QUIET
-@format_option("Of the report at the end.")
+@format_option("Format of the final report.")
 def embed_command(
     files: tuple[str, ...],
     model: str,
@@ -107,7 +109,7 @@ def embed_command(
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Write a vector for each document of FILE... into shards of Parquet in DIR.
+    """Write a vector for each document of FILE... into Parquet shards in DIR.
 
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
@@ -120,7 +122,7 @@ def embed_command(
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a third more memory here
     if run["ray_address"] is not None and run["runner"] != "ray":
-        raise click.UsageError("--ray-address is for --runner ray")
+        raise click.UsageError("--ray-address needs --runner ray")
     opened = open_encoder(model, encoder)
     if not quiet:
         for note in opened.notes:
@@ -131,7 +133,7 @@ def embed_command(
                 list(files), opened, folder, read, text=not no_text, progress=progress, **run
             )
         except KeyboardInterrupt:
-            tell("stopped; the same command goes on from the shards that are there")
+            tell("interrupted; run the same command again to resume")
             raise
     if quiet:
         return

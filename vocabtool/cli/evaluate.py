@@ -18,19 +18,19 @@ QUERIES = gather(
         "--queries",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Queries: JSONL of _id and text (as BEIR has it), id TAB text, or TREC topics.",
+        help="Queries: BEIR's JSONL (_id, text), id TAB text, or TREC topics.",
     ),
     click.option(
         "--qrels",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Judgements: query, document, relevance, as BEIR or TREC has them.",
+        help="Relevance judgements, in the format of BEIR or TREC.",
     ),
     click.option(
         "--vectors",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Vectors of the queries, .npy or .npz, where the index has no model.",
+        help="Vectors of the queries (.npy, .npz), if the index has no model.",
     ),
     click.option("--seed", type=int, default=0, show_default=True),
 )
@@ -43,14 +43,14 @@ QUERIES = gather(
 @click.option(
     "--self-check",
     is_flag=True,
-    help="Without judgements: search for documents by words that were taken from them.",
+    help="Without judgements: search for documents by words taken from them.",
 )
 @click.option(
     "--sample",
     type=click.IntRange(1),
     default=SELF_CHECK_SAMPLE,
     show_default=True,
-    help="Documents that --self-check looks for.",
+    help="Number of documents that --self-check searches for.",
 )
 @format_option()
 def eval_command(
@@ -61,7 +61,7 @@ def eval_command(
     sample: int,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Judge how the index in DIR ranks: every fusion side by side.
+    """Evaluate the ranking of the index in DIR: all fusions side by side.
 
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, over all queries and split by
     whether they hold a word that the model does not know. With --self-check: known documents.
@@ -71,7 +71,7 @@ def eval_command(
     from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
-        raise click.UsageError("wanted --queries and --qrels, or --self-check")
+        raise click.UsageError("pass --queries and --qrels, or --self-check")
     with usage_errors():
         index = open_index(folder, model)
         if self_check:
@@ -90,9 +90,9 @@ def eval_command(
     type=click.IntRange(1),
     default=CALIBRATION_SAMPLE,
     show_default=True,
-    help="Documents that queries are made of.",
+    help="Number of documents that queries are made from.",
 )
-@click.option("--dry-run", is_flag=True, help="Tell, and leave the index as it is.")
+@click.option("--dry-run", is_flag=True, help="Print the result, but do not change the index.")
 @format_option()
 def calibrate_command(
     folder: str,
@@ -102,7 +102,7 @@ def calibrate_command(
     dry_run: bool,
     report_format: Literal["text", "json"],
 ) -> int:
-    """Find how much the keyword leg of the index in DIR weighs, and keep it there.
+    """Find the weight of the keyword leg for the index in DIR, and store it.
 
     Without judgements: from the documents themselves, with queries made of them. With --queries and
     --qrels it is tuned on judged queries by cross-validation.
@@ -118,17 +118,16 @@ def calibrate_command(
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
             if queries["vectors"] is not None:
-                raise click.UsageError("--vectors is for judged queries: give --qrels")
+                raise click.UsageError("--vectors needs judged queries: pass --qrels")
             if queries["queries"] is not None:
                 raise click.UsageError(
-                    "--queries is for judged queries: give --qrels. Unjudged queries no longer "
-                    "shift the weight: leave them out"
+                    "--queries needs relevance judgements: pass --qrels, or omit both"
                 )
             found = calibrate(index, sample=sample, seed=queries["seed"])
             if found is None:
                 tell(
-                    f"fewer than {MIN_SAMPLE} documents of three sentences and 15 words were "
-                    "found: nothing can be said"
+                    f"fewer than {MIN_SAMPLE} documents have three sentences and 15 words: too few "
+                    "to calibrate"
                 )
                 return 1
             calibration, report = found.calibration, calibration_report(found)
@@ -143,7 +142,7 @@ def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
     from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:
-        raise click.UsageError("--queries and --qrels go together")
+        raise click.UsageError("pass --queries and --qrels together")
     file = queries["vectors"]
     return {
         "queries": read_queries(queries["queries"]),

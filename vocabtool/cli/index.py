@@ -44,9 +44,9 @@ MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
-vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
-folder that embed wrote; then DIR answers by keywords, and to vectors of your own. Run the same
-command again after a stop, and it goes on where it was."""
+vectors, a folder of sentence-transformers, python:MODULE:NAME. Omit it if FILE is a folder that
+embed wrote; then DIR is searched by keywords, and by vectors that you pass in Python. If the
+command is interrupted, run it again: it resumes."""
 
 
 def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -59,11 +59,9 @@ def _size(context: click.Context, option: click.Parameter, text: str | None) -> 
     try:
         size = int(float(number) * UNITS[unit])
     except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
+        raise click.BadParameter(f"expected a size such as 512M or 2G, got {text!r}") from error
     if size < MIN_MEMORY:
-        raise click.BadParameter(
-            f"wanted at least 16M, as 512M or 2G (a number alone is bytes), got {text!r}"
-        )
+        raise click.BadParameter(f"the minimum is 16M (a number alone is bytes), got {text!r}")
     return size
 
 
@@ -74,34 +72,34 @@ SHAPE = gather(
         type=click.Choice(get_args(Metric)),
         default="cosine",
         show_default=True,
-        help="What near means.",
+        help="How vectors are compared.",
     ),
     click.option(
         "--dtype",
         type=click.Choice(get_args(StoredType)),
         default="float16",
         show_default=True,
-        help="How vectors are stored.",
+        help="Type of the stored vectors.",
     ),
     click.option(
         "--language",
         default="english",
         show_default=True,
-        help="Of stems and stop words; none: words as they are.",
+        help="Language of stems and stop words; none: keep words unchanged.",
     ),
     click.option(
         "--recall",
         type=click.FloatRange(0, 1, min_open=True),
         default=RECALL,
         show_default=True,
-        help="Share of the ten nearest that the approximate search must find.",
+        help="recall@10 that approximate search must reach.",
     ),
     click.option(
         "--exact-below",
         type=click.IntRange(0),
         default=EXACT_BELOW,
         show_default=True,
-        help="Up to so many documents every vector is compared.",
+        help="Up to this many documents, compare every vector.",
     ),
 )
 FILLING = gather(
@@ -110,31 +108,31 @@ FILLING = gather(
         "--memory",
         callback=_size,
         metavar="SIZE",
-        help="Bytes that building may take, as 512M or 1G. [default: as it comes]",
+        help="Memory limit for building, such as 512M or 1G. [default: no limit]",
     ),
     click.option(
         "--commit-rows",
         type=click.IntRange(1),
         default=COMMIT_ROWS,
         show_default=True,
-        help="Documents between commits, which is what a stop can cost.",
+        help="Documents in each commit; an interruption loses one commit at most.",
     ),
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
-        help="Batches encoded at a time. [default: by the kind of model]",
+        help="Batches encoded at once. [default: depends on the model]",
     ),
 )
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Measure the keyword leg's weight. [default: of a new index, and where it doubled]",
+    help="Calibrate the weight of the keyword leg. [default: for a new or doubled index]",
 )
 
 
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--model", metavar="MODEL", help="What makes the vectors.")
+@click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
 @encoder_options()
 @click.option(
     "-o",
@@ -142,20 +140,20 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Where the index goes, or is: documents are added to it then.",
+    help="Folder of the index; documents are added to an existing one.",
 )
 @click.option(
     "--existing",
     type=click.Choice(get_args(OnExisting)),
     default="error",
     show_default=True,
-    help="What becomes of a document whose id is in the index.",
+    help="What to do with a document whose id is already in the index.",
 )
 @SHAPE
 @click.option(
     "--force",
     is_flag=True,
-    help="Build an index beside the one in DIR, which it replaces in the end.",
+    help="Build a new index that replaces the one in DIR at the end.",
 )
 @FILLING
 @CALIBRATE
@@ -176,7 +174,7 @@ def index_command(
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Make an index of the documents of FILE... in DIR, or add them to it.
+    """Create an index of the documents of FILE... in DIR, or add to it.
 
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, - is standard input, and so is
@@ -207,8 +205,8 @@ def index_command(
                 names = ", ".join(f"'{safe(name)}'" for name in lost)
                 keep = " ".join(f"--keep {safe(name)}" for name in lost)
                 raise click.UsageError(
-                    f"documents here have {plural(len(lost), 'field', 'fields')} that those put in "
-                    f"their place would lack: {names}. Keep what is to stay: {keep}"
+                    f"existing documents have {plural(len(lost), 'field', 'fields')} that the new "
+                    f"ones would lose: {names}. To keep them, add: {keep}"
                 )
             with step_progress(quiet) as progress:
                 report = index.load(
@@ -228,7 +226,7 @@ def index_command(
 @click.command("update")
 @DIR
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--sync", is_flag=True, help="Delete documents that FILE... no longer hold.")
+@click.option("--sync", is_flag=True, help="Delete documents that are no longer in FILE...")
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of them.")
 @INDEX_MODEL
 @FILLING
@@ -246,7 +244,7 @@ def update_command(
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Read FILE... again and take over what changed; without FILE all that DIR was made of.
+    """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
     Every FILE is read with the options that index was given for it, a new one with those of the
     last. Documents of new ids are added, changed ones are put in the place of what was there; only
@@ -256,7 +254,7 @@ def update_command(
 
     _refuse_an_index(files)
     if force and not sync:
-        raise click.UsageError("--force is for --sync")
+        raise click.UsageError("--force needs --sync")
     began = time.monotonic()
     with usage_errors(), _advice_after_a_stop():
         index = open_index(folder, model)
@@ -277,7 +275,7 @@ def _advice_after_a_stop() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        tell("stopped; the same command goes on from the last commit")
+        tell("interrupted; run the same command again to resume after the last commit")
         raise
 
 
@@ -288,7 +286,8 @@ def _refuse_an_index(files: Sequence[str]) -> None:
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
-                f"{name}: is an index, no file of documents: name the files that it was made of"
+                f"{name}: is an index, not a file of documents; name the files that it was made "
+                "from"
             )
 
 
@@ -343,8 +342,8 @@ def _open(
         held = getattr(index.configuration, name)
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != held:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} {wanted}: {index.path} was made with {held}: "
-                "leave it out, name a new folder, or start over with --force"
+                f"--{name.replace('_', '-')} {wanted}: {index.path} was created with {held}; "
+                "omit the option, name a new folder, or start over with --force"
             )
     return path, index
 
@@ -370,7 +369,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
+            tell(f"calibrated: the weight of the keyword leg is a = {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 
@@ -404,7 +403,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     with index.writer() as writer:
         deleted = writer.delete(ids)
     asked = plural(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {plural(len(index), 'is', 'are')} left")
+    tell(f"{deleted:,} of {asked} deleted, {len(index):,} left")
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {safe(id_)}")
     return 1 if missing else 0
@@ -414,28 +413,28 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
 @DIR
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
-    """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
+    """Rewrite the index in DIR without deleted documents."""
     from vocabtool.index.maintenance import compact
 
     with step_progress(quiet) as progress:
         removed, left = compact(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{deleted} removed, {plural(left, 'is', 'are')} left")
+        tell(f"{deleted} removed, {left:,} left")
 
 
 @click.command("upgrade")
 @DIR
 @QUIET
 def upgrade_command(folder: str, quiet: bool) -> None:
-    """Make the index of version 0.1.0 in DIR one that this version reads; no model is needed."""
+    """Convert an index of version 0.1.0 in DIR to the format of this version."""
     from vocabtool.index.maintenance import upgrade
 
     with step_progress(quiet) as progress:
         removed, left = upgrade(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{plural(left, 'document', 'documents')} taken over, {deleted} left out")
+        tell(f"{plural(left, 'document', 'documents')} carried over, {deleted} skipped")
 
 
 @click.command("verify")
@@ -443,7 +442,7 @@ def upgrade_command(folder: str, quiet: bool) -> None:
 @QUIET
 @format_option()
 def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
-    """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
+    """Check every byte of the index in DIR, both legs, and the recall."""
     from vocabtool.index.index import Index
     from vocabtool.reports.index import verify_report
 

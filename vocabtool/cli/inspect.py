@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, or whatever else holds a vocabulary: a .keras archive, a
+(https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
-TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a list of words, what extract wrote,
-a spaCy pipeline, or a folder of such files. What a file is, its content tells. MODEL#NAME is one of
-several vocabularies in it. Nothing of it is run, and TensorFlow is not needed."""
+TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a word list, a file that extract
+wrote, a spaCy pipeline, or a folder of such files. The content of a file shows its format.
+MODEL#NAME selects one of several vocabularies. The model is not run. TensorFlow is not needed."""
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -43,11 +43,11 @@ several vocabularies in it. Nothing of it is run, and TensorFlow is not needed."
     "--all",
     "show_all",
     is_flag=True,
-    help="Also constants of fewer than ten strings, and what was passed over, and why.",
+    help="Also list constants of fewer than ten strings, and skipped lists with the reason.",
 )
-@format_option("A table (tab-separated where no terminal is), or JSON.", people="table")
+@format_option("Table (tab-separated if not on a terminal), or JSON.", people="table")
 def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
-    """List every vocabulary in MODEL: name, kind, size, ids, where it hides.
+    """List every vocabulary in MODEL: name, kind, size, ids, location.
 
     `"complete": true` in JSON says that every place was read in which vocabtool knows this format
     to keep words. It does not say that there are no others: what is passed over (--all tells),
@@ -62,7 +62,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
         found = found._replace(vocabularies=(choose(found, name),))
     _show(model_report(found, passed_over=show_all), report_format)
     if report_format != "json" and not found.vocabularies:
-        passed = f"{len(found.passed_over)} lists passed over"
+        passed = f"{len(found.passed_over)} lists skipped"
         tell(f"{found.path}: no vocabulary found ({found.format}; {passed})")
     for warning in found.warnings:
         tell(f"incomplete: {warning}")
@@ -83,14 +83,14 @@ def _show(report: Report, report_format: Literal["table", "json"]) -> None:
 @click.argument("model")
 @click.option(
     "--name",
-    help="The vocabulary to take, as inspect prints its name. "
-    "[default: the largest that words are looked up in, else the largest list]",
+    help="Name of the vocabulary, as inspect prints it. "
+    "[default: the largest lookup table, else the largest list]",
 )
 @click.option(
     "--format",
     "output",
     type=click.Choice(EXTRACT_FORMATS),
-    help="One entry a line (text), or with ids: json and parquet lose nothing. "
+    help="text: one entry a line; csv: with ids; json and parquet: everything. "
     "[default: by the ending of FILE; text for .txt or none]",
 )
 @OUTPUT
@@ -115,31 +115,31 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         output = output or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())
     if name is None:
         among = len(found.vocabularies)
-        others = f", the first of {among}: --name takes another" if among > 1 else ""
+        others = f", the first of {among}; use --name for another" if among > 1 else ""
         tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
-        tell(f"{escaped:,} entries do not fit on a line and are backslash-escaped")
+        tell(f"{escaped:,} entries contain line breaks and are backslash-escaped")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
-        tell(f"ids are {vocabulary.id_range}: text does not hold them, json does")
+        tell(f"ids are {vocabulary.id_range}: text does not contain them, use json")
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
 (https://...) that is in the local cache, a SentencePiece model, or a Hugging Face tokenizer.json:
-these say themselves how texts are cut into words. It may be any other file or folder that
-`vocabtool extract` reads, where --rule must say so. MODEL#NAME is the same as --name NAME."""
+these define how texts become words. Any other file or folder that `vocabtool extract` reads needs
+--rule. MODEL#NAME is the same as --name NAME."""
 WORDS_OPTIONS = gather(
     "options",
     NAME,
     click.option(
         "--rule",
         callback=check_rule,
-        help=f"How texts become words where no model says: {RULES}. [default: as the model does]",
+        help=f"Rule that splits texts into words, for models without their own: {RULES}.",
     ),
     click.option(
         "--exact-words",
         "exact",
         is_flag=True,
-        help="Run the model itself and take the words that it looks up. Needs TensorFlow: "
+        help="Run the model and record the words that it looks up. Needs TensorFlow: "
         "pip install '.[tensorflow]'.",
     ),
     TRUST,
@@ -150,14 +150,14 @@ WORDS_OPTIONS = gather(
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @WORDS_OPTIONS
-@format_option("Columns (tab-separated where no terminal is), or JSON.", people="table")
+@format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")
 def words_command(
     model: str,
     texts: tuple[str, ...],
     report_format: Literal["table", "json"],
     options: dict[str, Any],
 ) -> None:
-    """Show how MODEL makes words of a text, and which words of TEXT it knows."""
+    """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
     _show(words_report(open_words(model, options), texts), report_format)
@@ -168,6 +168,6 @@ def open_words(model: str, options: dict[str, Any]) -> Words:
     from vocabtool.tokenization.words import Words
 
     if options["exact"] and options["rule"] is not None:
-        raise click.UsageError("--exact-words are the model's own: not with --rule")
+        raise click.UsageError("--exact-words uses the model's own rule; omit --rule")
     path, name = split_model(model, options["name"])
     return Words.of(path, **{**options, "name": name})

@@ -53,6 +53,20 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"vocabtool.cli.{module}"), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the commands that a mistyped one resembles."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # rarely needed, and slow to import
+
+            near = " or ".join(map(repr, get_close_matches(args[0], COMMANDS)))
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first paragraph of each command's help."""
         commands = ((name, self.get_command(ctx, name)) for name in COMMANDS)
@@ -76,14 +90,14 @@ def cli() -> None:
 @click.argument(
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
-@click.option("--seed", default=0, show_default=True, help="Draws other queries by the same rule.")
+@click.option("--seed", default=0, show_default=True, help="Draw other queries.")
 def demo_command(folder: str, seed: int) -> None:
-    """Show the whole story offline, in under a minute, on Python's own documentation.
+    """Show everything offline, in under a minute, on Python's own documentation.
 
     Trains a small sentence encoder on it, extracts its vocabulary, reports which words it does not
     know, builds an index, and searches it by vectors alone and by both legs. The encoder is a
-    TensorFlow model, or a file of word vectors where TensorFlow is not installed. What is built
-    stays in DIR (vocabtool-demo), to play with.
+    TensorFlow model, or a file of word vectors where TensorFlow is not installed. The files
+    stay in DIR (vocabtool-demo).
     """
 
     from vocabtool.cli.demo import tell_story
@@ -109,13 +123,13 @@ def _escape(stream: TextIO | None) -> None:
 
 def _run() -> int:
     if sys.stdout is None:  # closed by whoever started us
-        tell("error: there is no standard output")
+        tell("error: standard output is closed")
         return 3
     _escape(sys.stdout)
     _escape(sys.stderr)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow tells of its build at length
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(prog_name="vocabtool", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -129,7 +143,7 @@ def _run() -> int:
         _tell_repair(error)
         return 3
     except MemoryError:
-        tell("error: the model needs more memory than there is")
+        tell("error: not enough memory")
         return 3
     return result if isinstance(result, int) else 0
 

@@ -44,7 +44,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     except ArithmeticError:
         share = -1.0
     if not 0 <= share <= 1 or (share == 1 and not text.endswith("%")):
-        raise click.BadParameter(f"wanted a share such as 2% or 0.02, got {text!r}")
+        raise click.BadParameter(f"expected a share such as 2% or 0.02, got {text!r}")
     return share
 
 
@@ -52,27 +52,27 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @WORDS_OPTIONS
-@text_options("", "a row that is no document.")
+@text_options("", "an invalid row.")
 @click.option(
     "--format",
     "output",
     type=click.Choice(get_args(ReportFormat)),
-    help="The report for people (table), all of it (json), or its unknown words in rows (csv, "
-    "parquet). [default: by the ending of -o, else table]",
+    help="table: the report; json: all figures; csv and parquet: a row for each unknown word. "
+    "[default: by the ending of -o, else table]",
 )
 @OUTPUT
 @HTML
 @click.option(
     "--mask",
     type=click.Choice(get_args(MaskMode)),
-    help="Print each document instead: with its known words left out (known), or with [UNK] in "
-    "place of those that the model does not know (unknown).",
+    help="Print the documents instead: known hides known words, unknown replaces unknown words by "
+    "[UNK].",
 )
 @click.option(
     "--fail-over",
     metavar="SHARE",
     callback=_share,
-    help="Exit with 1 where a greater share of the tokens is unknown: 2%, or 0.02.",
+    help="Exit with code 1 if a greater share of the tokens is unknown: 2%, or 0.02.",
 )
 @click.option(
     "--budget",
@@ -80,14 +80,14 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     default=64,
     show_default=True,
     metavar="MB",
-    help="Memory for distinct words; past it the counts of rare words are estimated.",
+    help="Memory for distinct words; above it, counts of rare words are estimated.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="How many batches are looked at together; with --exact-words one.",
+    help="Number of threads; --exact-words uses one.",
 )
 def oov_command(
     model: str,
@@ -116,20 +116,20 @@ def oov_command(
     if mask is None and output is None:
         check_ending(file)
     if mask is not None and (output or html or fail_over is not None):
-        raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
+        raise click.UsageError("--mask cannot be combined with --format, --html or --fail-over")
     check_files(file, html, output)
     words = open_words(model, options)
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
-    if not tells_the_rule:
-        name, steps = safe(words.vocabulary.name), "; ".join(words.describe())
-        tell(f"{name}, rule {words.fingerprint[:16]}: {steps}")
+    steps = "; ".join(words.describe())
+    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = watch(batches(files, read, log=log, size=size))
     if mask is not None:
         _print_masked(words, documents, mask, file, files)
+        tell(rule)
         tell_skipped(log.skipped)
         tell_notes(notes)
         return 0
@@ -139,6 +139,8 @@ def oov_command(
     refuse_nothing(report.documents, files)
     report = replace(report, notes=report.notes + notes)
     deliver_report(oov_report(report), file, html, output)
+    if not tells_the_rule:
+        tell(rule)
     if fail_over is not None or not tells_the_rule:
         unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
         share = percent(report.token_rate)
@@ -146,10 +148,10 @@ def oov_command(
     tell_notes(report.notes)
     tell_skipped(log.skipped)
     if not report.tokens:
-        tell("no words were counted: nothing can be said of these documents")
+        tell("the documents contain no words")
         return 0 if fail_over is None else 1
     if fail_over is not None and report.token_rate > fail_over:
-        tell(f"that is more than {percent(fail_over)}")
+        tell(f"the limit is {percent(fail_over)} (--fail-over)")
         return 1
     return 0
 
@@ -174,10 +176,10 @@ def _print_masked(
         was = "was" if aligned == 1 else "were"
         strange = plural(
             totals.unaligned,
-            "unknown word, not found in its line, is",
-            "unknown words, not found in their line, are",
+            "unknown word",
+            "unknown words",
         )
         tell(
-            f"{aligned:,} of {totals.lines:,} lines {was} aligned word by word from the left; "
-            f"{strange} printed as the model makes them"
+            f"{aligned:,} of {totals.lines:,} lines {was} aligned word by word; "
+            f"{strange} not found in the line, printed in the model's spelling"
         )

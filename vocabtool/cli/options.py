@@ -67,7 +67,7 @@ def split_model(model: str, name: str | None) -> tuple[str, str | None]:
 
     path, own = split_name(model)
     if own is not None and name is not None:
-        raise click.UsageError("--name is the name of a vocabulary, and so is what follows #")
+        raise click.UsageError("pass either --name or MODEL#NAME, not both")
     return path, name if own is None else own
 
 
@@ -79,10 +79,12 @@ OUTPUT = click.option(
     "file",
     type=click.Path(dir_okay=False),
     default="-",
-    help="FILE to write; it appears when it is complete. [default: standard output]",
+    help="FILE to write, atomically. [default: standard output]",
 )
-HTML = click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
-QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
+HTML = click.option(
+    "--html", type=click.Path(dir_okay=False), help="Also write an HTML page with plots."
+)
+QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no report.")
 
 
 def format_option(help_text: str | None = None, *, people: str = "text") -> Decorator:
@@ -99,11 +101,11 @@ def format_option(help_text: str | None = None, *, people: str = "text") -> Deco
 
 # Models.
 
-NAME = click.option("--name", help="The vocabulary, as inspect prints its name.")
+NAME = click.option("--name", help="Name of the vocabulary, as inspect prints it.")
 TRUST = click.option(
     "--trust",
     is_flag=True,
-    help="Run a model even though it reads files, uses the network or runs Python.",
+    help="Run the model even if it reads files, uses the network or runs Python.",
 )
 
 
@@ -122,38 +124,38 @@ def encoder_options(*first: Decorator) -> Decorator:
             "--encoder",
             "kind",
             type=click.Choice(get_args(EncoderKind)),
-            help="[default: MODEL's content tells]",
+            help="[default: by the content of MODEL]",
         ),
-        click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
-        click.option("--output", "output", help="Of a TensorFlow model: which output is meant."),
+        click.option("--signature", help="TensorFlow models: the signature that takes texts."),
+        click.option("--output", "output", help="TensorFlow models: the output to use."),
         NAME,
         click.option(
             "--fingerprint",
-            help="Of a Python callable: a text that changes when its vectors do. "
-            "[default: its source]",
+            help="Python callables: a text that changes whenever the vectors change. "
+            "[default: a hash of the source code]",
         ),
         click.option(
             "--rule",
             callback=check_rule,
-            help="How texts become words. [default: as the model does]",
+            help="Rule that splits texts into words. [default: the model's own]",
         ),
         TRUST,
         click.option(
             "--weights",
             type=click.Choice(get_args(Weighting)),
-            help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
+            help="Word vectors: weights of words, fitted on the corpus. [default: idf]",
         ),
         click.option(
             "--remove-component",
             is_flag=True,
             default=None,
-            help="Of word vectors: take out what all texts have in common.",
+            help="Word vectors: remove the first principal component.",
         ),
         click.option(
             "--fitted",
             type=click.Path(dir_okay=False),
             metavar="FILE",
-            help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
+            help="Word vectors: the _weights.json of an earlier run.",
         ),
         into=make,
     )
@@ -162,7 +164,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 # Documents.
 
 FIELD = click.option(
-    "--field", help="Which field or column holds the text. [default: text, or the only]"
+    "--field", help="Field or column of the text. [default: text, or the only one]"
 )
 
 
@@ -171,7 +173,7 @@ def _input_format(of: str = "") -> Decorator:
         "--input-format",
         "format",
         type=click.Choice(get_args(Format)),
-        help=f"{of}[default: each file's ending tells; else lines of text]",
+        help=f"{of}[default: by the ending of each file, else lines of text]",
     )
 
 
@@ -181,7 +183,7 @@ def _on_error(what: str) -> Decorator:
         type=click.Choice(get_args(OnError)),
         default="raise",
         show_default=True,
-        help=f"What becomes of {what}",
+        help=f"What to do with {what}",
     )
 
 
@@ -198,20 +200,17 @@ DOCUMENTS = gather(
     "read",
     FIELD,
     _input_format(),
-    click.option("--id-field", help="Which field is the id. [default: FILE:LINE]"),
+    click.option("--id-field", help="Field of the id. [default: FILE:LINE]"),
     click.option(
-        "--keep", multiple=True, metavar="FIELD", help="Store this field too; may be repeated."
+        "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
     ),
-    _on_error(
-        "a row that is no document, and in an index of a value that is not of its field's kind: "
-        "an error, or left out and counted."
-    ),
+    _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
     click.option(
         "--on-duplicate",
         type=click.Choice(get_args(OnDuplicate)),
         default="error",
         show_default=True,
-        help="What becomes of documents with the same id.",
+        help="What to do with documents of the same id.",
     ),
     into=ReadOptions,
 )
@@ -221,6 +220,6 @@ DOCUMENTS = gather(
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 INDEX_MODEL = gather(
     "model",
-    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
+    click.option("--model", help="The model of the vectors. [default: the one of the index]"),
     TRUST,
 )

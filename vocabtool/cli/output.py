@@ -180,7 +180,7 @@ def tell_notes(notes: Iterable[str]) -> None:
 def tell_skipped(skipped: SkipCounter) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:
-        tell(f"{plural(skipped.count, 'row', 'rows')} left out")
+        tell(f"{plural(skipped.count, 'row', 'rows')} skipped")
         for skip in skipped.first[:SHOWN]:
             tell(f"  {skip.place}: {skip.reason}")
         if skipped.count > SHOWN:
@@ -190,4 +190,4 @@ def tell_skipped(skipped: SkipCounter) -> None:
 def tell_left_out(skips: Iterable[Skip]) -> None:
     """The first rows, or values, that were left out."""
     for skip in skips:
-        tell(f"left out: {skip.place}: {skip.reason}")
+        tell(f"skipped: {skip.place}: {skip.reason}")

@@ -25,8 +25,8 @@ STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 WHERE: Final = (
-    "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
-    "it, of a text a part of it."
+    "Condition on fields, for example: year >= 2020 and lang = 'en'. In tags contains 'x', a list "
+    "must have the element 'x', a text must have the substring."
 )
 SETTINGS = gather(
     "settings",
@@ -35,14 +35,14 @@ SETTINGS = gather(
         type=click.Choice(FUSIONS),
         default="coverage",
         show_default=True,
-        help="How the two legs become one ranking.",
+        help="How vector and keyword hits are combined.",
     ),
     click.option(
         "-a",
         "--weight",
         "a",
         type=click.FloatRange(0, 1),
-        help="Weight of the keyword leg. [default: as calibrated, else 0.5]",
+        help="Weight of the keyword leg. [default: calibrated, else 0.5]",
     ),
     click.option(
         "--boost",
@@ -50,7 +50,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=0.5,
         show_default=True,
-        help="An unknown word counts 1 + X times among the keywords.",
+        help="Keyword search counts an unknown word 1 + X times.",
     ),
     click.option(
         "--code-boost",
@@ -58,39 +58,39 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=2.0,
         show_default=True,
-        help="An identifier as a whole counts 1 + X times at least.",
+        help="Keyword search counts a whole identifier at least 1 + X times.",
     ),
     click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
     click.option(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Documents that each leg gives. [default: 100, or all of 2,000 rows at most]",
+        help="Candidates of each leg. [default: 100, or all if there are at most 2,000]",
     ),
     click.option(
         "--guarantee/--no-guarantee",
         default=True,
         show_default=True,
-        help="Documents that hold an identifier of the query whole come first.",
+        help="Rank documents with a whole identifier of the query first.",
     ),
     click.option(
         "--identifier",
         metavar="REGEX",
-        help="Which words are identifiers. [default: os.path, a_b, a::b, camelCase, CVE-2024-1234]",
+        help="Pattern of identifiers. [default: os.path, a_b, a::b, camelCase, CVE-2024-1234]",
     ),
     click.option(
         "--phrases",
         type=click.Choice(PHRASES),
         default="required",
         show_default=True,
-        help="Whether a document must hold what the query has in quotes.",
+        help="Whether a document must contain the quoted phrases of the query.",
     ),
     click.option(
         "--empty",
         type=click.Choice(NO_RESULTS),
         default="nothing",
         show_default=True,
-        help="What to show where no word of the query is known or found.",
+        help="What to show if no word of the query is known or found.",
     ),
 )
 
@@ -99,11 +99,11 @@ SETTINGS = gather(
 @DIR
 @click.argument("query", metavar="QUERY")
 @INDEX_MODEL
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits.")
 @click.option("--where", metavar="CONDITION", help=WHERE)
-@click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
+@click.option("--explain", is_flag=True, help="Explain the weights of words and each hit.")
 @SETTINGS
-@format_option("With json, an object a query.")
+@format_option("json: one object for each query.")
 def search_command(
     folder: str,
     query: str,
@@ -124,11 +124,11 @@ def search_command(
     more = click.get_current_context().args
     if more:
         whole = " ".join((query, *more))
-        raise click.UsageError(f"QUERY is one argument: put it in quotes, as {whole!r}")
+        raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
     with usage_errors():
         index = open_index(folder, model)
         if index.configuration.encoder is None and settings["fusion"] not in PURE:
-            tell(f"{folder}: made without a model, so queries are searched by their words only")
+            tell(f"{folder}: created without a model; queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
         for hits in _answers(index, query, asked):
             report = hits_report(hits, one_of_many=query == STDIN)
@@ -167,4 +167,4 @@ def _refuse_open_quote(query: str, place: str = "") -> None:
     position = open_quote(query)
     if position is not None:
         what = f"{place}the quote at character {position + 1} is never closed"
-        raise InvalidCondition(f"{what}: close it, or leave it out", query, position)
+        raise InvalidCondition(f"{what}; close or remove it", query, position)

@@ -1,5 +1,5 @@
-"""Vocabularies compared: what both hold, what each holds alone, and how much that matters.
+"""Compare vocabularies: common entries, entries of one only, and their use in a corpus.
 
-Where a vocabulary came from and how a comparison is shown are asked elsewhere. Begin with
-``diff.py``; ``entries.py`` has the join of two sets of byte strings that all of it counts on.
+Begin with ``diff.py``. ``entries.py`` joins the two sets of entries. ``formats/`` reads
+vocabularies; ``reports/`` renders comparisons.
 """

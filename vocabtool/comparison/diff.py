@@ -1,7 +1,7 @@
-"""Vocabularies compared: the public ``diff`` of two, and ``pairwise`` of more.
+"""The public ``diff`` compares two vocabularies, ``pairwise`` several.
 
-Corpora are in ``use.py``; how it is shown in ``reports/comparison.py``. Only stored entries are
-compared; a layer's own (Keras' mask and ``[UNK]``) are not.
+``use.py`` weights a comparison by a corpus. ``reports/comparison.py`` renders it. Only stored
+entries are compared, not those that a layer adds (Keras' mask and ``[UNK]``).
 """
 
 from __future__ import annotations
@@ -49,23 +49,24 @@ if TYPE_CHECKING:
     from vocabtool.documents.files import Sources
 
 Part = Literal["common", "only_a", "only_b"]
-# In what order ids are: by frequency, as far as one can see (frequent words are short: Zipf's law
-# of abbreviation), by the alphabet, or nothing tells. No file promises any.
+# The apparent order of ids: by frequency (frequent words are short: Zipf's law of abbreviation), by
+# the alphabet, or unclear. No file format guarantees an order.
 Order = Literal["frequency", "alphabet", "unclear"]
 Comparable = Vocabulary | str | Path
-NONE: Final = 255  # in place of a kind, where a side does not hold an entry
-FEWEST: Final = 100  # entries that tell an order
-ASCENDING: Final = 0.95  # of neighbours, in a vocabulary by the alphabet
-NEIGHBOURS: Final = 1 << 14  # pairs of them that are looked at, evenly spread: these tell enough
-SHORTER: Final = 0.9  # times as long as all entries are those of the first tenth, at most
+NONE: Final = 255  # the kind of an entry that a side does not contain
+FEWEST: Final = 100  # fewest entries from which an order is determined
+ASCENDING: Final = 0.95  # by the alphabet: least share of ascending pairs of neighbours
+NEIGHBOURS: Final = 1 << 14  # pairs of neighbours that are compared, evenly spread
+SHORTER: Final = 0.9  # by frequency: the first tenth is at most so long, as a part of the mean
 
 
 class Side(NamedTuple):
-    """One of the two. ``label``: what the caller called it.
+    """One of the two compared vocabularies.
 
-    ``size``: stored entries, of which ``duplicates`` repeat an earlier one and ``merged`` are equal
-    to an earlier one when folded; the ``distinct`` others are compared.
-    ``order``: what the order of its ids seems to be.
+    - ``label``: Its name for the caller.
+    - ``size``: Number of stored entries. ``duplicates`` of them repeat an earlier entry. ``merged``
+      equal an earlier entry after folding. The ``distinct`` rest is compared.
+    - ``order``: Apparent order of the ids.
     """
 
     label: str
@@ -80,7 +81,7 @@ class Side(NamedTuple):
 
 
 class KindCount(NamedTuple):
-    """How many entries of a kind there are: in A, in B, and in one of them only."""
+    """Number of entries of a kind in A, in B, and in only one of them."""
 
     kind: Kind
     a: int
@@ -90,7 +91,7 @@ class KindCount(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """A common entry by rank. ``shift``: by how many doublings it ranks lower in B than in A."""
+    """The ranks of a common entry. ``shift`` is ``log2(rank_b / rank_a)``."""
 
     token: bytes
     rank_a: int
@@ -99,15 +100,15 @@ class Shift(NamedTuple):
 
 
 class Ranks:
-    """The c common words by rank: their places in id order among the common words only, from 1.
+    """Ranks of the c common words, from 1, in id order among the common words only.
 
-    So what stands between them, special entries for example, moves no rank. That says something of
-    use where ids follow frequency; a report says what was guessed of that beside each figure.
+    Other entries, for example special ones, do not change a rank. Ranks are meaningful if ids are
+    ordered by frequency; reports show the apparent order next to each figure.
     """
 
     def __init__(self, union: Union) -> None:
         a, b = union.a.numbers, union.b.numbers
-        self.numbers = a[union.in_b[a]]  # of the union's tokens, in A's order
+        self.numbers = a[union.in_b[a]]  # numbers of tokens of the union, in A's order
         rank = np.zeros(len(union), np.int64)
         rank[b[union.in_a[b]]] = np.arange(1, len(self.numbers) + 1)
         self.b = rank[self.numbers]
@@ -117,12 +118,12 @@ class Ranks:
 
     @property
     def a(self) -> NDArray[np.int64]:
-        """Each word's rank in A: shape (c,)."""
+        """Rank of each word in A, shape (c,)."""
         return np.arange(1, len(self) + 1)
 
     @cached_property
     def shifts(self) -> NDArray[np.float64]:
-        """By how many doublings a word ranks lower in B than in A; negative: higher. Shape (c,)."""
+        """``log2(rank_b / rank_a)`` of each word, shape (c,); negative: it ranks higher in B."""
         return np.log2(self.b) - np.log2(self.a)
 
     @cached_property
@@ -135,9 +136,9 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Places of the words that shift most, up or down; the first of A among equals.
+        """Return the positions of the words with the largest shifts; ties in A's order.
 
-        ``among``: which words are looked at, shape (c,); all unless given.
+        ``among`` selects the words, bool of shape (c,); the default is all.
         """
         far = np.abs(self.shifts)
         if among is not None:
@@ -148,17 +149,21 @@ class Ranks:
 
 @dataclass(frozen=True, eq=False)
 class Diff:
-    """What two vocabularies have in common, and what not.
+    """The result of comparing two vocabularies, A and B.
 
-    ``fold``: the folds that were applied to the entries before they were compared, none unless
-    asked for; kinds are those of the entries as stored (of the first, where several are equal).
-    ``gains``: what each fold would make common of the entries as stored.
-    ``tokens``: large_binary, length u: every different entry, A's in id order, then those that
-    only B holds. Of these, each of shape (u,): ``in_a``, ``in_b``: bool; ``ids_a``, ``ids_b``:
-    int64, the first id, 0 where a side does not hold it; ``kinds_a``, ``kinds_b``: uint8, places
-    in ``KINDS``, ``NONE`` where it does not.
-    ``notes``: what the files said of themselves: what could not be read, which vocabulary of
-    several was taken.
+    - ``fold``: Folds that were applied before comparing. Kinds are those of the stored entries (of
+      the first, if several become equal).
+    - ``gains``: For each fold, the entries that would become common.
+    - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then those
+      only in B.
+    - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
+    - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token, 0 if a side does not
+      contain it.
+    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), position in ``KINDS``, or ``NONE`` if a side does
+      not contain it.
+    - ``use``: The use of the words in the corpus, ``None`` without a corpus.
+    - ``notes``: Warnings from reading the files: unreadable parts, and which of several
+      vocabularies was chosen.
     """
 
     a: Side
@@ -181,47 +186,47 @@ class Diff:
 
     @property
     def tokens(self) -> pa.LargeBinaryArray:
-        """Every different entry."""
+        """All distinct entries."""
         return self.union.tokens
 
     @property
     def in_a(self) -> NDArray[np.bool_]:
-        """Whether A holds it."""
+        """Whether A contains each token."""
         return self.union.in_a
 
     @property
     def in_b(self) -> NDArray[np.bool_]:
-        """Whether B holds it."""
+        """Whether B contains each token."""
         return self.union.in_b
 
     @cached_property
     def common(self) -> int:
-        """How many entries both hold."""
+        """Number of entries in both vocabularies."""
         return int(np.count_nonzero(self.in_a & self.in_b))
 
     @property
     def only_a(self) -> int:
-        """How many only A holds."""
+        """Number of entries only in A."""
         return self.a.distinct - self.common
 
     @property
     def only_b(self) -> int:
-        """How many only B holds."""
+        """Number of entries only in B."""
         return self.b.distinct - self.common
 
     @property
     def jaccard(self) -> float:
-        """Common entries as a share of all, from 0 to 1."""
+        """Jaccard index: the share of common entries among all, from 0 to 1."""
         return jaccard(self.common, self.a.distinct, self.b.distinct)
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The common words by rank."""
+        """Ranks of the common words."""
         return Ranks(self.union)
 
     @cached_property
     def kinds(self) -> tuple[KindCount, ...]:
-        """How many entries of each kind there are, in the order of ``KINDS``."""
+        """Number of entries of each kind, in the order of ``KINDS``."""
         in_a, in_b = self.in_a, self.in_b
         columns = (
             self.kinds_a[in_a],
@@ -236,9 +241,9 @@ class Diff:
     def places(
         self, part: Part, most: int | None = None, *, kind: Kind | None = None
     ) -> NDArray[np.int64]:
-        """Where in ``tokens`` the entries of a part stand: by id, the lowest first.
+        """Return the positions in ``tokens`` of the entries of a part, by ascending id.
 
-        For ``common`` these are ids and kinds of A. ``kind``: those of this kind only.
+        For ``common``, ids and kinds are those of A. ``kind`` restricts the result to this kind.
         """
         mine, in_other, codes = self.union.a, self.in_b, self.kinds_a
         if part == "only_b":
@@ -249,9 +254,9 @@ class Diff:
         return places[:most]
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """The entries of a part that rank highest.
+        """Return the entries of a part with the lowest ids.
 
-        Special entries, which often come first and say little, are left out unless asked for.
+        Special entries are skipped unless ``kind`` requests them.
         """
         places = self.places(part, kind=kind)
         if kind is None:
@@ -261,7 +266,7 @@ class Diff:
         return entries
 
     def shifts(self, most: int) -> list[Shift]:
-        """The common entries whose ranks differ most; special ones are left out."""
+        """Return the common entries with the largest shifts, without special entries."""
         ranks = self.ranks
         places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
@@ -269,11 +274,11 @@ class Diff:
         return list(map(Shift, tokens, *(column.tolist() for column in columns)))
 
     def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
-        """A row for each different entry, or for those at ``places``.
+        """Return a table with a row for each distinct entry, or for those at ``places``.
 
         Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
-        ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift``, those of
-        :class:`Ranks`. What a side does not have is null.
+        ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift`` as in :class:`Ranks`.
+        Values that a side does not have are null.
         """
         places = np.arange(len(self.tokens)) if places is None else places
         in_a, in_b = self.in_a[places], self.in_b[places]
@@ -296,7 +301,7 @@ class Diff:
 
     @cached_property
     def rank_columns(self) -> tuple[NDArray[Any], ...]:
-        """Ranks in A and B, and shifts, of every token: 0 where it is not common; shape (u,)."""
+        """Ranks in A and B, and shifts, of every token; 0 if not common; shape (u,) each."""
         ranks = self.ranks
         columns = []
         for values in (ranks.a, ranks.b, ranks.shifts):
@@ -306,28 +311,28 @@ class Diff:
         return tuple(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same for pandas; tokens are ``str``, with ``surrogateescape`` where not UTF-8.
+        """Return the table for pandas. Tokens are ``str``, with ``surrogateescape`` if not UTF-8.
 
-        Ids and ranks are pandas' nullable ``Int64``: missing ones do not turn them into floats.
+        Ids and ranks have pandas' nullable type ``Int64``.
         """
         pandas = _import_library("pandas")
         nullable = {pa.int64(): pandas.Int64Dtype()}
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
-        # Of type object: pandas' own strings cannot hold what is not UTF-8.
+        # object dtype: pandas' own strings must be UTF-8
         frame["token"] = pandas.Series(list(map(decode, frame["token"])), dtype=object)
         return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """The same for Polars; ``token`` is of its type ``Binary``, as not all need be UTF-8."""
+        """Return the table for Polars. ``token`` has type ``Binary``: it may not be UTF-8."""
         return cast("pl.DataFrame", _import_library("polars").from_arrow(self.to_arrow()))
 
 
 def _import_library(library: Literal["pandas", "polars"]) -> Any:
-    """A library that vocabtool itself does without."""
+    """Import an optional library."""
     try:
         return import_module(library)
     except ImportError as error:
-        raise VocabtoolError(f"the table needs {library}: pip install {library}") from error
+        raise VocabtoolError(f"{library} is not installed: pip install {library}") from error
 
 
 def _kind_column(codes: NDArray[np.uint8]) -> pa.DictionaryArray:
@@ -345,13 +350,17 @@ def diff(
     field: str | None = None,
     rule: str | None = None,
 ) -> Diff:
-    """Compare two vocabularies, or those of two files: a path, or ``FILE#NAME`` for one of several.
+    """Compare two vocabularies.
 
-    ``fold``: any of ``case``, ``nfkc`` and ``markers``, which entries are compared without, as
-    names or as one text (``"case,nfkc"``); else they are compared byte for byte. ``corpus``:
-    documents as ``OovCounter`` takes them, by which the difference is weighed; ``field``: which one
-    of theirs holds the text; ``rule``: how they are cut into words, ``keras`` unless said.
-    Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
+    - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
+      in a file.
+    - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
+      text (``"case,nfkc"``). By default entries are compared byte for byte.
+    - ``corpus``: Documents in which the known tokens of both are counted.
+    - ``field``: The field of the documents that contains the text.
+    - ``rule``: The rule that splits the documents into words. The default is ``keras``.
+
+    Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
     folds = parse_folds(fold)
     one, other = read(a), read(b)
@@ -369,7 +378,7 @@ def diff(
 
 
 def read(source: Comparable) -> PickedVocabulary:
-    """A vocabulary to compare, and what its file said of itself."""
+    """Return a vocabulary to compare, with the warnings of its file."""
     return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
@@ -385,9 +394,9 @@ def weigh(
     rule: str | None = None,
     sources: tuple[str, ...] = (),
 ) -> Diff:
-    """The comparison of ``a`` and ``b``, with what batches of texts make of it.
+    """Return the comparison with the use of ``a`` and ``b`` in batches of texts.
 
-    ``sources``: what to call the texts.
+    ``sources`` are the names of the texts.
     """
     counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
     counter.count(texts)
@@ -401,7 +410,7 @@ def compare(
     labels: tuple[str, str],
     notes: tuple[str, ...] = (),
 ) -> Diff:
-    """:func:`diff` of vocabularies that are at hand."""
+    """Compare two vocabularies in memory."""
     entries_a, entries_b = arrow(a.stored), arrow(b.stored)
     stored = union = Union.of(entries_a, entries_b)
     if folds:
@@ -436,9 +445,10 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """A side, and the ids and kinds of its entries, spread over all ``count`` different ones.
+    """Return a side, and the ids and kinds of its entries as arrays of length ``count``.
 
-    ``codes``: kinds of what is ``stored``; a form has that of the first entry it was made of.
+    ``codes`` are the kinds of the ``stored`` entries. A folded form has the kind of its first
+    entry.
     """
     different, distinct = len(stored.numbers), len(forms.numbers)
     duplicates, merged, order = len(a) - different, different - distinct, order_of(entries)
@@ -451,7 +461,7 @@ def _side(
 
 
 def order_of(entries: pa.LargeBinaryArray) -> Order:
-    """What the order of a vocabulary's entries seems to be."""
+    """Return the apparent order of the entries of a vocabulary."""
     if len(entries) < FEWEST:
         return "unclear"
     pairs = len(entries) - 1
@@ -464,13 +474,14 @@ def order_of(entries: pa.LargeBinaryArray) -> Order:
     return "frequency" if tenth.mean() <= SHORTER * lengths.mean() else "unclear"
 
 
-# ---- more than two: each compared with each of those behind it
+# ---- more than two vocabularies
 
 
 class Pair(NamedTuple):
-    """Two of several. ``a``, ``b``: what they are called; ``size_a``: A's different entries.
+    """Two of several vocabularies.
 
-    ``rho``: Spearman's correlation of the ranks of common words, ``None`` for fewer than two.
+    ``a`` and ``b`` are their labels. ``size_a`` and ``size_b`` are numbers of distinct entries.
+    ``rho`` is Spearman's correlation of the ranks of common words, ``None`` for fewer than two.
     """
 
     a: str
@@ -488,7 +499,7 @@ COLUMNS: Final = Pair._fields
 
 
 class Pairs(NamedTuple):
-    """What was compared, and each pair, in the order of what was given; ``notes`` as of a diff."""
+    """The compared vocabularies and their pairs, in input order. ``notes`` as in :class:`Diff`."""
 
     labels: tuple[str, ...]
     fold: tuple[Fold, ...]
@@ -496,13 +507,13 @@ class Pairs(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def to_arrow(self) -> pa.Table:
-        """A row for each pair, with the fields of :class:`Pair`."""
+        """Return a table with a row for each pair; its columns are the fields of :class:`Pair`."""
         columns: list[Any] = list(zip(*self.pairs, strict=True)) or [()] * len(COLUMNS)
         return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
 
 
 def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
-    """Compare several vocabularies two by two; arguments as those of ``diff``."""
+    """Compare each two of several vocabularies. The arguments are those of :func:`diff`."""
     folds = parse_folds(fold)
     sides = [read(source) for source in sources]
     notes = tuple(note for side in sides for note in side.notes)

@@ -1,34 +1,32 @@
-r"""Entries as Arrow arrays: which of them two vocabularies hold, of what kinds, and folded.
+r"""Entries of two vocabularies as Arrow arrays: common entries, kinds and folds.
 
 The kind of an entry is the first of these whose definition fits:
 
 ===============  ==============================================================================
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
-                 more inside ``[]``, one letter or ``/`` at the least inside ``<>``, and no blank
-subword piece    goes on with a word, by the vocabulary's marker: it has ``##`` before or ``@@``
-                 behind it; or it has letters or digits, and lacks the ``▁``, ``Ġ`` or blank that
+                 more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
+subword piece    continues a word, by the vocabulary's marker: it begins with ``##`` or ends in
+                 ``@@``; or it has letters or digits, and lacks the ``▁``, ``Ġ`` or blank that
                  begins a word or the ``</w>`` that ends one
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
                  ``_ / \ @ ::`` or a dot: ``New_York``, ``os.path``
-other script     most of its letters are not Latin, the first's script among equals
+other script     most of its letters are not Latin; on ties the first letter decides
 capitalised      its first letter is upper case: ``Paris``, ``NASA``
 word             any other with letters
-other            nothing of these: empty, blanks or control characters, bytes that are not UTF-8
+other            none of these: empty, blanks or control characters, not UTF-8
 ===============  ==============================================================================
 
-For all kinds but the first two, the mark of a piece is removed first. Letters, numbers and symbols
-are Unicode's categories L, N, P and S. ``oov/lookalikes.py`` asks something else: what an unknown
-word is to one vocabulary.
+For all kinds but the first two, the piece marker is removed first. Letters, numbers and symbols are
+Unicode's categories L, N, P and S. ``oov/lookalikes.py`` classifies unknown words in another way.
 
-A fold takes away what vocabularies differ in by habit. ``markers``: the mark that says where a word
-begins or goes on, and byte-level characters become the bytes that they stand for; ``nfkc``:
-Unicode's compatibility composition; ``case``: Unicode's full case folding. Several are applied in
-this order, and after case folding NFKC again. What is not UTF-8 keeps its bytes.
+A fold removes systematic differences. ``markers`` removes piece markers, and replaces byte-level
+characters by their bytes. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's
+full case folding. Several folds are applied in this order, and NFKC again after case folding. Bytes
+that are not UTF-8 are kept.
 
-The conversions here do without ``pa.array`` and ``to_numpy``, which load pandas where that is
-installed: a third of a second.
+The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
 
 from __future__ import annotations
@@ -63,8 +61,8 @@ Kind = Literal[
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
-EXAMPLES: Final = 5  # of what a fold would make common
-# Marks that say of the entry which bears them that a word goes on: it is no whole word.
+EXAMPLES: Final = 5  # examples of a fold
+# Markers on entries that continue: such an entry is not a whole word.
 GOING_ON: Final[frozenset[Marker]] = frozenset(("##", "@@"))
 
 Bits = NDArray[np.uint16]
@@ -75,7 +73,7 @@ Numbers = NDArray[np.int64]
 
 
 def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
-    """Byte strings as an array."""
+    """Return byte strings as an array."""
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum(entries.lengths, out=offsets[1:])
     data = b"".join(entries.pieces(b""))
@@ -84,13 +82,13 @@ def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
-    """An array as byte strings."""
+    """Return an array as byte strings."""
     data, bounds = contents(entries)
     return ByteStrings(data.tobytes(), bounds[:-1], bounds[1:])
 
 
 def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
-    """The bytes of all entries, and where each begins and the last ends, shape (n + 1,)."""
+    """Return the bytes of all entries, and the n + 1 offsets of the entries in them."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -99,7 +97,7 @@ def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
-    """The entries at ``places``."""
+    """Return the entries at ``places``."""
     buffer = pa.py_buffer(places.astype(np.int64, copy=False))
     return entries.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, buffer]))
 
@@ -107,32 +105,32 @@ def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
 def _replace(
     entries: pa.LargeBinaryArray, places: Numbers, others: pa.LargeBinaryArray
 ) -> pa.LargeBinaryArray:
-    """The entries, with ``others`` in place of those at ``places``."""
+    """Return the entries, with those at ``places`` replaced by ``others``."""
     order = np.arange(len(entries))
     order[places] = np.arange(len(entries), len(entries) + len(places))
     return take(pa.concat_arrays([entries, others]), order) if len(places) else entries
 
 
 def integers(numbers: pa.Int32Array) -> NDArray[np.integer[Any]]:
-    """An array of ``int32`` without nulls."""
+    """Return an array of ``int32`` without nulls."""
     values = np.frombuffer(numbers.buffers()[1] or b"", np.int32)
     return values[numbers.offset : numbers.offset + len(numbers)]
 
 
 def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
-    """An array of booleans without nulls."""
+    """Return an array of booleans without nulls."""
     values = np.frombuffer(truths.cast(pa.uint8()).buffers()[1] or b"", np.bool_)
     return values[: len(truths)]
 
 
-# ---- which entries two vocabularies hold
+# ---- the entries of two vocabularies
 
 
 class Members(NamedTuple):
-    """The entries of a :class:`Union` that one vocabulary holds, in id order.
+    """The entries of a :class:`Union` that are in one vocabulary, in id order.
 
-    ``numbers``: int64, shape (d,), where each of its d different entries stands in ``tokens``.
-    ``positions``: int64, shape (d,), where it stands first in the vocabulary.
+    ``numbers``: int64, shape (d,), position of each distinct entry in ``tokens``. ``positions``:
+    int64, shape (d,), its first position in the vocabulary.
     """
 
     numbers: Numbers
@@ -141,10 +139,10 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """The different entries of A and B: what a comparison counts on.
+    """The distinct entries of A and B.
 
-    ``tokens``: large_binary, length u: A's in id order, then those that only B holds, in its
-    order. ``a``, ``b``: which of them each holds, and where.
+    ``tokens``: large_binary, length u: A's entries in id order, then the entries only in B in its
+    order. ``a``, ``b``: which of them each vocabulary contains.
     """
 
     tokens: pa.LargeBinaryArray
@@ -153,14 +151,14 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
-        """The union of the entries of A and of B; either may hold the same entry several times."""
+        """Return the union of the entries of A and B; both may contain duplicates."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []
         for side in (numbers[: len(a)], numbers[len(a) :]):
             places = np.arange(len(side))
             first = np.empty(len(encoded.dictionary), np.int64)
-            first[side[::-1]] = places[::-1]  # of equal ones the earliest stays
+            first[side[::-1]] = places[::-1]  # the first of equal entries wins
             positions = np.flatnonzero(first[side] == places)
             sides.append(Members(side[positions], positions))
         return cls(encoded.dictionary, *sides)
@@ -170,49 +168,49 @@ class Union:
 
     @cached_property
     def in_a(self) -> NDArray[np.bool_]:
-        """Whether A holds each token: shape (u,)."""
+        """Whether A contains each token, shape (u,)."""
         return _membership(self.a.numbers, len(self))
 
     @cached_property
     def in_b(self) -> NDArray[np.bool_]:
-        """Whether B holds each token: shape (u,)."""
+        """Whether B contains each token, shape (u,)."""
         return _membership(self.b.numbers, len(self))
 
     @cached_property
     def bits(self) -> Bits:
-        """The characters of each token."""
+        """The character classes of each token."""
         return characters(self.tokens)
 
 
 def _membership(numbers: Numbers, count: int) -> NDArray[np.bool_]:
-    """True at each of ``numbers``: shape (count,)."""
+    """Return an array of shape (count,) that is true at ``numbers``."""
     marks = np.zeros(count, np.bool_)
     marks[numbers] = True
     return marks
 
 
-# ---- what characters entries are made of: a set of bits for each, a million entries in 0.1 s
+# ---- character classes of entries as bits; a million entries in 0.1 s
 
 LETTER: Final = 1 << 0  # a letter of the Latin script
 FOREIGN: Final = 1 << 1  # a letter of another script
-UPPER: Final = 1 << 2  # beside these: it is upper case or title case
+UPPER: Final = 1 << 2  # in addition: upper case or title case
 NUMBER: Final = 1 << 3  # a digit or any other number: 7, ½, Ⅷ
 SIGN: Final = 1 << 4  # punctuation or a symbol
-JOINER: Final = 1 << 5  # beside SIGN: one that may join the parts of an identifier
-CASED: Final = 1 << 6  # changes when case is folded
-COMPOSED: Final = 1 << 7  # may change in NFKC, with or without its neighbours or its case
-WIDE: Final = 1 << 8  # is not ASCII
-BROKEN: Final = 1 << 9  # the entry is not UTF-8, and nothing else is said of it
-SEEN: Final = 1 << 15  # in the table below: the character was looked up
+JOINER: Final = 1 << 5  # in addition to SIGN: may join the parts of an identifier
+CASED: Final = 1 << 6  # changes with case folding
+COMPOSED: Final = 1 << 7  # may change with NFKC, alone or with its neighbours or another case
+WIDE: Final = 1 << 8  # not ASCII
+BROKEN: Final = 1 << 9  # the entry is not UTF-8; no other bit is set
+SEEN: Final = 1 << 15  # in the table below: the character is in the table
 WORDED: Final = LETTER | FOREIGN  # letters of any script
 
 JOINERS: Final = frozenset("_/\\@:.+#")
 JAMO: Final = range(0x1100, 0x1200)  # letters that NFKC composes to syllables
-CONTINUATION: Final = 0x80  # of a character's bytes in UTF-8, all but the first are 10xxxxxx
+CONTINUATION: Final = 0x80  # bytes 10xxxxxx continue a UTF-8 character
 
 
 def characters(entries: pa.LargeBinaryArray) -> Bits:
-    """The bits of each entry: uint16, shape (n,); 0 for one that is empty."""
+    """Return the bits of each entry: uint16, shape (n,), 0 for an empty entry."""
     every, bounds = contents(entries)
     table, found = _table(), np.zeros(len(entries), np.uint16)
     for at in range(0, len(entries), CHUNK):
@@ -229,7 +227,7 @@ def characters(entries: pa.LargeBinaryArray) -> Bits:
             points = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), "<u4")
             for point in np.unique(points[table[points] & SEEN == 0]).tolist():
                 table[point] = _look_up(chr(point))
-            bits = np.zeros(len(data), np.uint16)  # inside a character none
+            bits = np.zeros(len(data), np.uint16)  # 0 inside a character
             bits[data & 0xC0 != CONTINUATION] = table[points]
         filled = np.flatnonzero(ends[1:] > ends[:-1])
         if len(filled):
@@ -239,8 +237,7 @@ def characters(entries: pa.LargeBinaryArray) -> Bits:
 
 
 def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
-    """The entries that are not UTF-8: none where the whole is UTF-8, and no entry begins in the
-    middle of a character."""
+    """Return the entries that are not UTF-8; fast if all are."""
     whole = data.tobytes()
     firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
     if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):
@@ -251,7 +248,7 @@ def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
 
 @cache
 def _table() -> Bits:
-    """The bits of characters by code point: ASCII, and those that were met."""
+    """Return the bits of characters by code point: ASCII, and those seen so far."""
     table = np.zeros(0x110000, np.uint16)
     table[:128] = [_look_up(chr(point)) for point in range(128)]
     return table
@@ -277,9 +274,9 @@ def _look_up(character: str) -> int:
     return bits
 
 
-# ---- of what kinds they are
+# ---- kinds of entries
 
-# Patterns of RE2. Python's white space is its own and the vertical tab.
+# RE2 patterns. White space is Python's, with the vertical tab.
 _SPECIAL: Final = "|".join(
     (
         r"\A<[^<>\s\v]*[A-Za-z/][^<>\s\v]*>\z",
@@ -299,21 +296,21 @@ _CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
 
 
 def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
-    """The place in :data:`KINDS` of each token's kind, as one of a vocabulary with this marker.
+    """Return the kind of each token as its position in :data:`KINDS`, shape (u,).
 
-    Shape (u,). What comes first in the table above is put in last.
+    Kinds are assigned in reverse order of the table above, so that the first match wins.
     """
     plain = without_marks(union.tokens, marker)
     bits = union.bits if marker is None else characters(plain)
     data, bounds = contents(plain)
-    texts = plain.view(pa.large_string())  # all that are looked at are UTF-8
+    texts = plain.view(pa.large_string())  # all tokens here are UTF-8
     codes = np.full(len(bits), CODES["other"], np.uint8)
     letters, numbers = bits & WORDED != 0, bits & NUMBER != 0
     upper, joined = np.flatnonzero(bits & UPPER), np.flatnonzero(letters & (bits & JOINER != 0))
     foreign = np.flatnonzero(bits & FOREIGN)
     mixed = foreign[bits[foreign] & LETTER != 0]
     latin = [i for i in mixed.tolist() if main_script(plain[i].as_py().decode()) == "LATIN"]
-    first = data[bounds[upper]]  # whose first letter is a capital? The first byte of most tells
+    first = data[bounds[upper]]  # is the first letter a capital? Usually the first byte decides
     capital = (first >= ord("A")) & (first <= ord("Z"))
     unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
     capital[unclear] = _matches(texts, upper[unclear], _CAPITAL)
@@ -338,36 +335,36 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
 
 def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Whether a pattern is found in each entry at these places."""
+    """Return whether the pattern matches each entry at ``at``."""
     return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
 
 
-# ---- what folding makes of them
+# ---- folding
 
 
 def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
-    """Folds in the order of :data:`FOLDS`, each once; a text is names with commas between.
+    """Return folds in the order of :data:`FOLDS` without duplicates, from names or a text.
 
-    Raises ``ValueError`` for another name.
+    Raises ``ValueError`` for an unknown name.
     """
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
     if unknown := sorted(wanted.difference(FOLDS)):
-        raise ValueError(f"fold: wanted some of {', '.join(FOLDS)}, got {unknown[0]!r}")
+        raise ValueError(f"fold: expected some of {', '.join(FOLDS)}, got {unknown[0]!r}")
     return tuple(fold for fold in FOLDS if fold in wanted)
 
 
 def fold_entries(
     entries: pa.LargeBinaryArray, folds: Collection[Fold], marker: Marker | None
 ) -> pa.LargeBinaryArray:
-    """What folds make of each entry: length n."""
+    """Return each entry after folding."""
     if "markers" in folds:
         entries = without_marks(entries, marker)
     return _replace(entries, *_changes(entries, characters(entries), folds))
 
 
 def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
-    """Entries as plain text, without the mark of pieces of words."""
+    """Return entries as plain text, without piece markers."""
     if marker is None:
         return entries
     return arrow(plain_strings(byte_strings(entries), marker))
@@ -376,7 +373,7 @@ def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Lar
 def _changes(
     entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
 ) -> tuple[Numbers, pa.LargeBinaryArray]:
-    """Which entries ``case`` and ``nfkc`` may change, and what they become. Arrow lowers ASCII."""
+    """Return which entries ``case`` and ``nfkc`` may change, and their folded forms."""
     places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
     forms = take(entries, places)
     wide = np.flatnonzero(bits[places] & WIDE)
@@ -398,12 +395,13 @@ def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
 
 
 class Gain(NamedTuple):
-    """What folding would do.
+    """The effect of a fold.
 
-    ``entries_a``: how many of the entries that only A holds would be equal to one of B;
-    ``entries_b``: the same of B. ``size_a``, ``size_b``, ``common``: how many different entries
-    there would be. ``examples``: the first few entries that only one of them holds and that would
-    be common: an entry of A, and the first of B that it would be equal to.
+    - ``entries_a``: Number of entries only in A that would equal an entry of B. ``entries_b``: the
+      same for B.
+    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after folding.
+    - ``examples``: The first pairs that would become equal: an entry of A, and the first such entry
+      of B.
     """
 
     fold: FoldOrAll
@@ -416,21 +414,21 @@ class Gain(NamedTuple):
 
     @property
     def jaccard(self) -> float:
-        """Common entries as a share of all, from 0 to 1."""
+        """Jaccard index after folding, from 0 to 1."""
         return jaccard(self.common, self.size_a, self.size_b)
 
 
 def jaccard(common: int, size_a: int, size_b: int) -> float:
-    """The Jaccard index of two sets; 1 for two empty ones, which are equal."""
+    """Return the Jaccard index of two sets; 1 if both are empty."""
     every = size_a + size_b - common
     return common / every if every else 1.0
 
 
 def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
-    """What each of ``FOLDS`` would make common of entries as stored, and all of them together."""
+    """Return the effect of each of ``FOLDS`` on the stored entries, and of all together."""
     every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
     sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
-    # Which tokens a fold changes, with the marker where that matters, and what they become.
+    # The tokens that a fold changes, by fold and (if it matters) marker, and their folded forms.
     changes: dict[tuple[FoldOrAll, Marker | None], tuple[Numbers, pa.LargeBinaryArray]] = {}
     for fold, folds in every.items():
         sides[fold] = [(fold, m if "markers" in folds else None) for m in (marker_a, marker_b)]
@@ -440,8 +438,8 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
             else:
                 places = np.arange(len(union))
                 changes[key] = places, fold_entries(union.tokens, folds, key[1])
-    # All are looked up together: that is what takes the time. Each string's number is its place in
-    # the tokens, or one behind all of these.
+    # Look all forms up together, because lookups take most of the time. The number of a form is its
+    # position in the tokens, or a number after them.
     encoded = pa.concat_arrays([forms for _, forms in changes.values()]).dictionary_encode()
     number = np.arange(len(union), len(union) + len(encoded.dictionary))
     found = pc.index_in(union.tokens, value_set=encoded.dictionary)
@@ -459,10 +457,10 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 
 
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    """``forms_a``, ``forms_b``: a number for what each entry of a side becomes."""
+    """Return the effect of a fold. ``forms_a``, ``forms_b``: the number of each folded entry."""
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
-    new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # in A alone, and B would hold it
+    new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding
     new_b = ~union.in_a[union.b.numbers] & holds_a[forms_b]
     pairs = []
     for place in np.flatnonzero(new_a)[:EXAMPLES]:

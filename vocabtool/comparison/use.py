@@ -1,12 +1,12 @@
-"""The difference of two vocabularies weighted by use: which tokens of a corpus each knows.
+"""Weight the difference of two vocabularies by a corpus: which of its tokens each knows.
 
-Texts are cut by one rule for both: two rules would make two lists of tokens, whose shares cannot
-be compared. A word is known where it is one entry; a vocabulary of pieces is asked for those that
-can be a whole word, without their mark (it may spell others, which ``oov`` tells). By the rule
-``tokenizer:FILE`` tokens are that tokenizer's pieces, looked up as they are.
+One rule splits the texts for both vocabularies, so that their shares can be compared. A word is
+known if it is one entry. In a vocabulary of subword pieces, only pieces that can be a whole word
+count, without their marker (``oov`` reports words of several pieces). With the rule
+``tokenizer:FILE`` the tokens are the pieces of that tokenizer, and are looked up unchanged.
 
-Memory grows with the vocabularies, not with the corpus: words that neither knows
-are only counted together, so every figure is exact.
+Memory grows with the vocabularies, not with the corpus. Words that neither vocabulary knows are
+only counted in total, so every figure is exact.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Vocabulary, bear_marker, decode, plain_strings
 
 SideName = Literal["a", "b"]
-RULE: Final = "keras"  # unless another is named
-CARRYING: Final = 0.9  # of the tokens that one side alone knows: how many words make them up?
-TOGETHER: Final = 16 << 20  # bytes of words that are looked up together: some 80 MB of text
-MANY: Final = 50  # one entry with capitals in so many is told of, where the rule makes none
+RULE: Final = "keras"  # the default rule
+CARRYING: Final = 0.9  # default share of the tokens known to one side only
+TOGETHER: Final = 16 << 20  # bytes of words per lookup: about 80 MB of text
+MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes none
 
 
 class Carriers(NamedTuple):
-    """The commonest ``words`` of one side make up ``tokens``, the share ``share`` of its tokens."""
+    """The ``words`` most frequent words of one side; they make up ``share`` of its tokens."""
 
     words: int
     tokens: int
@@ -54,7 +54,7 @@ class Carriers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UsedWord:
-    """A word, with ``surrogateescape`` where it is not UTF-8, and how often the corpus has it."""
+    """A word of the corpus and its count; ``surrogateescape`` if it is not UTF-8."""
 
     word: str
     count: int
@@ -62,9 +62,10 @@ class UsedWord:
 
 @dataclass(frozen=True, slots=True)
 class UsedWords(Sequence[UsedWord]):
-    """Words and their counts, the commonest first, ties by bytes: ``pandas.DataFrame`` takes them.
+    """Words and their counts, most frequent first, ties by bytes.
 
-    ``table``: the same in Arrow: ``word`` (large_binary), ``count`` (int64).
+    ``table`` is the same as an Arrow table: ``word`` (large_binary), ``count`` (int64).
+    ``pandas.DataFrame`` accepts the sequence.
     """
 
     table: pa.Table
@@ -82,7 +83,7 @@ class UsedWords(Sequence[UsedWord]):
     def __getitem__(self, index: str) -> pa.ChunkedArray: ...
 
     def __getitem__(self, index: int | slice | str) -> UsedWord | list[UsedWord] | pa.ChunkedArray:
-        """One word, several, or a column of ``table``."""
+        """Return one word, several words, or a column of ``table``."""
         if isinstance(index, str):
             return self.table[index]
         if isinstance(index, slice):
@@ -91,17 +92,17 @@ class UsedWords(Sequence[UsedWord]):
         return UsedWord(decode(word), count)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """A dictionary a word, its bytes as they are."""
+        """Return a dictionary for each word, with the word as bytes."""
         return list(self.table.to_pylist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
-    """Which of a corpus's tokens are known: ``both + only_a + only_b + neither == tokens``.
+    """Numbers of known tokens: ``both + only_a + only_b + neither == tokens``.
 
-    ``words_a``: the words that only A knows and that stand in the corpus. ``words_b``: B's.
-    ``words_both``: how many different words both know. ``rule_name``: as it was asked for;
-    ``rule``: a line for each step.
+    - ``words_a``, ``words_b``: Words of the corpus that only A or only B knows.
+    - ``words_both``: Number of distinct words that both know.
+    - ``rule_name``: The name of the rule. ``rule``: One line for each of its steps.
     """
 
     rule_name: str
@@ -120,29 +121,29 @@ class Use:
 
     @property
     def known_a(self) -> int:
-        """Tokens that A knows, whether B does or not."""
+        """Number of tokens that A knows."""
         return self.both + self.only_a
 
     @property
     def known_b(self) -> int:
-        """Tokens that B knows, whether A does or not."""
+        """Number of tokens that B knows."""
         return self.both + self.only_b
 
     @property
     def neither(self) -> int:
-        """Tokens that neither knows."""
+        """Number of tokens that neither knows."""
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """So many tokens as a share of all, from 0 to 1."""
+        """Return a number of tokens as a share of all, from 0 to 1."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
-        """The words that one side alone knows, as :attr:`UsedWords.table`."""
+        """Return the words that only one side knows, as :attr:`UsedWords.table`."""
         return self.words_a.table if side == "a" else self.words_b.table
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """The fewest words that make up this share of what only one side knows."""
+        """Return the fewest words that make up this share of the tokens known to one side only."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):
@@ -154,11 +155,10 @@ class Use:
 
 
 class UseCounter:
-    """Counts the tokens of batches of texts; their order does not matter.
+    """A counter of the known tokens in batches of texts; their order does not matter.
 
-    ``rule``: by its name, see ``tokenization/rule.py``. ``folds``: what entries and tokens
-    are without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that
-    there is not.
+    ``rule`` is a name from ``tokenization/rule.py``. ``folds`` are applied to entries and tokens.
+    Piece markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class UseCounter:
         self._notes = tuple(self._unused_capitals(sides))
         self._counts = np.zeros(len(self._words), np.int64)
         self._documents = self._tokens = 0
-        # Words that were counted and not looked up yet, and how often each stands.
+        # words that were counted but not looked up yet, and their counts
         self._waiting: list[tuple[pa.LargeBinaryArray, NDArray[np.int64]]] = []
         self._bytes = 0
 
@@ -198,16 +198,16 @@ class UseCounter:
     def _count_words(
         self, texts: pa.StringArray
     ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
-        """The different words of texts, how often each stands, and how many tokens there are.
+        """Return the distinct words of texts, their counts, and the total number of tokens.
 
-        A tokenizer's unknown pieces, spelled like an entry at most, only count as tokens.
+        Unknown pieces of a tokenizer only count as tokens, even if they are spelled like an entry.
         """
         if self._rule is not None:
             coded = self._rule.token_codes(texts)
             counts = np.bincount(coded.codes, minlength=len(coded.distinct))
             words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
             return words, counts, len(coded.codes)
-        assert self._tokenizer is not None  # noqa: S101 - one of both is there
+        assert self._tokenizer is not None  # noqa: S101 - either a rule or a tokenizer exists
         judged = self._tokenizer.look_up(texts)
         counts = np.bincount(judged.codes, minlength=len(judged.known))
         pieces: Sequence[bytes] = judged.distinct.view(pa.binary()).to_pylist()
@@ -220,7 +220,7 @@ class UseCounter:
         return words, counts[kept], int(counts.sum())
 
     def _look_up(self) -> None:
-        """Find the words that wait among the entries: these are read anew each time."""
+        """Look the waiting words up in both vocabularies."""
         if not self._waiting:
             return
         words = self._fold(pa.concat_arrays([words for words, _ in self._waiting]))
@@ -233,7 +233,7 @@ class UseCounter:
         return fold_entries(words, self._folds, None)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
-        """What to say where a vocabulary holds capitals and the rule makes none."""
+        """Yield a note if a vocabulary has capitals and the rule makes none."""
         if "case" in self._folds or self._rule is None:
             return
         if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
@@ -242,17 +242,17 @@ class UseCounter:
             capitals = np.count_nonzero(characters(words) & UPPER)
             if capitals * MANY >= max(len(words), 1):
                 yield (
-                    f"{capitals:,} entries of {name} have capitals, and the rule makes no word "
-                    "with capitals: take another (--rule) or fold case"
+                    f"{capitals:,} entries of {name} have capitals, but the rule makes no words "
+                    "with capitals; choose another with --rule, or use --fold case"
                 )
 
     def report(self, sources: tuple[str, ...] = ()) -> Use:
-        """What was counted so far. ``sources``: what to call the documents in it."""
+        """Return the counts so far. ``sources`` are the names of the documents."""
         self._look_up()
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]
         cut = self._tokenizer if self._rule is None else self._rule
-        assert cut is not None  # noqa: S101 - one of both is there
+        assert cut is not None  # noqa: S101 - either a rule or a tokenizer exists
         return Use(
             self._rule_name,
             cut.describe(),
@@ -270,7 +270,7 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
-        """The words there that were met, commonest first, ties by bytes."""
+        """Return the words that occurred, most frequent first, ties by bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]
@@ -278,7 +278,7 @@ class UseCounter:
 
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
-    """The entries that can be a whole word, without their mark."""
+    """Return the entries that can be a whole word, without their piece marker."""
     marker, stored = vocabulary.marker, vocabulary.stored
     if marker is None:
         return arrow(stored)

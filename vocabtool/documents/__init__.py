@@ -1,6 +1,6 @@
-"""Where documents come from: files, folders, globs, standard input, objects; one file a format.
+"""Read documents from files, folders, globs, standard input and objects; one module per format.
 
-What becomes of the documents is not known here. Begin with ``reading.py``.
+Start reading with ``reading.py``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
 
 
 def __getattr__(name: str) -> object:
-    """Load NumPy and the formats with the first name that needs them, not with the options."""
+    """Import NumPy and the formats on first use, so that the options alone import fast."""
     if name in _OLD_NAMES:
         old, name = name, _OLD_NAMES[name]
         warnings.warn(f"{__name__}.{old} is now {name}", DeprecationWarning, stacklevel=2)

@@ -1,6 +1,6 @@
-"""What every reader of documents is given and gives: a source, batches of texts, bad rows.
+"""Input and output of every document reader: requests, batches of texts, invalid rows.
 
-How a format is read is in the file of that format.
+Each format has its own module.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode, encode
 
-BATCH_BYTES: Final = 4 << 20  # bytes of text in a batch, unless another number is asked for
-MAX_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
+BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
+MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
 MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
 SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
 MAX_NAMES: Final = 20  # field names in a message
@@ -29,9 +29,9 @@ Kind = Literal["null", "integer", "number", "boolean", "string"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, what it is called, and what else is known of it.
+    """A text with an id and other fields.
 
-    ``text``: bytes that are not UTF-8 stand in it as Python's ``surrogateescape`` puts them.
+    ``text``: bytes that are not UTF-8 are decoded with Python's ``surrogateescape``.
     """
 
     id: str
@@ -41,15 +41,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Texts that follow each other in one source; row ``i`` of everything is the same document.
+    """Consecutive texts of one source; row ``i`` of every array belongs to document ``i``.
 
-    ``source``: as the caller named it; ``-`` for standard input, ``texts`` for an iterable.
-    ``texts``: Arrow ``string`` array of length n without nulls, perhaps not UTF-8, perhaps a slice.
-    ``numbers``: int64, shape (n,), ascending: the line or row of each text, counted from 1.
-    ``ids``: likewise an array, where the documents have ids other than their places.
-    ``columns``: the fields that were to be kept, as such arrays with nulls where a row has none.
-    ``fields``: what else their rows hold, where that was asked for.
-    ``kinds``: what the values of the kept fields are, where that was found out.
+    ``source``: the name the caller used; ``-`` for standard input, ``texts`` for an iterable.
+    ``texts``: Arrow ``string`` array of length n without nulls; may be a slice, may not be UTF-8.
+    ``numbers``: int64, shape (n,), ascending: the line or row number of each text, from 1.
+    ``ids``: Arrow ``string`` array; ``None`` if the locations are the ids.
+    ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
+    ``fields``: all other fields of the rows, if requested.
+    ``kinds``: types of the values of the kept fields, if known.
     """
 
     source: str
@@ -64,28 +64,28 @@ class Batch:
         return len(self.numbers)
 
     def place(self, row: int) -> str:
-        """Where a document stands, as in ``corpus.jsonl:17``."""
+        """Return the location of a document, such as ``corpus.jsonl:17``."""
         return f"{self.source}:{self.numbers[row]}"
 
     def id_of(self, row: int) -> str:
-        """The id of a document: its own, else its place."""
+        """Return the id of a document, or its location if it has none."""
         return self.place(row) if self.ids is None else decode(bytes(self.ids[row].as_buffer()))
 
     def id_array(self) -> pa.StringArray:
-        """The ids, or the places where there are none: Arrow ``string`` array of length n."""
+        """Return the ids, or the locations if there are none: Arrow ``string`` array, length n."""
         if self.ids is not None:
             return self.ids
         source = strings([encode(f"{self.source}:")])[0]
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def part(self, start: int, end: int) -> Batch:
-        """The rows from ``start`` to ``end``; the bytes of the texts are shared."""
+        """Return the rows from ``start`` to ``end`` (exclusive) without a copy of the texts."""
         return self._with(
             lambda column: column.slice(start, end - start), np.arange(start, min(end, len(self)))
         )
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """The rows that are chosen; ``chosen``: shape (n,)."""
+        """Return the rows where ``chosen``, shape (n,), is true."""
         mask = pa.array(chosen)
         return self._with(lambda column: column.filter(mask), np.flatnonzero(chosen))
 
@@ -104,7 +104,7 @@ class Batch:
 
 
 class Skip(NamedTuple):
-    """A row that was passed over: its place, as in ``corpus.jsonl:17``, and why."""
+    """A skipped row: its location, such as ``corpus.jsonl:17``, and the reason."""
 
     place: str
     reason: str
@@ -112,20 +112,20 @@ class Skip(NamedTuple):
 
 @dataclass(slots=True)
 class SkipCounter:
-    """What was passed over, counted while documents are read; ``first`` are the first few."""
+    """Number of skipped rows; ``first`` holds the first few of them."""
 
     count: int = 0
     first: list[Skip] = field(default_factory=list)
 
     def add(self, place: str, reason: str) -> None:
-        """Count one row more."""
+        """Count one skipped row."""
         self.count += 1
         if len(self.first) < MAX_EXAMPLES:
             self.first.append(Skip(place, reason))
 
 
 class Repeat(NamedTuple):
-    """An id that was there before; the places are as in ``corpus.jsonl:17``."""
+    """A repeated id, its location (such as ``corpus.jsonl:17``) and its first location."""
 
     id: str
     place: str
@@ -134,7 +134,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """How many documents were left out because their ids repeat; ``first`` are the first few."""
+    """Number of documents skipped because of a repeated id; ``first`` holds the first few."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -142,10 +142,11 @@ class DuplicateCounter:
 
 @dataclass(slots=True)
 class ReadLog:
-    """What happened while documents were read.
+    """Counters of a reading run.
 
-    ``skipped``: rows that were passed over. ``repeated``: documents that were left out because of
-    their ids. ``bytes``: how much of the files, as they lie on the disk, is read so far.
+    ``skipped``: the invalid rows that were skipped.
+    ``repeated``: the documents that were skipped because of a repeated id.
+    ``bytes``: number of bytes read from files so far, as stored (compressed).
     """
 
     skipped: SkipCounter = field(default_factory=SkipCounter)
@@ -154,7 +155,7 @@ class ReadLog:
 
 
 class BadRow(ValueError):
-    """Why one row holds no document; whoever knows its number refuses it."""
+    """The reason why a row is invalid; the caller adds the row number."""
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class Ahead:
     unread: bool
 
     def pass_over(self, rows: int) -> bool:
-        """Whether the next so many rows are left out unread; if so, they are counted."""
+        """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -178,12 +179,12 @@ class Ahead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What is asked of one source.
+    """Parameters for reading one source.
 
-    ``options``: which fields, above all. ``log``: counts bad rows. ``size``: about how many bytes
-    of text a batch is to hold. ``rows``: how many documents that come one by one are gathered at
-    most. ``whole``: whether all other fields are wanted too.
-    ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
+    ``options``: the read options. ``log``: counts invalid rows. ``size``: approximate bytes of
+    text in a batch. ``rows``: most documents of an iterable in a batch. ``whole``: whether all
+    other fields are read too. ``ahead``: documents to skip; the caller drops what a reader does
+    not skip.
     """
 
     source: str = ""
@@ -203,17 +204,17 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Texts as an Arrow ``string`` array, without a look at their bytes."""
+    """Return texts as an Arrow ``string`` array without checking for UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    """The fields that were to be kept, of so many rows that have none."""
+    """Return the kept fields as columns of ``count`` nulls."""
     return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
-    """Where the texts start and end in their buffer: shape (n + 1,)."""
+    """Return the offsets of the texts in their buffer: shape (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int32)
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)
@@ -221,13 +222,13 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """The batch in parts of at most ``size`` bytes of text (or one text) and ``MAX_ROWS`` rows."""
+    """Split a batch into parts of at most ``size`` bytes (or one text) and ``MAX_ROWS`` rows."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Spans of n rows that follow each other, cut as :func:`in_size` says; ``ends``: (n + 1,)."""
+    """Yield consecutive row ranges with the limits of :func:`in_size`; ``ends``: (n + 1,)."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
@@ -237,15 +238,15 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
-    """Field names for a message: the first few of them."""
+    """Return the first few field names for a message."""
     shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
     return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Which column holds the text: the one asked for, else ``text``, else the only one.
+    """Return the index of the text column: ``wanted``, else ``text``, else the only column.
 
-    Raises :class:`BadRow` where there is no such column, or more than one of that name.
+    Raises :class:`BadRow` if the column does not exist or its name is not unique.
     """
     if wanted is None and len(names) == 1:
         return 0

@@ -1,6 +1,6 @@
-"""Sources become open files: globs are expanded, suffixes give the format, compression is undone.
+"""Open sources: expand globs, detect the format by the suffix, decompress.
 
-The readers of the formats read what is in the files.
+The readers of the formats parse the contents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Name = str | PathLike[str]
 Source = Name | Iterable[Item] | Indexable | Queue
 Sources = Source | Iterable[Name] | Sequence[Source]
 
-ITERABLE: Final = "texts"  # what sources without a name are called in ids and messages
+ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
 STDIN: Final = "-"
 SUFFIXES: Final[dict[str, Format]] = {
     ".txt": "lines",
@@ -48,32 +48,32 @@ SUFFIXES: Final[dict[str, Format]] = {
 }
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
-HEAD: Final = 256  # bytes in which UTF-16 of any length has a zero, its line ends at least
-MAX_READ: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
+HEAD: Final = 256  # bytes in which UTF-16 has a zero byte, at least in a line end
+MAX_READ: Final = 1 << 31  # bytes that Arrow may read at once, for example a record batch
 JSON: Final = ".json"
 JSON_IS_NOT_LINES: Final = (
     ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
     "line as a text; an array is not read, write each of its objects on a line of its own"
 )
-MAX_ENDINGS: Final = 8  # endings in a message
+MAX_ENDINGS: Final = 8  # suffixes in a message
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
 class Readable(Protocol):
-    """What readers of streams need."""
+    """A stream that a reader can read."""
 
     def read(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes, none only at the end."""
+        """Return up to ``size`` bytes; empty only at the end."""
 
     def tell(self) -> int:
-        """How many bytes of the file itself, compressed or not, are read."""
+        """Return the number of bytes read from the file, as stored."""
 
 
 class ArrowStream:
-    """What Arrow reads from: the bytes at hand, a file that it must not close, and ``last``.
+    """A stream for Arrow: the bytes already read, the rest of a file, and ``last``.
 
-    Once closed it is at its end: Arrow, which may read in a thread of its own, does not touch the
-    file any more.
+    Closing it does not close the file. After that it returns no bytes, so a thread of Arrow no
+    longer reads the file.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -97,23 +97,23 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait for a read under way; the file stays open."""
+        """Wait until a running read ends; the file stays open."""
         with self._lock:
             self.closed = True
 
 
 class Kind(NamedTuple):
-    """How a file is to be read; ``codec``: what undoes its compression, if it is compressed."""
+    """The format and the compression codec of a file; ``codec``: ``None`` if not compressed."""
 
     format: Format
     codec: str | None
 
 
 def find(name: str) -> list[str]:
-    """The files that a path, folder or glob names, sorted. Raises :class:`NotFound`: none.
+    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist.
 
-    Of a folder those files, at any depth, that neither are hidden nor lie in a hidden folder, and
-    whose suffix is that of a format.
+    A folder is searched at any depth for files with a known suffix. Hidden files and folders are
+    skipped.
     """
     if name != STDIN and Path(name).is_dir():
         found = [str(Path(where) / file) for where, file in _walk(name) if _is_known(file)]
@@ -126,7 +126,7 @@ def find(name: str) -> list[str]:
         return sorted(found)
     if name == STDIN or not has_magic(name) or Path(name).exists():
         return [name]
-    found = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps ./ as it was given
+    found = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps a leading ./
     if not found:
         raise NotFound(f"{name}: no file matches")
     return sorted(found)
@@ -163,10 +163,10 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, str]]:
-    """The files that are not hidden: the folder of each, and its name."""
+    """Yield the folder and the name of each file that is not hidden."""
 
     def fail(error: OSError) -> None:
-        """What is in a folder that cannot be read must not be missing unsaid."""
+        """Raise instead of silently skipping an unreadable folder."""
         raise error
 
     for where, folders, files in os.walk(folder, onerror=fail):
@@ -182,15 +182,15 @@ def _is_known(name: str) -> bool:
 
 
 def _suffixes(name: str) -> list[str]:
-    """The suffixes of a name, without the number of a shard."""
+    """Return the suffixes of a name without a shard number."""
     return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
 
 
 def kind_of(name: str, wanted: Format | None) -> Kind:
-    """The format by the suffix, unless one is ``wanted``, and the compression by the last suffix.
+    """Return the format, ``wanted`` or detected by the suffix, and the compression.
 
-    Raises :class:`UnsupportedFormat` for archives and compression that is not read, and for
-    ``.json``, which may be one object a line or one value that spans many.
+    Raises :class:`UnsupportedFormat` for archives, for unsupported compression, and for ``.json``,
+    which may contain one object per line or one value on many lines.
     """
     suffixes = _suffixes(name)
     last = suffixes.pop() if suffixes else ""
@@ -210,9 +210,9 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
 
 @contextmanager
 def open_file(name: str, codec: str | None) -> Iterator[Readable]:
-    """A file open for reading, its compression undone; standard input for ``-``.
+    """Open a file, or standard input for ``-``, and decompress it.
 
-    Raises :class:`NotFound`, and :class:`InvalidFile` for a pointer of Git LFS.
+    Raises :class:`NotFound`, and :class:`InvalidFile` for a Git LFS pointer.
     """
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
@@ -234,7 +234,7 @@ def refuse_utf16(head: bytes) -> None:
 
 
 class _Decompressor:
-    """A compressed file as what was compressed."""
+    """The decompressed contents of a file."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
@@ -252,7 +252,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """What Arrow says of a file's content, as :class:`InvalidFile`; what the system says, as is."""
+    """Convert errors of Arrow to :class:`InvalidFile`; errors of the system are unchanged."""
     try:
         yield
     except pa.ArrowException as error:
@@ -270,16 +270,16 @@ class Files(NamedTuple):
 
 
 class Container(NamedTuple):
-    """What holds documents itself; ``name``: what it is called, no two alike."""
+    """A Python object that contains documents; ``name``: a unique name."""
 
     name: str
     source: object
 
 
 def each_source(sources: Sources) -> Iterator[Files | Container]:
-    """The sources one by one: ``texts``, ``texts2`` and so on are those without a name.
+    """Yield each source; unnamed ones are called ``texts``, ``texts2`` and so on.
 
-    Raises ``ValueError`` where documents stand among sources.
+    Raises ``ValueError`` if a list mixes documents and sources.
     """
     numbers = count(1)
     for source in _flat(sources):
@@ -291,7 +291,7 @@ def each_source(sources: Sources) -> Iterator[Files | Container]:
 
 
 def names_of(sources: Sources) -> list[str] | None:
-    """The names in ``sources``; ``None`` where it holds documents itself."""
+    """Return the file names in ``sources``; ``None`` if it contains documents."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
@@ -300,7 +300,7 @@ def names_of(sources: Sources) -> list[str] | None:
 
 
 def can_be_read_again(source: Files | Container) -> bool:
-    """Whether a second reading gives the same: not of a pipe, an iterator or a queue."""
+    """Return whether a source can be read twice; pipes, iterators and queues cannot."""
     if isinstance(source, Container):
         return not isinstance(source.source, Iterator) and not is_queue(source.source)
     path = Path(source.name)
@@ -308,10 +308,10 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    """The sources in a list, in lists in it too.
+    """Yield the sources of nested lists.
 
-    A list is one of sources, not of documents, where it is one of names only, or begins with a
-    source that is no name, or with a name and has such a source behind it.
+    A list contains sources, not documents, if all its items are names or at least one item is a
+    container. It does not start with a document.
     """
     names, documents = str | PathLike, bytes | Document | Mapping
     if (

@@ -170,7 +170,9 @@ class TensorFlowEncoder(Encoder):
             shape = chosen[0].function.text_shape
             if shape is not None:
                 if options.rule is not None:
-                    raise VocabtoolError("exact words are the model's own: name no rule")
+                    raise VocabtoolError(
+                        "exact words cannot be combined with a rule; use only one of them"
+                    )
                 if fixed_size(shape) not in (None, 1):
                     raise UnsupportedFormat(
                         f"it takes {shape[0]} texts at a time and no fewer; exact words need a "

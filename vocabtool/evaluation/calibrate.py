@@ -62,8 +62,8 @@ READ_PER_SAMPLE: Final = 20  # documents that are read for one that is long enou
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
 ESTIMATE: Final = (
-    "an estimate: nobody judged what it finds. It may be worse than the weight as shipped: "
-    "judged queries tell"
+    "an estimate without relevance judgements. It can be worse than the default weight; "
+    "judged queries show it"
 )
 
 
@@ -229,12 +229,12 @@ def calibrate(
     ``sample``.
     """
     if sample < MIN_SAMPLE:
-        raise ValueError(f"sample: wanted {MIN_SAMPLE} documents or more, got {sample}")
+        raise ValueError(f"sample must be at least {MIN_SAMPLE} documents, got {sample}")
     encoder = index.encoder
     if encoder is None:
         raise VocabtoolError(
-            f"{index.path}: calibrating encodes altered documents, and this index holds vectors of "
-            "one's own: there is nothing to encode with. Tune with judged queries instead"
+            f"{index.path}: calibration encodes changed documents, but this index contains your "
+            "own vectors and has no encoder. Tune with judged queries instead"
         )
     snapshot, metric = index.snapshot(), index.configuration.metric
     queries = sample_queries(snapshot, sample, seed)

@@ -50,7 +50,9 @@ REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
 KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
-KEYWORDS_ONLY: Final = "without vectors of the queries only keywords can be judged: give vectors"
+KEYWORDS_ONLY: Final = (
+    "without vectors of the queries only keyword search can be evaluated: pass vectors"
+)
 ORDINARY: Final = 4
 BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
@@ -59,10 +61,10 @@ NEAREST: Final = 10
 ALIKE: Final = 1e-6  # similarities that differ by less, relatively, are tied
 MAX_RECALL_QUERIES: Final = 100  # each is compared with every vector
 NO_ENCODER: Final = (
-    "the index has no encoder: its queries have no vectors, so only keywords are checked, and "
-    "recall is measured with vectors of documents, which are easier than those of queries"
+    "the index has no encoder, so queries have no vectors: only keyword search is checked, and "
+    "recall is measured with vectors of documents, which are easier than queries"
 )
-NO_VOCABULARY: Final = "nothing tells which words the model knows: all count as ordinary"
+NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def evaluate(
     relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
     if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # of another kind perhaps
         told = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
-        chosen.notes.append(f"{told}, as {missing[0]!r}")
+        chosen.notes.append(f"{told}, for example {missing[0]!r}")
     values: dict[Fusion, NDArray[np.float64]] = {}
     for fusion, found in hits.items():
         rankings = zip(([hit.id for hit in each] for each in found), chosen.judged, strict=True)
@@ -221,7 +223,9 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
             word = unknown[int(generator.integers(len(unknown)))]
             items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
     if not items:
-        raise VocabtoolError(f"{index.path}: no document holds a word, so there is nothing to ask")
+        raise VocabtoolError(
+            f"{index.path}: no document contains a word, so there is no query to make"
+        )
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode(texts)
     rates: list[HitRate] = []

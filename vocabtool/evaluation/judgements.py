@@ -121,7 +121,7 @@ def intervals(
     Without a query every figure is NaN. Raises ``ValueError`` for a level that is not within 0..1.
     """
     if not 0 < level < 1:
-        raise ValueError(f"wanted a level between 0 and 1, got {level}")
+        raise ValueError(f"the level must be between 0 and 1, got {level}")
     queries = len(differences)
     if not queries:
         return [Interval(*[float("nan")] * 3)] * differences.shape[1]
@@ -183,13 +183,13 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
     ]
     if not at:
         raise VocabtoolError(
-            f"none of {len(queries):,} queries has a relevant document among the judgements of "
-            f"{len(qrels):,} queries. Are both files of one collection?"
+            f"none of the {len(queries):,} queries has a relevant document in the judgements of "
+            f"{len(qrels):,} queries. Do both files belong to one collection?"
         )
     notes = []
     if len(at) < len(queries):
         left_out = len(queries) - len(at)
-        notes.append(f"{left_out:,} queries without a relevant document are left out")
+        notes.append(f"{left_out:,} queries without a relevant document are skipped")
     if without_text := len(qrels.keys() - {query.id for query in queries}):
         notes.append(f"{without_text:,} judged queries have no text")
     chosen = [queries[place] for place in at]
@@ -207,10 +207,10 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
         queries: dict[str, JudgedQuery] = {}
         for name, text, offset in _parse_queries(lines):
             if name in queries:
-                raise InvalidFile(f"the query {name!r} stands twice", offset=offset)
+                raise InvalidFile(f"the query {name!r} occurs twice", offset=offset)
             queries[name] = JudgedQuery(name, text)
         if not queries:
-            raise InvalidFile("no query in it")
+            raise InvalidFile("contains no query")
     return list(queries.values())
 
 
@@ -225,7 +225,7 @@ def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
                 raise InvalidFile(f"not a JSON object: {error}", offset=offset) from error
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
-                raise InvalidFile('wanted {"_id": ..., "text": "..."}', offset=offset)
+                raise InvalidFile('expected {"_id": ..., "text": "..."}', offset=offset)
             yield str(name), row["text"], offset
     elif first.lower().startswith(TOPIC):
         yield from _parse_topics(lines)
@@ -279,14 +279,14 @@ def read_qrels(path: str | Path) -> Qrels:
                 continue  # the names of the columns
             if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or not is_number:
                 beir, trec = "query, document, judgement", "query, iteration, document, judgement"
-                wanted = f"{beir} (BEIR) or {trec} (TREC), a whole number last"
+                wanted = f"{beir} (BEIR) or {trec} (TREC), an integer last"
                 raise InvalidFile(f"wanted {wanted}", offset=offset)
             query, document = columns[0].strip(), columns[-2].strip()
             if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:
                 what = f"the document {document!r} is judged twice for the query {query!r}"
-                raise InvalidFile(f"{what}, and differently", offset=offset)
+                raise InvalidFile(f"{what}, with different grades", offset=offset)
         if not qrels:
-            raise InvalidFile("no judgement in it")
+            raise InvalidFile("contains no judgement")
     return qrels
 
 
@@ -303,13 +303,13 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
                     names = matrix.files
                     if "queries" not in names and len(names) != 1:
                         there = ", ".join(names) or "none"
-                        raise ValueError(f"wanted an array 'queries', got {there}")
+                        raise ValueError(f"expected an array 'queries', got {there}")
                     matrix = matrix["queries" if "queries" in names else names[0]]
         except (ValueError, EOFError, BadZipFile) as error:  # what numpy raises for damaged files
             raise InvalidFile(f"not a .npy or .npz file of vectors: {error}") from error
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
             got = f"{matrix.dtype}, shape {matrix.shape}"
-            raise InvalidFile(f"wanted a matrix of floating point numbers, got {got}")
+            raise InvalidFile(f"expected a matrix of floating point numbers, got {got}")
         found: NDArray[Any] = matrix
         return found
 
@@ -320,7 +320,7 @@ def _lines(path: str | Path) -> Iterator[Line]:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):
             if len(raw) > MAX_LINE:
-                raise InvalidFile(f"a line of more than {MAX_LINE:,} bytes", offset=offset)
+                raise InvalidFile(f"a line has more than {MAX_LINE:,} bytes", offset=offset)
             if raw.strip():
                 try:
                     text = raw.decode("utf-8" if offset else "utf-8-sig").rstrip("\r\n")

@@ -204,12 +204,14 @@ def tune(
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:
         raise VocabtoolError(
-            f"tuning wants {MIN_QUERIES} queries with a relevant document, got "
-            f"{len(chosen.queries)}: calibrating without judgements is worth about fifty"
+            f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
+            f"{len(chosen.queries)}; calibration without judgements is worth about fifty"
         )
     made = chosen.vectors(index, vectors)
     if made is None:
-        raise VocabtoolError(f"{index.path}: there is no encoder: give the vectors of the queries")
+        raise VocabtoolError(
+            f"{index.path}: the index has no encoder; pass the vectors of the queries"
+        )
     snapshot = index.snapshot()
     gains = np.empty((len(chosen.queries), len(WEIGHTS)))
     asked = zip(chosen.queries, prepare(made, index.configuration.metric), strict=True)

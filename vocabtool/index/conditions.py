@@ -42,8 +42,8 @@ HINTS: Final[dict[Kind, str]] = {
     "string": ": write the value in single quotes",
 }
 NO_NUMBERS: Final = (
-    "text, as some document's value is no number: numbers cannot be compared with it, only values "
-    "in single quotes, as text"
+    "text, because some document has a value that is not a number: compare it with a value in "
+    "single quotes"
 )
 LISTS: Final = (
     "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
@@ -130,13 +130,13 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: str) ->
 def parse(condition: str) -> Condition:
     """The tree of a condition. Raises :class:`InvalidCondition`, which shows the place."""
     if len(condition) > MAX_CHARACTERS:
-        what = f"where: a condition of {len(condition):,} characters, wanted at most "
+        what = f"where: the condition has {len(condition):,} characters, the limit is "
         what += f"{MAX_CHARACTERS:,}"
         raise InvalidCondition(what, condition, MAX_CHARACTERS)
     try:
         condition.encode()
     except UnicodeEncodeError as error:
-        raise InvalidCondition("where: no text in UTF-8", condition, error.start) from error
+        raise InvalidCondition("where: not valid UTF-8", condition, error.start) from error
     return _Parser(condition).whole()
 
 
@@ -146,9 +146,9 @@ def _tokens(condition: str) -> list[Token]:
         match = TOKEN.match(condition, position)
         if match is None:
             at = end - len(condition[position:end].lstrip())
-            what = f"no condition begins or goes on with {condition[at]!r}"
+            what = f"unexpected character {condition[at]!r}"
             if condition[at] in "'\"":
-                what = f"no closing {condition[at]}"
+                what = f"missing closing {condition[at]}"
             raise InvalidCondition(f"where: {what}", condition, at)
         kind = cast(str, match.lastgroup)
         text = match[kind]
@@ -168,7 +168,7 @@ class _Parser:
     def whole(self) -> Condition:
         found = self._condition_at(0)
         if self._next.kind != "end":
-            self._refuse("wanted 'and', 'or' or the end")
+            self._refuse("expected 'and', 'or' or the end")
         return found
 
     def _condition_at(self, depth: int) -> Condition:
@@ -182,7 +182,7 @@ class _Parser:
 
     def _one(self, depth: int) -> Condition:
         if depth > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} conditions inside each other")
+            self._refuse(f"more than {MAX_DEPTH} nested conditions")
         if self._took("not"):
             return Not(self._one(depth + 1))
         if self._took("("):
@@ -194,7 +194,7 @@ class _Parser:
     def _test(self) -> Condition:
         kind, text, position = self._next
         if kind not in ("word", "quoted"):
-            self._refuse("wanted the name of a field")
+            self._refuse("expected the name of a field")
         self._at += 1
         name = text if kind == "word" else text[1:-1].replace('""', '"')
         if self._next.kind in get_args(Comparison):
@@ -216,12 +216,12 @@ class _Parser:
             test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
         elif self._took("like"):
             if self._next.kind != "string":
-                self._refuse("wanted a string in single quotes")
+                self._refuse("expected a string in single quotes")
             test = Test(name, position, "like", *self._values(1))
         elif self._took("contains"):
             test = Test(name, position, "contains", *self._values(1))
         elif no:
-            self._refuse("wanted 'in', 'between', 'like' or 'contains'")
+            self._refuse("expected 'in', 'between', 'like' or 'contains'")
         else:
             test = Test(name, position, "is true")
         return Not(test) if no else test
@@ -247,11 +247,11 @@ class _Parser:
             case "true" | "false":
                 value = kind == "true"
             case "null":
-                self._refuse("nothing equals null: write 'is null' or 'is not null'")
+                self._refuse("no value equals null: write 'is null' or 'is not null'")
             case "word" | "quoted":
-                self._refuse("wanted a value; a string stands in single quotes")
+                self._refuse("expected a value; write strings in single quotes")
             case _:
-                self._refuse("wanted a value")
+                self._refuse("expected a value")
         self._at += 1
         return value
 
@@ -303,7 +303,7 @@ class _Statement:
     def _test(self, asked: Test) -> str:
         name, kinds = asked.field, {**self._fields, ID: "string", TEXT: "string"}
         if name not in kinds:
-            self._refuse(f"no field {name!r}; there are {names_of([*kinds])}", asked.position)
+            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", asked.position)
         kind = kinds[name]
         if name not in (ID, TEXT):
             name = column(self._fields, name)
@@ -327,7 +327,7 @@ class _Statement:
     def _contains(self, asked: Test, kind: Kind, name: str) -> str:
         """Of a list, which is kept as its JSON text, an element; of another text a part of it."""
         if kind != "string":
-            what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
+            what = f"holds {PLAIN[kind]}: 'contains' works on texts and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         lists = LISTS.format(name, self._rows)
         if asked.field in (ID, TEXT) or not self._database.fetch(f"{lists} LIMIT 1"):

@@ -121,7 +121,7 @@ class Database:
                     )
                     try:
                         connection.executescript(self.opening)
-                    except sqlite3.Error:
+                    except (sqlite3.Error, UnicodeDecodeError):
                         connection.close()
                         raise
                     self._connection = connection
@@ -132,9 +132,11 @@ class Database:
                 raise NotFound(f"{self.file}: {error}") from error
             code = getattr(error, "sqlite_errorcode", None)
             if code is not None and code & 0xFF in DAMAGED:
-                what = f"damaged, or no database of ours: {error}"
+                what = f"damaged, or not a database of vocabtool: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
             raise VocabtoolError(f"{self.file}: {error}") from error
+        except UnicodeDecodeError as error:  # a message of SQLite quotes a damaged schema
+            raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
 
     @property
     def is_there(self) -> bool:
@@ -153,7 +155,10 @@ class Database:
         """The row numbers that a statement gives, of which there may be millions."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
-            return np.fromiter((row for (row,) in found), np.int64)
+            rows = np.fromiter((row for (row,) in found), np.int64)
+        if rows.min(initial=0) < 0:
+            raise InvalidFile(f"damaged: row {rows.min()}", file=str(self.file))
+        return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement with ``(?...)``, which stands for some of many values."""
@@ -191,7 +196,7 @@ class Database:
             end, size = min(first + step, rows), 0
             part = self.fetch(statement, (first, end))
             if [row for row, *_ in part] != [*range(first, end)]:
-                raise InvalidFile(f"rows from {first:,} on are missing", file=str(self.file))
+                raise InvalidFile(f"rows are missing, the first is {first:,}", file=str(self.file))
             for row, _, text, _, held, *_ in part:
                 encoded = text.encode(errors="surrogateescape")
                 size += len(encoded)
@@ -242,10 +247,14 @@ class Documents:
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
         try:
-            return [by_row[row] for row in wanted]
+            found = [by_row[row] for row in wanted]
         except KeyError as error:
             missing = f"row {error.args[0]:,} is missing"
             raise InvalidFile(missing, file=str(self.database.file)) from None
+        for row, *texts in found:
+            if not all(isinstance(each, str) for each in texts[:2]):  # id and text
+                raise InvalidFile(f"damaged: row {row:,}", file=str(self.database.file))
+        return found
 
 
 class DatabaseWriter(Database):
@@ -327,7 +336,9 @@ class DatabaseWriter(Database):
         """Make it the last commit: on disk and seen by readers; another transaction begins."""
         with self.statements() as connection:
             if not connection.in_transaction:  # SQLite itself drops it after some errors
-                raise VocabtoolError(f"{self.file}: the change was dropped after an error: again")
+                raise VocabtoolError(
+                    f"{self.file}: the change was rolled back after an error; run it again"
+                )
             connection.execute("DELETE FROM record")
             connection.execute("INSERT INTO record VALUES (?, ?)", (data, deleted))
             connection.execute("COMMIT")

@@ -137,7 +137,7 @@ def value_of(text: str, kind: Kind) -> int | float:
 def id_in_utf8(id_: str) -> str:
     """An id as an index holds it: U+FFFD in place of what is not UTF-8. ``ValueError``: no id."""
     if not isinstance(id_, str):
-        raise ValueError(f"wanted an id, a string, got {type(id_).__name__}")
+        raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
 
 
@@ -177,7 +177,7 @@ def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
         return _batches_of_table(pa.RecordBatchReader.from_stream(items))
     if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
         return _batches_of_items(items, first_row)
-    wanted = "documents: wanted an iterable of documents, mappings or texts, or a table"
+    wanted = "documents: expected an iterable of documents, mappings or texts, or a table"
     raise ValueError(f"{wanted}, got {type(items).__name__}")
 
 
@@ -194,7 +194,7 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
                 ("a text", len(text), MAX_TEXT_BYTES),
             ):
                 if length > most:
-                    raise BadRow(f"{what} of {length:,} bytes, wanted at most {most:,}")
+                    raise BadRow(f"{what} has {length:,} bytes, the limit is {most:,}")
             for name, value in others.items():
                 if name not in fields:
                     _check_name(name, len(fields))
@@ -240,7 +240,10 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
             for name, value, hint in ((ID, id_, "id_field='id'"), (TEXT, text, "field='text'")):
                 # One that says the id or text again is left out: conditions could not tell.
                 if name in fields and str(fields.pop(name)) != value:
-                    what = f"a field {name!r} beside the document's own {name} {str(value)[:50]!r}"
+                    what = (
+                        f"the field {name!r} conflicts with the document's own {name} "
+                        f"{str(value)[:50]!r}"
+                    )
                     raise BadRow(f"{what}: rename it, or read the documents with {hint}")
         case Mapping():
             fields = dict(item)
@@ -250,12 +253,12 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
                     raise BadRow(f"no field {name!r}; the fields are {there}")
             id_, text = fields.pop(ID), fields.pop(TEXT)
         case _:
-            wanted = "wanted a Document, a mapping with id and text, or a string"
+            wanted = "expected a Document, a mapping with id and text, or a string"
             raise BadRow(f"{wanted}, got {type(item).__name__}")
     if isinstance(id_, bool) or not isinstance(id_, str | Integral):
-        raise BadRow(f"wanted a string or a whole number for the id, got {type(id_).__name__}")
+        raise BadRow(f"the id must be a string or an integer, got {type(id_).__name__}")
     if not isinstance(text, str):
-        raise BadRow(f"field 'text': wanted a string, got {type(text).__name__}")
+        raise BadRow(f"field 'text' must be a string, got {type(text).__name__}")
     return as_bytes(str(id_)), as_bytes(text), fields
 
 
@@ -342,20 +345,20 @@ def _check_columns(schema: pa.Schema) -> None:
     for name in (ID, TEXT):
         if schema.names.count(name) != 1:
             found = names_of(schema.names)
-            raise ValueError(f"documents: wanted one column {name!r}, got {found}")
+            raise ValueError(f"documents: expected one column {name!r}, got {found}")
         kind = schema.field(name).type
         if not is_strings(kind) and not (name == ID and of.is_integer(kind)):
-            raise ValueError(f"documents: column {name!r}: wanted strings, got {kind}")
+            raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
     if len(set(others)) < len(others) or len(others) > MAX_FIELDS:
-        raise ValueError(f"documents: wanted at most {MAX_FIELDS} columns, each of its own name")
+        raise ValueError(f"documents: more than {MAX_FIELDS} columns, or two of one name")
     for name in others:
         _check_column_name(name, "documents")
 
 
 def _check_column_name(name: str, where: str) -> None:
     if name in (ID, TEXT):
-        raise ValueError(f"{where}: the name {name!r} is taken by the document's own {name}")
+        raise ValueError(f"{where}: the name {name!r} is reserved for the document's own {name}")
     try:
         _check_name(name, 0)
     except BadRow as bad:
@@ -365,13 +368,13 @@ def _check_column_name(name: str, where: str) -> None:
 def _check_name(name: object, others: int) -> None:
     """Raise :class:`BadRow` for what is no name of a field, or is one too many."""
     if not isinstance(name, str) or not name:
-        raise BadRow(f"wanted a name for each field, got {name!r}")
+        raise BadRow(f"the name of a field must be a string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
-            f"a field's name is of at most {MAX_NAME_BYTES} printable bytes: {name[:50]!r}"
+            f"the name of a field has at most {MAX_NAME_BYTES} printable bytes: {name[:50]!r}"
         )
     if others >= MAX_FIELDS:
-        raise BadRow(f"more than {MAX_FIELDS} fields; the last is {name!r}")
+        raise BadRow(f"more than {MAX_FIELDS} fields; the last one is {name!r}")
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
@@ -380,10 +383,10 @@ def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
     for name, column, most in columns:
         if column.null_count:
             row = int(np.argmin(np.asarray(column.is_valid())))
-            raise ValueError(f"{place(row)}: wanted a string for {name!r}, got null")
+            raise ValueError(f"{place(row)}: {name!r} must be a string, got null")
         lengths = byte_lengths(column)
         if len(lengths) and lengths.max() > most:
             row = int(np.argmax(lengths))
-            what = f"{name!r} of {lengths[row]:,} bytes, wanted at most {most:,}"
+            what = f"{name!r} has {lengths[row]:,} bytes, the limit is {most:,}"
             raise ValueError(f"{place(row)}: {what}")
     return batch

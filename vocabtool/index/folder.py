@@ -46,7 +46,7 @@ from vocabtool.system.own_files import decode_record, encode_record, lock_folder
 
 KIND: Final = "index"
 FORMAT: Final = 4  # 1 to 3: folders of version 0.1.0, which have no database
-ADVICE: Final = "index the documents again: `vocabtool index` as it was made, with --force"
+ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
 
 
@@ -93,20 +93,22 @@ class Configuration:
         numbers = {"dim": self.dim, "exact_below": self.exact_below, "memory": self.memory or 0}
         for name, number in numbers.items():
             if type(number) is not int:  # anything else would not come back out of JSON as it was
-                raise ValueError(f"{name}: wanted a whole number, got {number!r}")
+                raise ValueError(f"{name} must be an integer, got {number!r}")
         if not 0 < self.dim <= MAX_DIMENSIONS:
-            raise ValueError(f"dim: wanted 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
+            raise ValueError(f"dim must be from 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
         if not 0 < self.recall <= 1:
-            raise ValueError(f"recall: wanted more than 0, at most 1, got {self.recall}")
+            raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
         if self.exact_below < 0 or (self.memory is not None and self.memory < 1):
             got = f"exact_below={self.exact_below}, memory={self.memory}"
-            raise ValueError(f"wanted no negative number, got {got}")
+            raise ValueError(f"must not be negative, got {got}")
         for name, value, among in (
             ("metric", self.metric, Metric),
             ("dtype", self.dtype, StoredType),
         ):
             if value not in get_args(among):
-                raise ValueError(f"{name} {value!r}, wanted one of {', '.join(get_args(among))}")
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(among))}, got {value!r}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,7 @@ BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
 BEGUN: Final = re.compile(
     rf"\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
-AS_IT_WAS: Final = "index the same FILEs as before, with the same options and --force"
+AS_IT_WAS: Final = "index the same FILEs again, with the same options and --force"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +236,16 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
             with reading(str(database.file)):
                 found = database.fetch("SELECT data, deleted FROM record")
                 if len(found) != 1 or not all(isinstance(each, bytes) for each in found[0]):
-                    raise InvalidFile("holds no commit")
+                    raise InvalidFile("contains no commit")
                 data, bitmap = found[0]
                 manifest = Manifest.decode(data)
                 if len(bitmap) != -(-manifest.rows // 8):
-                    raise InvalidFile("damaged: its bitmap of deleted rows is of another length")
+                    raise InvalidFile("damaged: the bitmap of deleted rows has the wrong length")
                 bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
                 if np.count_nonzero(bits) != manifest.deleted:
-                    raise InvalidFile(f"damaged: wanted {manifest.deleted:,} deleted rows")
+                    raise InvalidFile(
+                        f"damaged: the bitmap must have {manifest.deleted:,} deleted rows"
+                    )
             return Commit(generation, database, manifest, bits.astype(np.bool_))
         except (NotFound, InvalidFile):
             if current_generation(path) == generation:
@@ -260,11 +264,11 @@ def current_generation(path: Path) -> Path:
     found = _generations(path)
     if not found:
         what = "no index" if path.is_dir() else "no such folder"
-        raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
+        raise NotFound(f"{path}: {what}; create one with `vocabtool index`")
     newest = found[max(found)]
     if not (newest / NAME).exists() and (path / OLD_MANIFEST).exists():
         raise InvalidFile(
-            f"written by vocabtool 0.1.0: `vocabtool upgrade {quote(str(path))}` takes its "
+            f"written by vocabtool 0.1.0: `vocabtool upgrade {quote(str(path))}` carries its "
             f"documents and vectors over; or {AS_IT_WAS}",
             file=str(path / OLD_MANIFEST),
         )
@@ -339,8 +343,9 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
     generations = [name for name in others if GENERATION.fullmatch(name)]
     if generations and not allow_index:
         raise FolderNotEmpty(
-            f"{path}: holds an index already: the same command adds to it once it is there (in "
-            "Python Index.open), --force (force=True) starts over; or name a new folder"
+            f"{path}: already contains an index. Add to it (in Python: Index.open), start over "
+            "with "
+            "--force (force=True), or name a new folder"
         )
     if allow_index:
         ours = {*generations, OLD_MANIFEST} if generations else set()
@@ -348,7 +353,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
             name for name in others if name not in ours and not OLD_MODEL_FILE.fullmatch(name)
         ]
     if others:
-        raise FolderNotEmpty(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
+        raise FolderNotEmpty(f"{path}: not empty, it contains {others[0]!r}; name a new folder")
 
 
 @contextmanager
@@ -417,8 +422,8 @@ def advice(file: str) -> str | None:
         if GENERATION.fullmatch(inside.parent.name):
             if inside.name.startswith(("codes-", KEYWORDS)):
                 folder = quote(str(inside.parent.parent))
-                return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
-            return f"nothing mends it: {AS_IT_WAS}"
+                return f"`vocabtool compact {folder}` rebuilds it; if that fails, {AS_IT_WAS}"
+            return f"it cannot be repaired: {AS_IT_WAS}"
     if MODEL_FILE.fullmatch(path.name) and _generations(path.parent):
-        return f"nothing mends it: {AS_IT_WAS}"
+        return f"it cannot be repaired: {AS_IT_WAS}"
     return None

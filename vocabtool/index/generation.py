@@ -104,7 +104,7 @@ class Snapshot:
         )
         self.keywords = TantivyReader(keywords)
         if self.keywords.documents < self.rows:
-            what = f"holds {self.keywords.documents:,} of {self.rows:,} rows"
+            what = f"contains {self.keywords.documents:,} of {self.rows:,} rows"
             raise InvalidFile(what, file=str(keywords))
         kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(self.rows, 1))
         asked = partial(rows_where, commit.database, self.rows, manifest.fields)
@@ -205,7 +205,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
     try:
         return VectorCodes.read(file, manifest.coded)
     except RuntimeError as error:  # of FAISS: a compaction may have removed it meanwhile
-        raise InvalidFile(f"no codes that FAISS can read: {error}", file=str(file)) from error
+        raise InvalidFile(f"FAISS cannot read it: {error}", file=str(file)) from error
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
@@ -269,7 +269,7 @@ class GenerationWriter:
             file = folder / VECTORS
             with reading(str(file)):
                 if written.size and (found := file.stat().st_size) < written.size:
-                    raise InvalidFile(f"cut off: {found:,} bytes, wanted {written.size:,}")
+                    raise InvalidFile(f"truncated: {found:,} bytes, expected {written.size:,}")
                 self._vectors = opened.enter_context(file.open("r+b" if file.exists() else "x+b"))
                 self._vectors.truncate(written.size)
                 self._vectors.seek(written.size)
@@ -311,7 +311,7 @@ class GenerationWriter:
             self._kinds[name] = union(self._kinds.get(name, "null"), kind)
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"wanted at most {MAX_FIELDS} fields in all, got {found}")
+            raise VocabtoolError(f"{found} fields in all, the limit is {MAX_FIELDS}")
         if len(self._kinds) > count:
             self.database.add_columns(len(self._kinds))
         hashes = map(text_hash, batch.texts.view(pa.binary()).to_pylist())

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 CHOICES: Final = tuple(each.name for each in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 NO_VECTORS: Final = (
-    "no --model, so queries will be searched by their words only: start over with --model and "
-    "--force to search by vectors, too"
+    "no --model: queries are searched by their words only. To search by vectors too, start over "
+    "with --model and --force"
 )
 
 
@@ -118,12 +118,12 @@ class Index:
         """
         if model is not None:
             if dim is not None or vocabulary is not None:
-                raise ValueError("a model tells its dimensions and its vocabulary: leave these out")
+                raise ValueError("dim and vocabulary come from the model: do not pass them")
             opened = open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
         elif dim is None:
-            raise ValueError("wanted a model, or dim, the length of vectors of one's own")
+            raise ValueError("pass a model, or dim, the length of your own vectors")
         elif options:
-            raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
+            raise ValueError(f"{next(iter(options))}: this argument needs a model")
         else:
             opened = vocabulary_alone(vocabulary, rule)
         encoder, words, weights = opened.encoder, opened.words, opened.weights
@@ -199,7 +199,7 @@ class Index:
         if model is None:
             if shards is None:
                 raise ValueError(
-                    "--model is missing: it may be left out only where FILE is "
+                    "--model is missing; it may be omitted only if FILE is "
                     "one folder that embed wrote"
                 )
             dim = Shards.open(shards).dim
@@ -219,8 +219,8 @@ class Index:
             if notify is not None and read.id_field is None and first is not None:
                 for name in ("id", "_id"):
                     if name in first.fields:
-                        told = f"they have a field {name!r}: --id-field {name}"
-                        notify(f"documents are called FILE:LINE; {told}")
+                        told = f"the documents have a field {name!r}: use it with --id-field {name}"
+                        notify(f"the ids of documents are FILE:LINE; {told}")
         index = cls.create(path, model, dim=dim, sample=texts, **options)
         if notify is not None and index.encoder is not None:
             for note in index.encoder.notes:
@@ -426,11 +426,11 @@ class Index:
         """
         dim = self._snapshot.manifest.configuration.dim
         if vector is None and text is None:
-            raise ValueError("search wants a text, a vector, or both; got neither")
+            raise ValueError("search needs a text, a vector, or both; got neither")
         if vector is not None:
             vector = np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
-                raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
+                raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
         more = {"k": k, "where": where, "explain": explain}
         return self._search(self._snapshot, [text], vector, 1, settings, **more)[0]
@@ -454,7 +454,7 @@ class Index:
         """
         snapshot = self._snapshot
         if isinstance(texts, str):
-            raise ValueError("texts: wanted several, got one text: search() takes one")
+            raise ValueError("texts must be a list of texts, got one text; search() takes one")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         more = {"k": k, "where": where, "explain": explain}
@@ -473,7 +473,7 @@ class Index:
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
-                raise TypeError(f"search takes no argument {name!r}; it takes {there}")
+                raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         chosen, manifest = Settings(**settings), snapshot.manifest
         held = manifest.configuration
         if chosen.a is None and manifest.calibration is not None:
@@ -488,7 +488,7 @@ class Index:
                 made = np.asarray(given, np.float32)
             if made.shape != (len(texts), held.dim):
                 wanted = f"shape ({len(texts)}, {held.dim})"
-                raise ValueError(f"vectors: wanted {wanted}, got {made.shape}")
+                raise ValueError(f"vectors must have {wanted}, got {made.shape}")
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
             chance = None
@@ -544,7 +544,7 @@ class Index:
         """The last commit. Raises :class:`VocabtoolError` where it is one of another index."""
         newest = folder.read_commit(self.path, self._snapshot.commit)
         if newest.manifest.index != self.manifest.index:
-            raise VocabtoolError(f"{self.path}: another index was made there: open it anew")
+            raise VocabtoolError(f"{self.path}: it was replaced by another index; open it again")
         return newest
 
     def _newest(self) -> Snapshot:

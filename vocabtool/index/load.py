@@ -46,9 +46,9 @@ BATCH_ROWS: Final = 1024
 MAX_REMOVED: Final = 1 / 3  # of the documents of the FILEs; above, only where that is forced
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 HALF_DONE: Final = (
-    "another load is half done: finish it as it was begun (the same FILEs, unchanged, with the "
-    "same --field, --id-field, --input-format, --keep and --on-duplicate), or read all FILEs again "
-    "(`vocabtool update` without FILE)"
+    "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
+    "--field, --id-field, --input-format, --keep and --on-duplicate), or read all FILEs again with "
+    "`vocabtool update` without FILE"
 )
 
 
@@ -134,7 +134,7 @@ class Loader:
         progress: Callable[[str, float], None] | None,
     ) -> None:
         if request.commit_rows < 1:
-            raise ValueError(f"commit_rows: wanted at least 1, got {request.commit_rows}")
+            raise ValueError(f"commit_rows must be at least 1, got {request.commit_rows}")
         check_choice(request.on_existing)
         known, outside = writer.manifest.sources, home(path)
         if request.sources is not None and request.options is not None:
@@ -242,20 +242,23 @@ class Loader:
         rows = rows[rows < len(self._seen)]
         rows = rows[self._before.live[rows]]
         gone = rows[~self._seen[rows]]
-        told = f"{self._path}: {len(gone):,} of the {len(rows):,} documents of these FILEs are in "
-        told += "them no longer"
+        told = f"{self._path}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
+        told += "no longer in them"
         if changed := changes(self._facts, _facts(self._parts)):
-            raise VocabtoolError(f"{self._path}: {changed[0]}, while it was read: run it again")
+            raise VocabtoolError(
+                f"{self._path}: {changed[0]} while it was read; run the command again"
+            )
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
-                f"{told}, but rows were left out, which may be these ({bad.place}: {bad.reason}): "
-                "mend them, or remove the documents with --force (force=True)"
+                f"{told}, but rows were skipped that may be these ({bad.place}: {bad.reason}); "
+                "fix the rows, or delete the documents with --force (force=True)"
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
-                f"{told}, more than a third, so nothing is changed: are these all the FILEs, and "
-                "whole? --force (force=True) removes the documents"
+                f"{told}, more than a third, so nothing was changed. Are these all FILEs, and "
+                "are they "
+                "complete? --force (force=True) deletes the documents"
             )
         self._writer.delete_rows(gone)
         return len(gone)
@@ -279,7 +282,7 @@ class Loader:
         encoder = self._before.model.encoder
         if encoder is None:
             raise VocabtoolError(
-                f"{self._path}: holds vectors of one's own: load a folder of `vocabtool "
+                f"{self._path}: contains your own vectors: load a folder written by `vocabtool "
                 "embed`, add documents with vectors in Python, or index with --model"
             )
 
@@ -324,10 +327,12 @@ class Loader:
         if held.encoder is not None and shards.plan.encoder != held.encoder:
             raise OtherModel(str(shards.path), "encoder", held.encoder, shards.plan.encoder)
         if shards.dim != held.dim:
-            what = f"vectors of {shards.dim:,} numbers, those of the index have {held.dim:,}"
+            what = f"its vectors have {shards.dim:,} numbers, those of the index {held.dim:,}"
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
-            raise VocabtoolError(f"{shards.path}: holds no texts (--no-text), so no keywords")
+            raise VocabtoolError(
+                f"{shards.path}: contains no texts (--no-text), which keyword search needs"
+            )
         left = self._start
         source = next(iter(part.numbers), 0)
         for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):

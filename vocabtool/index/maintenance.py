@@ -199,11 +199,12 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:
-            raise InvalidFile(f"holds row {row:,} twice", file=str(keywords))
+            raise InvalidFile(f"contains row {row:,} twice", file=str(keywords))
         met[row] = True
         if ids[row] != id_:
             raise InvalidFile(
-                f"row {row:,} is document {id_!r}, and {ids[row]!r} elsewhere", file=str(keywords)
+                f"row {row:,} is document {id_!r} here and {ids[row]!r} in the database",
+                file=str(keywords),
             )
     if not met.all():
         raise InvalidFile(f"row {int(np.argmin(met)):,} is missing", file=str(keywords))
@@ -218,14 +219,16 @@ def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
     """
     if not (path / OLD_MANIFEST).is_file():
         read_commit(path)  # raises where it is no index
-        raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
+        raise VocabtoolError(f"{path}: already has the format of this version; nothing to upgrade")
     with lock_folder(path):
         try:
             recover(path, read_commit(path))  # of an upgrade that was killed when it was done
         except InvalidFile:
             pass
         else:
-            raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
+            raise VocabtoolError(
+                f"{path}: already has the format of this version; nothing to upgrade"
+            )
         old = _read_old_manifest(path / OLD_MANIFEST)
         generation = path / f"generation-{old['generation']:06}"
         if not generation.is_dir():
@@ -233,7 +236,7 @@ def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
         model_files = {}  # what each is called now: its checksum is in the name
         for name, crc in old["model_files"].items():
             if checksum(path / name) != crc:
-                raise InvalidFile("damaged: its checksum does not fit", file=str(path / name))
+                raise InvalidFile("damaged: wrong checksum", file=str(path / name))
             stem, dot, suffix = name.partition(".")
             model_files[name] = f"{stem}-{crc:08x}.{suffix}" if dot else name
         manifest = _new_manifest(path, old, model_files)
@@ -264,10 +267,10 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
             raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
         if version != OLD_FORMAT:
             raise InvalidFile(
-                f"of format {version!r}, wanted {OLD_FORMAT}: it cannot be upgraded: {AS_IT_WAS}"
+                f"format {version!r} cannot be upgraded, only {OLD_FORMAT}: {AS_IT_WAS}"
             )
         if int(google_crc32c.value(json.dumps(old).encode())) != crc:
-            raise InvalidFile("damaged: its checksum does not fit")
+            raise InvalidFile("damaged: wrong checksum")
         return old
 
 
@@ -336,7 +339,7 @@ def _old_rows(
         if progress is not None:
             progress("documents copied", end / rows)
     if first != rows:
-        raise InvalidFile(f"{first:,} documents, wanted {rows:,}", file=str(generation))
+        raise InvalidFile(f"{first:,} documents, expected {rows:,}", file=str(generation))
 
 
 def _old_documents(
@@ -345,7 +348,7 @@ def _old_documents(
     for first, rows, size, crc, fields in old["documents"]:
         file = generation / f"documents-{first:012}-{rows}.arrow"
         compare(file, crc, size)
-        with reading(str(file)), arrow_errors("no file of documents, or damaged"):
+        with reading(str(file)), arrow_errors("not a file of documents, or damaged"):
             table = pa.ipc.open_file(pa.memory_map(str(file)))
             for at in range(table.num_record_batches):
                 whole = table.get_batch(at)

@@ -102,8 +102,8 @@ def open_model(
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its words are weighted by the corpus, of which a sample is taken from "
-                "files: here give weights fitted before (--fitted FILE) or none (--weights none), "
+                f"{model}: its weights of words are fitted on a sample of the corpus, which needs "
+                "files: pass fitted weights (--fitted FILE), or use none (--weights none), "
                 "in Python also sample=texts"
             )
         encoder = encoder.fit(sample)
@@ -118,7 +118,7 @@ def vocabulary_alone(
     """What an index of vectors of one's own is created for. ``ValueError``: a rule for nothing."""
     if vocabulary is None:
         if rule is not None:
-            raise ValueError(f"rule {rule!r}: is that of a vocabulary: give one, or a model")
+            raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
         return OpenedModel(None, None)
     if not isinstance(vocabulary, Vocabulary):
         entries = ByteStrings.of(encode(word) for word in vocabulary)
@@ -179,9 +179,9 @@ class IndexModel:
         self._configuration = manifest.configuration
         if given is not None and self._configuration.encoder is None:
             raise VocabtoolError(
-                f"{folder}: made without a model: it holds vectors, and nothing tells what made "
-                "them. Leave the model out, or index the same anew with it (in a new folder, "
-                "or with --force)"
+                f"{folder}: created without a model, so it is unknown what made its vectors. "
+                "Omit the "
+                "model, or index the documents again with it (in a new folder, or with --force)"
             )
         self._given = given
         self._options = options or {}
@@ -208,9 +208,13 @@ class IndexModel:
             path = _split_kind(model)[1] if model else ""
             # What is not a whole path may as well be the name of something to import.
             if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
-                told = f"{model[:100]!r}, which is not here" if model else "an object in Python"
+                told = (
+                    f"{model[:100]!r}, which does not exist here"
+                    if model
+                    else "an object in Python"
+                )
                 raise NotFound(
-                    f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
+                    f"{self._folder}: its vectors were made by {told}; pass the model (--model, in "
                     "Python model=)"
                 )
             known: dict[str, Any] = {}

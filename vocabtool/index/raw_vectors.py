@@ -76,7 +76,7 @@ class RawVectors:
             size, wanted = file.stat().st_size, count * self.row_bytes
             if size < wanted:
                 what = f"{count:,} vectors of {self.row_bytes:,} bytes, {wanted:,} bytes in all"
-                raise InvalidFile(f"wanted {what}, got {size:,}", offset=size)
+                raise InvalidFile(f"expected {what}, got {size:,}", offset=size)
             self._rows: Stored = np.empty((0, dim), self._type)
             if count:
                 self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
@@ -116,7 +116,7 @@ class RawVectors:
     def _read(self, opened: FileIO, rows: int) -> Stored:
         data = opened.read(rows * self.row_bytes) or b""
         if len(data) != rows * self.row_bytes:
-            raise InvalidFile("was cut while it was read", offset=opened.tell())
+            raise InvalidFile("truncated while it was read", offset=opened.tell())
         return np.frombuffer(data, self._type).reshape(rows, self.dim)
 
 
@@ -148,7 +148,7 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     """
     exact = np.asarray(vectors, np.float64)
     lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
-    _refuse(~np.isfinite(lengths), "holds NaN or infinity")
+    _refuse(~np.isfinite(lengths), "contains NaN or infinity")
     if metric == "cosine":
         exact = exact / np.where(lengths, lengths, 1)[..., np.newaxis]
     else:
@@ -166,7 +166,7 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
     if dtype == "float16":
         _refuse(
             np.isinf(stored).any(axis=-1),
-            'holds a number too large for float16: use dtype="float32"',
+            'contains a number too large for float16: use dtype="float32"',
         )
     return stored
 

@@ -134,9 +134,7 @@ def parts_of_index(
         names, given_files = names_of(sources), files_outside(sources, index)
         if names is None or not can_be_read_again(given_files):
             if sync:
-                raise VocabtoolError(
-                    "what is gone cannot be told from a stream: a sync wants names of files"
-                )
+                raise VocabtoolError("standard input cannot be synced: pass the names of files")
             stream = sources if given_files is None else given_files
             return [Part((stream,), options, {}, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
@@ -151,22 +149,22 @@ def parts_of_index(
             globbed = has_magic(other.path) and other.is_there()
             if inside or (globbed and source.path in find(other.path)):
                 raise VocabtoolError(
-                    f"{source.name}: is part of {other.name}, of which the index was made: a sync "
-                    "wants that, or no FILE for all"
+                    f"{source.name}: part of {other.name}, which the index was made from; sync "
+                    "that one, or omit FILE to sync all"
                 )
     elif not chosen:
-        raise VocabtoolError(f"{index}: was made of no FILE that is remembered: name FILEs")
+        raise VocabtoolError(f"{index}: no FILE was recorded; name the FILEs to read")
     all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
     for source in dict.fromkeys(chosen):
         if not source.is_there():
-            was_read = f", and {index} was made of it: put it back, or name the FILEs to read"
-            raise NotFound(f"{source.path}: is not there{was_read if source in known else ''}")
+            was_read = f", but {index} was made from it; restore it, or name the FILEs to read"
+            raise NotFound(f"{source.path}: does not exist{was_read if source in known else ''}")
         name = source.from_anywhere
         found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
         if not can_be_read_again(found.values()):
-            raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
+            raise VocabtoolError(f"{name}: now a stream; name the FILEs to read")
         files = [file for real, file in found.items() if real not in taken]
         taken.update(found)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs

@@ -103,7 +103,7 @@ class VectorCodes:
         The same for the same sample and seed.
         """
         if not 0 < lists <= MAX_LISTS:
-            raise ValueError(f"wanted 1 to {MAX_LISTS:,} lists, got {lists:,}")
+            raise ValueError(f"the number of lists must be from 1 to {MAX_LISTS:,}, got {lists:,}")
         faiss = faiss_library()
         padded = _pad(sample)
         # FAISS wants as many vectors as centroids, and prints a warning below 39 for each.
@@ -240,8 +240,8 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
         needed = max(codes, least * row_bytes) + blocks
         raise VocabtoolError(
             f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
-            f"{needed / 2**20:,.0f} MiB of memory to be built and searched, got "
-            f"{memory / 2**20:,.0f} MiB: allow more, or index fewer documents"
+            f"{needed / 2**20:,.0f} MiB of memory to build and search, the limit is "
+            f"{memory / 2**20:,.0f} MiB; raise --memory, or index fewer documents"
         )
     return min(wanted, fits)
 
@@ -307,7 +307,7 @@ def faiss_library() -> Any:
     try:
         import faiss
     except ImportError as error:
-        what = "short codes need faiss, which is not installed: pip install faiss-cpu"
+        what = "codes need faiss, which is not installed; run: pip install faiss-cpu"
         raise UnsupportedFormat(what) from error
     return faiss
 

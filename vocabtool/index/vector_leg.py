@@ -67,7 +67,7 @@ class VectorLeg:
         """
         raw, metric = self.raw, self._metric
         if np.shape(vector) != (raw.dim,):
-            raise ValueError(f"wanted a vector of {raw.dim:,} numbers, got {np.shape(vector)}")
+            raise ValueError(f"the vector must have {raw.dim:,} numbers, got {np.shape(vector)}")
         exact = np.asarray(vector, np.float64)  # prepared, in a third of the time of `prepare`
         length = math.sqrt(exact @ exact)
         if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):

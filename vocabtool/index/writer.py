@@ -39,10 +39,8 @@ from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
 from vocabtool.vocabulary import decode
 
-WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
-FAILED: Final = (
-    "an earlier change failed half-way: leave the writer, what is not committed is dropped"
-)
+WHAT_NEXT: Final = "Fix it, or skip such values: --on-error skip, in Python on_error='skip'"
+FAILED: Final = "an earlier change failed: close the writer; uncommitted changes are rolled back"
 
 
 class Writer:
@@ -103,7 +101,7 @@ class Writer:
         """
         check_choice(on_existing)
         if on_error not in get_args(OnError):
-            raise ValueError(f"on_error: wanted one of {get_args(OnError)}, got {on_error!r}")
+            raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
         matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
         before, taken = self.rows, 0
         with self._all_or_nothing():
@@ -187,7 +185,7 @@ class Writer:
                 encoder = self._model.encoder
                 if encoder is None:
                     raise VocabtoolError(
-                        f"{self._path}: holds vectors of one's own: give vectors=, or create an "
+                        f"{self._path}: contains your own vectors: pass vectors=, or create an "
                         "index with model="
                     )
                 vectors = encoder.encode(batch.texts)
@@ -203,7 +201,7 @@ class Writer:
             for row in others:
                 place = batch.place(row) if batch.source else f"document {batch.id_of(row)!r}"
                 got = decode(bytes(texts[row].as_buffer()))[:50]
-                reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
+                reason = f"the field {name!r} contains {PLAIN[kind]}, got {got!r}"
                 if on_error == "raise":
                     raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
                 self.left_out.add(place, reason)
@@ -256,11 +254,10 @@ class Writer:
             seen: set[str] = set()
             for id_ in ids:
                 if id_ in existing or id_ in seen:
-                    where = "among the documents twice" if id_ in seen else "in the index already"
+                    where = "twice among the documents" if id_ in seen else "in the index already"
                     raise VocabtoolError(
-                        f"document {id_!r} is {where}: put it in the place of the other "
-                        "(--existing update, in Python on_existing='update'), or leave it out "
-                        "('skip')"
+                        f"document {id_!r} is {where}: replace the other one (--existing update, "
+                        "in Python on_existing='update'), or skip it ('skip')"
                     )
                 seen.add(id_)
         elif on_existing == "skip":
@@ -307,15 +304,15 @@ def after_other_change(load: Load | None) -> Load | None:
 def check_choice(on_existing: str) -> None:
     """Raise ``ValueError`` for what is none."""
     if on_existing not in get_args(OnExisting):
-        raise ValueError(f"on_existing: wanted one of {get_args(OnExisting)}, got {on_existing!r}")
+        raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 
 
 def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:
     with np.errstate(over="ignore"):  # infinity is refused below
         matrix = np.asarray(vectors, np.float32)
     if matrix.ndim != 2 or matrix.shape[1] != dim:
-        raise ValueError(f"vectors: wanted shape (n, {dim}), got {matrix.shape}")
+        raise ValueError(f"vectors must have shape (n, {dim}), got {matrix.shape}")
     finite = np.isfinite(matrix).all(axis=1)
     if not finite.all():
-        raise ValueError(f"vector {int(np.argmin(finite)):,} holds NaN or infinity")
+        raise ValueError(f"vector {int(np.argmin(finite)):,} contains NaN or infinity")
     return matrix

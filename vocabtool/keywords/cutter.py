@@ -131,7 +131,9 @@ class Cutter:
 
     def __init__(self, language: Language = "english") -> None:
         if language not in LANGUAGES:
-            raise ValueError(f"no such language: {language!r}; there are {', '.join(LANGUAGES)}")
+            raise ValueError(
+                f"unknown language {language!r}; the languages are {', '.join(LANGUAGES)}"
+            )
         self.language: Language = language
         self._stem: Callable[[str], str] = str
         self._one_at_a_time = Lock()  # a stemmer of Snowball's keeps its word in itself

@@ -77,12 +77,15 @@ def check_files(
     content, ids = _description(folder)  # read once: a writer may put another in its place
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # each adds one
     if is_last and (found := checksum_of(content)) != noted[META]:
-        what = f"damaged: CRC-32C {found:08x}, wanted {noted[META]:08x}"
+        what = f"damaged: CRC-32C {found:08x}, expected {noted[META]:08x}"
+        raise InvalidFile(what, file=str(folder / META))
+    if lost := ids - {file.name.partition(".")[0] for file in folder.iterdir()}:
+        what = f"damaged: it names the segment {min(lost)}, which has no files"
         raise InvalidFile(what, file=str(folder / META))
     left = frozenset(name for name in noted if name.partition(".")[0] in ids)
     for name in sorted(left - whole):
         if not (folder / name).exists():
-            raise InvalidFile(f"missing, though {META} names it", file=str(folder / name))
+            raise InvalidFile(f"missing, but {META} names it", file=str(folder / name))
         compare(folder / name, noted[name])
     # This one has no checksum: any writer writes it anew, in any order. Only names are in it.
     managed = folder / MANAGED
@@ -95,7 +98,7 @@ def check_files(
         except (ValueError, TypeError, RecursionError):
             is_whole = False
         if not is_whole:
-            what = "damaged: no list of the files of this keyword index"
+            what = "damaged: not a list of the files of this keyword index"
             raise InvalidFile(what, file=str(managed))
     return left
 
@@ -110,7 +113,7 @@ def _description(folder: Path) -> tuple[bytes, set[str]]:
         segments = json.loads(content)["segments"]
         return content, {each["segment_id"].replace("-", "") for each in segments}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        what = "no description of a keyword index by tantivy"
+        what = "damaged: not a description of a keyword index"
         raise InvalidFile(what, file=str(folder / META)) from error
 
 
@@ -192,7 +195,9 @@ class TantivyWriter:
                 except ValueError as error:
                     if "LockBusy" not in str(error):
                         raise
-                    raise FolderInUse(f"{self._folder}: another process writes there") from error
+                    raise FolderInUse(
+                        f"{self._folder}: another process is writing there"
+                    ) from error
         return self._writer
 
 
@@ -417,7 +422,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         said = str(error).partition("\n")[0][:300]
-        what = f"keyword index is damaged, tantivy says: {said}. `vocabtool verify` names the file"
+        what = f"the keyword index is damaged: {said}. Run `vocabtool verify` to find the file"
         raise InvalidFile(what, file=str(folder)) from error
 
 

@@ -1,5 +1,5 @@
-"""Reports of the words of a corpus that a model does not know, counted in bounded memory.
+"""Count the words of a corpus that a model does not know, in bounded memory.
 
-Which words there are and which are known is decided in ``tokenization/``; how a report is shown is
-in ``reports/``. Begin with ``counter.py``.
+``tokenization/`` makes the words and looks them up. ``reports/`` renders the reports. Begin with
+``counter.py``.
 """

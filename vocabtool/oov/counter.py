@@ -1,10 +1,11 @@
-"""What a model does not know of documents that pass by: counted in memory that has a limit.
+"""Count unknown words of a stream of documents in bounded memory.
 
-The public :class:`OovCounter`; :class:`OovCounts` counts for one table of a model, whose words are
-all counted exactly as long as they fit the budget. When they do not, the rarest are dropped, and
-nothing is known of a word that is not held but that it did not stand more often than a bound says:
-so much too low may the count of a word be that came (again) after that. How many words there are in
-all is estimated from then on, by the hashes of a sample.
+:class:`OovCounter` is public. :class:`OovCounts` counts the words of one vocabulary.
+
+All counts are exact while the distinct words fit the budget. Beyond it, the rarest words are
+dropped. A bound says how often a dropped word may have occurred. The count of a word that comes
+(again) later may be too low by that bound. The number of distinct words is then estimated from a
+sample of hashes.
 """
 
 from __future__ import annotations
@@ -46,25 +47,25 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 BUDGET: Final = 64 << 20  # bytes: about 350,000 words
-WORD_COST: Final = 176  # bytes that a word takes besides its own: in the dict and the columns
-EXAMPLES_SHARE: Final = 4  # examples may take one part in so many of the budget, beside it
-EXAMPLE_COST: Final = WIDTH + 136  # bytes that an example takes
-NEVER_USED: Final = 20  # entries named in a report
+WORD_COST: Final = 176  # bytes per word in the dict and the columns, in addition to the word itself
+EXAMPLES_SHARE: Final = 4  # examples may take an additional 1 / EXAMPLES_SHARE of the budget
+EXAMPLE_COST: Final = WIDTH + 136  # bytes per example
+NEVER_USED: Final = 20  # entries listed in a report
 THREADS: Final = 2
-FEW: Final = 100  # tokens that say nothing of a language yet
+FEW: Final = 100  # fewer tokens say nothing about the language
 MOSTLY_UNKNOWN: Final = (
-    "most tokens are unknown: perhaps the texts are in another language, or a step outside the "
-    "model's files (a stemmer, say) makes its words"
+    "most tokens are unknown: the texts may be in another language, or the model may need a step "
+    "outside its files, for example a stemmer"
 )
-NOT_UTF8: Final = "not UTF-8: perhaps another encoding, or no text"
+NOT_UTF8: Final = "not UTF-8: they may have another encoding or not be text"
 TOO_MANY_EXAMPLES: Final = (
-    "examples are kept for the words that came first only: there were too many"
+    "examples are kept only for the words that occurred first, because of the memory budget"
 )
-WATCHED: Final = 1024  # documents that are looked at together
+WATCHED: Final = 1024  # documents per batch
 WATCHED_BYTES: Final = 1 << 20
 
-# Of a word that is held: ``documents`` of unknown ones only, else 0; ``missed``: how many tokens
-# were at most not counted before it came.
+# ``documents`` is 0 for known words. ``missed``: the most occurrences of a word
+# that were not counted before it was held.
 FIGURES: Final = np.dtype(
     [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
     align=True,
@@ -80,10 +81,10 @@ Document = TypeVar("Document", bound="str | bytes | _HasText")
 
 
 class OovCounter:
-    """Counts what one model does not know, in documents that it is shown.
+    """A counter of the words that one model does not know.
 
-    ``words``: of :meth:`Words.of`. ``budget``: bytes that distinct words may take before the
-    rarest are dropped.
+    ``words`` comes from :meth:`Words.of`. ``budget`` is the number of bytes for distinct words;
+    beyond it, the rarest words are dropped.
     """
 
     def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
@@ -94,30 +95,30 @@ class OovCounter:
         self._blanks = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
-        """Count batches of texts, several at a time, in order."""
+        """Count batches of texts in order, several at a time."""
         arrays = map(texts_array, batches)
         for counted in parallel_map(self._count, arrays, workers=threads):
             self._add(*counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Pass documents on unchanged and count them on the way.
+        """Yield the documents unchanged, and count them.
 
-        Some are taken together: what was passed on is counted when the next are taken, or when
-        the stream ends or is closed. Anything with a ``text`` is a document, and so is a text.
+        Documents are counted in batches: when the next batch begins, and when the stream ends or is
+        closed. A document is a text or an object with a ``text`` attribute.
         """
         if isinstance(documents, str | bytes):
-            raise TypeError("wanted several documents, got one text: put it in a list")
+            raise TypeError("expected several documents, got one text; put it in a list")
         remaining = iter(documents)
         while batch := list(_some(remaining)):
             try:
-                for passed, document in enumerate(batch, 1):  # noqa: B007 - how many were taken
+                for passed, document in enumerate(batch, 1):  # noqa: B007 - read below
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
                 self._add(*self._count(texts))
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
-        """A batch, how many of its texts are not UTF-8, and its words in each way."""
+        """Return the batch, its number of texts that are not UTF-8, and counts for each lookup."""
         ways = []
         for words in self._all:
             found = words.look_up(texts)
@@ -133,7 +134,7 @@ class OovCounter:
             counts.add(batch, texts)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
-        """What was counted so far. ``model`` and ``sources``: what to call them in it."""
+        """Return the counts so far. ``model`` and ``sources`` are names to show in the report."""
         headers = [
             Header(
                 model,
@@ -157,13 +158,13 @@ class OovCounter:
             be = "is" if self._not_utf8 == 1 else "are"
             notes += (f"{self._not_utf8:,} of {counts.documents:,} documents {be} {NOT_UTF8}",)
         if self._blanks:
-            pieces = f"{self._blanks:,} blank piece{'s' * (self._blanks > 1)}"
-            notes += (f"{pieces} left out: spaces in a row are no word",)
+            blanks = f"{self._blanks:,} token{'s' * (self._blanks > 1)} of spaces only"
+            notes += (f"skipped {blanks}: repeated spaces are not words",)
         return counts.report(headers[0], self.words.vocabulary, notes=notes, others=others)
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
-    """A few documents: not too many, and not too long together."""
+    """Yield a few documents, limited by number and by length."""
     size = 0
     for document in islice(documents, WATCHED):
         yield document
@@ -173,12 +174,12 @@ def _some(documents: Iterator[Document]) -> Iterator[Document]:
 
 
 def _text(document: str | bytes | _HasText) -> bytes:
-    """Raises ``TypeError`` for what is neither a text nor has one."""
+    """Return the text of a document. Raise ``TypeError`` if it has none."""
     if isinstance(document, str | bytes):
         return text_bytes(document)
     if not hasattr(document, "text"):
         kind = type(document).__name__
-        raise TypeError(f"wanted a text, or a document with a .text, got {kind}")
+        raise TypeError(f"expected a text or an object with a .text attribute, got {kind}")
     return text_bytes(document.text)
 
 
@@ -187,16 +188,17 @@ def _text(document: str | bytes | _HasText) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchCounts:
-    """The u words that stand in a batch of n texts, in the order in which they come first.
+    """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    ``words``: no two are equal, none stands nowhere. ``positions``: int64, in the vocabulary, or
-    -1. ``known``: bool; ``pieces``: int32, ``None`` for a model of whole words; ``counts``: int64.
-    All of shape (u,).
-    ``unknown``: int64, ascending, which of the u words the v unknown ones are. ``documents``:
-    int64, how many texts hold each of these; ``first``: int64, the first of them; ``shares``:
-    float64, how far into it the word stands first, from 0 to 1. All of shape (v,).
-    ``texts_unknown``: how many texts hold an unknown word. ``blanks``: how many pieces of nothing
-    but blanks were left out.
+    - ``words``: Distinct; each occurs in the batch.
+    - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
+      ``None`` for a model of whole words. ``counts``: int64. All of shape (u,).
+    - ``unknown``: int64, ascending, the numbers of the v unknown words among the u.
+    - ``documents``: int64, number of texts with the word. ``first``: int64, the first of these
+      texts. ``shares``: float64, position of the first occurrence in that text, from 0 to 1. All of
+      shape (v,).
+    - ``texts_unknown``: Number of texts with an unknown word.
+    - ``blanks``: Number of skipped pieces that contain only blanks.
     """
 
     words: list[bytes]
@@ -213,8 +215,8 @@ class BatchCounts:
 
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
-    """Count words; equal ones that ``found`` tells apart are one."""
-    codes = found.codes.astype(np.intp, copy=False)  # what indexing wants: once, not each time
+    """Count words; equal words with different codes are merged."""
+    codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()
         same = encoded.indices.to_numpy(zero_copy_only=False)
@@ -224,7 +226,7 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     counts = np.bincount(codes, minlength=len(found.distinct))
     kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
-    first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal indices the last one stays
+    first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
     kept = kept[np.argsort(first_token[kept])]
     known = found.known[kept]
     unknown = np.flatnonzero(~known)
@@ -255,8 +257,8 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     )
 
 
-SEARCHED: Final = 1_024  # bytes on either side of where a word should be
-GOES_ON: Final = b"\xff"  # a letter here, and in no UTF-8: stands for what is not looked at
+SEARCHED: Final = 1_024  # bytes searched on either side of the expected position
+GOES_ON: Final = b"\xff"  # a letter for find_word, never in UTF-8; stands for skipped text
 
 
 def examples(
@@ -265,11 +267,11 @@ def examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """For each of k words its text, or a part of it where it is longer than ``WIDTH``.
+    """Return an example for each of k words: its text, or a part if longer than ``WIDTH``.
 
-    ``rows``: shape (k,), the text; ``shares``: shape (k,), how far into it the word stands, from
-    0 to 1. It is looked for around there as :func:`find_word` does; where the model's rule has
-    changed it too much to be found, the part is taken from there.
+    ``rows`` is the text of each word, shape (k,). ``shares`` is the position of the word in it,
+    from 0 to 1, shape (k,). :func:`find_word` searches around that position. If the rule changed
+    the word too much to find it, the example is cut at that position.
     """
     if not words:
         return []
@@ -283,7 +285,7 @@ def examples(
     lines = as_bytes(texts.take(which))
     found = [b""] * len(words)
     for i, place in zip(np.flatnonzero(short).tolist(), places.tolist(), strict=True):
-        found[i] = lines[place]  # those asked for twice are one object
+        found[i] = lines[place]  # words from the same text share one object
     for i in np.flatnonzero(~short).tolist():
         word, start, end, middle = words[i], int(starts[i]), int(ends[i]), int(guesses[i])
         low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
@@ -299,29 +301,29 @@ def examples(
 
 
 class OovCounts:
-    """Counts what a model does not know, batch by batch.
+    """A counter of the words of one vocabulary, batch by batch.
 
-    ``vocabulary_size``: the number of stored entries. ``budget``: bytes of memory that distinct
-    words may take, about; examples may take a quarter as much beside it. Past it, the rarest words
-    are dropped, and the report says so.
+    ``vocabulary_size`` is the number of stored entries. ``budget`` is the approximate number of
+    bytes for distinct words; examples may take an additional quarter of it. Beyond the budget, the
+    rarest words are dropped, and the report says so.
     """
 
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
         self.documents = self.documents_unknown = 0
         self.tokens = self.tokens_unknown = self._pieces = 0
         self._budget = budget
-        self._slots: dict[bytes, int] = {}  # a number for each word held, from 0 on
-        self._figures = np.zeros(0, FIGURES)  # a row for each slot, and some to spare
-        self._length = 0  # of the words held, in bytes
-        self._bound = 0  # how often a word that is not held may stand at most; 0: all are held
-        self._samples = (Sample(), Sample())  # of all words, and of the unknown ones
+        self._slots: dict[bytes, int] = {}  # number of each held word, from 0
+        self._figures = np.zeros(0, FIGURES)  # one row for each number, and spare rows
+        self._length = 0  # total bytes of the held words
+        self._bound = 0  # most occurrences of a word that is not held; 0: all words are held
+        self._samples = (Sample(), Sample())  # of all words, and of the unknown words
         self._examples: dict[bytes, bytes] = {}
         self._too_many_examples = False
         self._used = np.zeros(vocabulary_size, np.bool_)
         self._histogram: NDArray[np.int64] | None = None
 
     def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
-        """Count a batch; ``texts`` are what its words were made of: examples come from there."""
+        """Count a batch. ``texts`` are its texts, from which examples are taken."""
         self.documents += len(texts)
         self.documents_unknown += batch.texts_unknown
         self.tokens += int(batch.counts.sum())
@@ -333,7 +335,7 @@ class OovCounts:
                 self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
             np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
         new = self._add_words(batch)
-        wanted = np.flatnonzero(new[batch.unknown])  # for which there is no example yet
+        wanted = np.flatnonzero(new[batch.unknown])  # words without an example so far
         room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
         self._too_many_examples |= len(wanted) > room
         wanted = wanted[: max(room, 0)]
@@ -344,7 +346,7 @@ class OovCounts:
             self._prune()
 
     def _add_words(self, batch: BatchCounts) -> NDArray[np.bool_]:
-        """Count the words of a batch; which were not held before, shape (u,)."""
+        """Count the words of a batch. Return which of them are new, bool of shape (u,)."""
         held = len(self._slots)
         slots = np.fromiter(map(self._slots.get, batch.words, repeat(-1)), np.int64)
         new = slots < 0
@@ -396,10 +398,10 @@ class OovCounts:
         notes: tuple[str, ...] = (),
         others: tuple[OovReport, ...] = (),
     ) -> OovReport:
-        """What was counted so far.
+        """Return the counts so far.
 
-        ``vocabulary``: to tell what unknown words look like, and to name entries never used.
-        ``notes``: further facts for a person; ``others``: reports on further tables.
+        ``vocabulary`` is used to classify unknown words and to list unused entries. ``notes`` are
+        further notes for the user. ``others`` are reports on other lookups.
         """
         held = self._figures[: len(self._slots)]
         missed = np.ascontiguousarray(held["missed"])
@@ -422,9 +424,9 @@ class OovCounts:
         if self._bound:
             every, some = (sample.estimate() for sample in self._samples)
             distinct, distinct_unknown = max(distinct, every[0]), max(distinct_unknown, some[0])
-            # Of L tokens that are not counted for a word held, at most all stand for other words
-            # than estimated; they cover at most so much, and push at most as much out of the
-            # commonest.
+            # Up to L tokens are not counted for a held word. They may all belong to other words
+            # than estimated. Then the covered share is off by at most L, and as many tokens may
+            # displace others among the most frequent words.
             late = self.tokens - int(held["counts"].sum())
             estimated = (
                 Estimate("distinct", every[1], certain=False),
@@ -434,15 +436,15 @@ class OovCounts:
                 Estimate("curve", min(2 * late / self.tokens, 1.0), certain=True),
             )
             notes += (
-                "more distinct words than fit the budget, so the rarest were dropped: of about "
-                f"{distinct_unknown:,} unknown ones {len(unknown):,} are listed",
+                "the distinct words exceeded the memory budget, so the rarest were dropped: "
+                f"{len(unknown):,} of about {distinct_unknown:,} unknown words are listed",
             )
         if self._too_many_examples:
             notes += (TOO_MANY_EXAMPLES,)
         used: int | None = int(self._used.sum())
         never_used: tuple[bytes, ...] = ()
         pieces: Pieces | None = None
-        if self._histogram is not None:  # of a subword model nothing tells what was used
+        if self._histogram is not None:  # use of entries is unknown for subword models
             used = None
             mean = self._pieces / self.tokens if self.tokens else 0.0
             pieces = pieces_of(words, self._histogram, mean)
@@ -469,20 +471,20 @@ class OovCounts:
         )
 
 
-MAX_SAMPLED: Final = 1 << 17  # hashes: 3 sigma is 1.2 % of the words at most
+MAX_SAMPLED: Final = 1 << 17  # hashes; 3 sigma is at most 1.2 % of the words
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 SIGMAS: Final = 3
 
 
 class Sample:
-    """The hashes that begin with so many zeros: one in ``2 ** zeros`` of all."""
+    """A sample of hashes: those that begin with ``zeros`` zero bits, one in ``2 ** zeros``."""
 
     def __init__(self) -> None:
-        self._hashes = np.zeros(0, np.uint64)  # the same one perhaps several times
+        self._hashes = np.zeros(0, np.uint64)  # may contain duplicates
         self._zeros = 0
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Take hashes, also such as were there before."""
+        """Add hashes; duplicates are allowed."""
         self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
             self._hashes = self._distinct()
@@ -491,7 +493,7 @@ class Sample:
                 self._hashes = self._select(self._hashes)
 
     def estimate(self) -> tuple[int, int]:
-        """How many there were, about, and how far off that may be (3 sigma)."""
+        """Return the estimated number of distinct hashes and its error bound (3 sigma)."""
         number, scale = len(self._distinct()), 1 << self._zeros
         off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
         return number * scale, int(off_by) + (scale > 1)
@@ -505,7 +507,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """The same in every process: two checksums, mixed."""
+    """Return hashes that are the same in every process: two mixed checksums."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

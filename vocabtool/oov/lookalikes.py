@@ -1,7 +1,7 @@
-"""What an unknown word looks like, which entry it resembles, and where it stands in its text.
+"""Classify unknown words, and find similar entries and example texts.
 
-One kind a word; the first of :data:`Kind` whose definition fits. Made for the commonest unknown
-words of a report; what is known is not decided here.
+Each word has one kind: the first of :data:`Kind` whose definition fits. Reports classify their most
+frequent unknown words.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Final, Literal, NamedTuple
 from vocabtool.system.byte_strings import ByteStrings
 
 Kind = Literal[
-    "form",  # an entry, but for case or Unicode form: equal after NFKC and case folding
-    "number",  # digits, and no letters
-    "code",  # letters with digits; camelCase; C++ and C#; joined by any of _ / \ @ :: or a dot
-    "script",  # most letters of a script that fewer than 1 in 100 worded entries is in
+    "form",  # equal to an entry after NFKC and case folding
+    "number",  # digits, no letters
+    "code",  # letters with digits; camelCase; C++, C#; parts joined by any of _ / \ @ :: or a dot
+    "script",  # most letters are in a script of fewer than 1 in 100 entries with letters
     "misspelling",  # four or more characters, and one edit away from an entry of three or more
-    "name",  # a capital letter first
-    "symbol",  # no letters and no digits
+    "name",  # begins with a capital letter
+    "symbol",  # no letters, no digits
     "other",
 ]
-COMMONEST: Final = 10_000  # unknown words that a report classifies
-SHORTEST: Final = 4  # characters of a word that may be a misspelling
-LONGEST: Final = 64  # characters: a longer one has too many neighbours, and is none
-RARE: Final = 100  # a script of fewer than one entry in so many is another script
-SAMPLED: Final = 50_000  # entries, evenly spread, that tell a vocabulary's scripts
-MARKER: Final = "\u2581"  # SentencePiece puts it where a word begins
+COMMONEST: Final = 10_000  # number of unknown words that a report classifies
+SHORTEST: Final = 4  # fewest characters of a misspelling
+LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
+RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
+SAMPLED: Final = 50_000  # entries, evenly spread, that determine a vocabulary's scripts
+MARKER: Final = "\u2581"  # SentencePiece's marker of the start of a word
 
-# Searched for in untrusted words: nothing here takes longer than their length.
+# Words are untrusted input: each search takes time linear in their length.
 _CODE: Final = re.compile(
     r"""[a-z][A-Z]              # camelCase
     | \w(\+\+?|\#)$            # C++, C#
@@ -45,7 +45,7 @@ _CODE: Final = re.compile(
 
 
 class Likeness(NamedTuple):
-    """``entry``: the position in the vocabulary of what a word resembles, -1 where nothing."""
+    """A kind and a similar entry. ``entry`` is its position in the vocabulary, or -1."""
 
     kind: Kind
     entry: int = -1
@@ -54,9 +54,9 @@ class Likeness(NamedTuple):
 def classify(
     words: Sequence[bytes], entries: ByteStrings, examples: Sequence[bytes] = ()
 ) -> list[Likeness]:
-    """What each word looks like; ``entries``: a vocabulary in id order, the lowest id wins.
+    """Classify words. Of equally similar ``entries`` (in id order) the lowest id wins.
 
-    ``examples``: for each word a text that may hold it as it was written, with its capitals.
+    ``examples`` contains for each word a text that may show it with its capitals.
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar(folds, entries)
@@ -79,7 +79,7 @@ def classify(
 
 
 def _shape(written: str, common: set[str | None]) -> Kind:
-    """The kind as far as the word itself tells; ``common``: the scripts of the vocabulary."""
+    """Return the kind from the word alone. ``common`` are the scripts of the vocabulary."""
     first = next(filter(str.isalpha, written), None)
     if first is None:
         return "number" if any(map(str.isnumeric, written)) else "symbol"
@@ -96,7 +96,7 @@ def _text(word: bytes) -> str:
 
 
 def spelling(word: bytes, example: bytes) -> str:
-    """A word as the example writes it; as it is where the example does not hold it."""
+    """Return a word as the example spells it, or unchanged if it is not in the example."""
     text, line = _text(word), _text(example)
     small, lowered = text.lower(), line.lower()
     if not text or len(lowered) != len(line) or len(small) != len(text):
@@ -111,7 +111,7 @@ def spelling(word: bytes, example: bytes) -> str:
 
 
 def fold(word: bytes) -> str | None:
-    """A word without its case and Unicode form; ``None`` where it is not UTF-8."""
+    """Return a word after case folding and NFKC; ``None`` if it is not UTF-8."""
     try:
         text = word.decode()
     except UnicodeDecodeError:
@@ -125,10 +125,10 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """For each folded word the first entry that is equal to it, and the first one edit away.
+    """Return the first equal entry, and the first entry one edit away, of each folded word.
 
-    Two words are at most one edit apart only where one of them, or of what it becomes without
-    one of its characters, is so of the other: the vocabulary is read through once.
+    Words one edit apart are equal after removing at most one character from each. So one pass over
+    the vocabulary finds all candidates.
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
@@ -153,12 +153,12 @@ def _find_similar(
 
 
 def _variants(word: str) -> list[str]:
-    """A word, and the same without one character, for each of them."""
+    """Return a word, and the word without each of its characters."""
     return [word, *(word[:i] + word[i + 1 :] for i in range(len(word)))]
 
 
 def one_edit(one: str, other: str) -> bool:
-    """Whether an insertion, deletion, substitution or swap of neighbours makes one the other."""
+    """Return whether an insertion, deletion, substitution or swap makes the words equal."""
     if len(one) < len(other):
         one, other = other, one
     if len(one) - len(other) > 1 or one == other:
@@ -173,7 +173,7 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """The script of most letters of a text, of the first among equals; ``None``: no letters."""
+    """Return the script of most letters, on ties the first one; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(_script, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
@@ -182,22 +182,22 @@ def main_script(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """The first word of the character's Unicode name: LATIN, CYRILLIC, CJK, HIRAGANA."""
+    """Return the first word of a Unicode name: LATIN, CYRILLIC, CJK, HIRAGANA."""
     return unicodedata.name(letter, "UNNAMED").partition(" ")[0]
 
 
-# ---- where it stands in its text
+# ---- the position of a word in its text
 
-WIDTH: Final = 120  # bytes of an example, without the signs that it was cut
+WIDTH: Final = 120  # bytes of an example, without ellipses
 CUT: Final = "…".encode()
 LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
 
 
 def find_word(text: bytes, word: bytes) -> int:
-    """Where a word stands in a text; -1: nowhere.
+    """Return the position of a word in a text, or -1.
 
-    Where it stands by itself comes before where it is a part of another word; then its own case
-    before any other of ASCII's.
+    Whole words come before parts of other words. Then the exact case comes before other cases
+    (ASCII only).
     """
     at = _by_itself(text, word)
     if at >= 0:
@@ -210,9 +210,9 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """The first place of a word with no letter or digit on either side; any byte from 0x80 is one.
+    """Return the first position without a letter or digit on either side, or -1.
 
-    A text ends like a word does.
+    Every byte from 0x80 counts as a letter. The ends of the text are boundaries.
     """
     at = text.find(word)
     while at >= 0:
@@ -224,9 +224,9 @@ def _by_itself(text: bytes, word: bytes) -> int:
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
-    """``width`` bytes of ``data[start:end]`` around ``middle``; signs where the text goes on.
+    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``, with ellipses.
 
-    No UTF-8 character is cut in two: up to three bytes more or fewer are taken for that.
+    UTF-8 characters are not split; the length may differ by up to three bytes.
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)

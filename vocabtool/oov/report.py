@@ -1,6 +1,6 @@
-"""What a model does not know of some documents: the figures, and what they were counted with.
+"""The public ``OovReport``: figures about unknown words, and how they were obtained.
 
-The counting is in ``counter.py``; how a report is shown and written is in ``reports/oov.py``.
+``counter.py`` counts. ``reports/oov.py`` renders reports.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_FRAGMENTED: Final = 20
 
 Figure = Literal["distinct", "distinct_unknown", "count", "documents", "curve"]
 
-MOST_PIECES: Final = 32  # words in so many pieces or more are counted together
+MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pieces
 
 
 class Header(NamedTuple):
-    """What a report is about. ``rule``: the way from text to words, a step a line, for people."""
+    """The subject of a report. ``rule`` has one line for each step from text to words."""
 
     model: str
     vocabulary: str
@@ -40,10 +40,11 @@ class Header(NamedTuple):
 class UnknownWord:
     """A word that the model does not know.
 
-    ``count`` and ``documents``: how often and in how many documents it stands; ``count`` is off
-    by at most ``error``, and both are exact where that is 0. ``example``: a part of the first
-    document that holds it, empty where none was kept. ``kind``: what it looks like, ``None``
-    where nobody looked. ``like``: the entry that it resembles.
+    - ``count``, ``documents``: Number of occurrences, and of documents with the word. ``count`` is
+      off by at most ``error``. Both are exact if ``error`` is 0.
+    - ``example``: A part of the first document with the word; empty if none was kept.
+    - ``kind``: The class of the word, ``None`` if it was not classified.
+    - ``like``: A similar entry of the vocabulary, or ``None``.
     """
 
     word: bytes
@@ -59,7 +60,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """How many of the words that were looked at are of a kind, and how often they stand."""
+    """The number of classified words and tokens of one kind."""
 
     kind: Kind
     words: int
@@ -67,9 +68,10 @@ class KindShare(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """The ``words`` commonest words make up the share ``covered`` of all tokens.
+    """A point of the coverage curve, with shares from 0 to 1.
 
-    ``known``: the share of all tokens that are one of them and known. Both from 0 to 1.
+    The ``words`` most frequent words make up the share ``covered`` of all tokens. ``known`` is the
+    share of all tokens that are known words among these.
     """
 
     words: int
@@ -79,7 +81,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FragmentedWord:
-    """A word that a subword model cuts into ``pieces``."""
+    """A word that a subword model splits into ``pieces`` pieces."""
 
     word: bytes
     pieces: int
@@ -87,10 +89,12 @@ class FragmentedWord:
 
 
 class Pieces(NamedTuple):
-    """Into how many pieces a subword model cuts words.
+    """The numbers of pieces into which a subword model splits words.
 
-    ``mean``: pieces per token. ``histogram``: tokens with 0, 1, 2, ... pieces; the last of
-    ``MOST_PIECES + 1`` counts those with as many or more. ``most``: words in most pieces.
+    - ``mean``: Pieces per token.
+    - ``histogram``: Number of tokens with 0, 1, 2, ... pieces. The last of ``MOST_PIECES + 1`` bins
+      counts tokens with that many or more.
+    - ``most``: The words with the most pieces.
     """
 
     mean: float
@@ -99,10 +103,10 @@ class Pieces(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure that is not exact.
+    """The error bound of a figure that is not exact.
 
-    ``off_by``: how much at most: in words, tokens or documents; for ``curve`` as a share.
-    ``certain``: that bound cannot be broken; else it holds in 99.7 of 100 cases (3 sigma).
+    ``off_by`` is the largest error, in words, tokens or documents; for ``curve`` it is a share. If
+    ``certain``, the bound always holds, else in 99.7 % of cases (3 sigma).
     """
 
     figure: Figure
@@ -112,14 +116,18 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OovReport:
-    """What was counted in ``documents``; every figure not named in ``estimated`` is exact.
+    """Counts of unknown words in a number of ``documents``.
 
-    ``documents_unknown``: documents with an unknown word. ``unknown``: Arrow table, the commonest
-    first, ties by bytes, with the columns ``word`` (large_binary), ``count``, ``documents``,
-    ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary): the fields of
-    :class:`UnknownWord`. ``kinds`` sums up those rows that have one.
-    ``used``: entries of the vocabulary that stood for a word, ``None`` for a subword model;
-    ``never_used``: the first few others. ``others``: reports on further tables (n-grams).
+    Every figure that is not named in ``estimated`` is exact.
+
+    - ``documents_unknown``: Number of documents with an unknown word.
+    - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
+      are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
+      ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
+    - ``kinds``: Totals of the classified words for each kind.
+    - ``used``: Number of vocabulary entries that occurred, ``None`` for a subword model.
+    - ``never_used``: The first few entries that did not occur.
+    - ``others``: Reports on other lookups, for example of n-grams.
     """
 
     header: Header
@@ -141,30 +149,30 @@ class OovReport:
 
     @property
     def classified(self) -> int:
-        """How many unknown words somebody looked at: the commonest ones."""
+        """Number of unknown words that were classified: the most frequent ones."""
         return sum(kind.words for kind in self.kinds)
 
     @property
     def token_rate(self) -> float:
-        """The share of tokens that are unknown, from 0 to 1; 0 where there is none."""
+        """Share of unknown tokens, from 0 to 1; 0 if there are no tokens."""
         return _share(self.tokens_unknown, self.tokens)
 
     @property
     def distinct_rate(self) -> float:
-        """The share of distinct words that are unknown."""
+        """Share of unknown words among the distinct words."""
         return _share(self.distinct_unknown, self.distinct)
 
     @property
     def document_rate(self) -> float:
-        """The share of documents with an unknown word."""
+        """Share of documents with an unknown word."""
         return _share(self.documents_unknown, self.documents)
 
     def estimate(self, figure: Figure) -> Estimate | None:
-        """How far a figure may be off; ``None`` where it is exact."""
+        """Return the error bound of a figure; ``None`` if it is exact."""
         return next((one for one in self.estimated if one.figure == figure), None)
 
     def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """The unknown words, commonest first; made as they are asked for."""
+        """Yield the unknown words, most frequent first, at most ``most`` of them."""
         table = self.unknown.select(COLUMNS).slice(0, most)
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
@@ -175,14 +183,14 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-# ---- the figures of a report, from words counted
+# ---- figures of a report, from counted words
 
 
 def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
-    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null.
+    """Return the unknown words, most frequent first, ties by bytes; ``kind``, ``like`` are null.
 
-    ``words``: every word that is held, with the columns ``word``, ``known``, ``pieces``, ``count``
-    (never too low), ``documents``, ``error`` (by how much ``count`` is too high at most).
+    ``words`` is a table of all held words with the columns ``word``, ``known``, ``pieces``,
+    ``count`` (never too low), ``documents`` and ``error`` (by how much ``count`` may be too high).
     """
     keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
     rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
@@ -195,10 +203,7 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 
 
 def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """With the kind of the commonest words and what they are like; and a sum of that.
-
-    The kind with most tokens comes first.
-    """
+    """Classify the most frequent words. Return the new table, and totals by descending tokens."""
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
     kinds = [one.kind for one in found]
@@ -217,9 +222,9 @@ def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tup
 
 
 def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """The share of tokens that the commonest words make up: 1, 2, 5, 10, 20, ... of them, and all.
+    """Return the share of tokens of the 1, 2, 5, 10, 20, ... most frequent words, and of all.
 
-    Counts that may be too high are taken at their lowest. ``known``: tokens that are known.
+    Counts that may be too high are reduced by their error. ``known`` is the number of known tokens.
     """
     if not tokens:
         return ()
@@ -240,9 +245,9 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Into how many pieces words are cut; ``histogram``: tokens by number of pieces.
+    """Return the numbers of pieces. ``histogram``: tokens by number of pieces.
 
-    Named are the words in most pieces, the commonest first among equals, then by bytes.
+    The listed words have the most pieces; ties are broken by count, then by bytes.
     """
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]

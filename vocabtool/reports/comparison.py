@@ -61,13 +61,13 @@ SIDES: Final[tuple[SideName, ...]] = ("a", "b")
 FOLDS: Final[dict[FoldOrAll, str]] = {
     "case": "case",
     "nfkc": "Unicode forms (NFKC)",
-    "markers": "marks of pieces",
+    "markers": "piece markers",
     "all": "all of these",
 }
 ORDERS: Final[dict[Order, str]] = {
-    "frequency": "seem to follow frequency: its first entries are shorter than the rest",
-    "alphabet": "follow the alphabet: its ranks say nothing of frequency",
-    "unclear": "do not tell whether they follow frequency",
+    "frequency": "seem to be in order of frequency: the first entries are shorter",
+    "alphabet": "are in alphabetical order: ranks say nothing about frequency",
+    "unclear": "show no order by frequency",
 }
 ROW: Final[dict[str, Type]] = {
     "token": "entry",
@@ -223,21 +223,21 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
         yield Section("", [Facts(facts)])
         yield Section("", _overlap(comparison, page))
     if page and use is not None:
-        rule = f"Words are cut by one rule for both, {use.rule_name}: {'; '.join(use.rule)}."
+        rule = f"Both vocabularies use one rule for words, {use.rule_name}: {'; '.join(use.rule)}."
         blocks = [*_known_shares(use, page), Paragraph(rule, small=True)]
         blocks += (block for side in SIDES for block in _carriers(use, side, PAGE_WORDS))
-        yield Section("What that means for the corpus", blocks)
+        yield Section("What this means for the corpus", blocks)
     if comparison.kinds:
         columns = (Column("kind"), *_counts("A", "B", "only in A", "only in B"))
         plot = [Plot(lambda: plots.kinds(comparison.kinds))] * page
         yield Section("Kinds of entries", [*plot, Table(columns, comparison.kinds)])
-    yield Section("What would become common", _gains(comparison, page))
+    yield Section("What folding would make common", _gains(comparison, page))
     if len(comparison.ranks):
         rho, count = comparison.ranks.rho, len(comparison.ranks)
         sentence = "too few common entries to compare ranks"
         if rho is not None:
             sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
-        columns = (Column("ranks apart most"), *_counts("rank in A", "rank in B"))
+        columns = (Column("largest differences of rank"), *_counts("rank in A", "rank in B"))
         shifts = comparison.shifts(PAGE_SHIFTS if page else entries)
         blocks = [
             *[Plot(lambda: plots.ranks(comparison.ranks))] * page,
@@ -310,7 +310,7 @@ def _counts(*names: str) -> tuple[Column, ...]:
 
 def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     columns = (
-        Column("common if without"),
+        Column("ignoring"),
         *_counts("more of A", "more of B"),
         Column("Jaccard", "ratio"),
         Column("for example"),
@@ -334,7 +334,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
     yield Table(columns, rows)
     if page:
-        remark = "Of the entries as they are stored; nothing is folded unless it is asked for."
+        remark = "For the entries as stored; folding is applied only with --fold."
         yield Paragraph(remark, small=True)
 
 
@@ -397,7 +397,7 @@ def _notes(comparison: Diff) -> Iterator[str]:
     use = comparison.use
     if use is not None:
         if not use.tokens:
-            yield "the corpus holds no words: its shares say nothing"
+            yield "the corpus contains no words"
         marked = comparison.a.marker or comparison.b.marker
         if marked and tokenizer_file(use.rule_name) is None:
             yield (

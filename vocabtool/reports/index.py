@@ -74,7 +74,7 @@ def index_report(index: Index, report: LoadReport, seconds: float, calibrating: 
 def _index_facts(
     index: Index, report: LoadReport, seconds: float, calibrating: float
 ) -> Iterator[tuple[str, str]]:
-    done = "nothing: there is no document"
+    done = "nothing: no documents"
     if report.read > report.resumed or report.removed:
         counts = [
             f"{count:,} {name}"
@@ -87,39 +87,42 @@ def _index_facts(
         if (new := report.added + report.updated) >= RATED:
             done += f"; {new / max(report.seconds, 1e-9):,.0f} a second"
     elif report.resumed:
-        done = "nothing: the same was indexed before, and is unchanged"
+        done = "nothing: these documents are indexed already"
     yield "done now", done
     if report.read > report.resumed > 0:
-        were = plural(report.resumed, "document was", "documents were")
-        yield "gone on", f"{were} in already"
+        there = plural(report.resumed, "document", "documents")
+        yield "resumed", f"{there} indexed before the interruption"
     if report.skipped:
         yield "skipped", plural(report.skipped, *SKIPPED)
     if report.left_out:
-        values = plural(report.left_out, "value that is", "values that are")
-        yield "left out", f"{values} not of the field's kind; their documents were added"
+        values = plural(report.left_out, "value", "values")
+        yield "skipped values", f"{values} that did not fit their field; the documents were added"
     if report.dropped:
         yield "dropped", plural(report.dropped, *DROPPED)
     if report.zero:
         vectors = plural(report.zero, "vector", "vectors")
-        yield "zero", f"{vectors}: found by keywords alone"
+        yield "zero", f"{vectors}: found by keywords only"
     if report.not_utf8:
         texts = plural(report.not_utf8, "document", "documents")
-        yield "not UTF-8", f"{texts}, kept with U+FFFD: perhaps another encoding, or no text"
+        yield (
+            "not UTF-8",
+            f"{texts}, invalid bytes stored as U+FFFD: perhaps another encoding, or not text",
+        )
     held, codes = index.configuration, index.manifest.codes
     vectors = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
-        yield "vectors", f"{vectors}; every one is compared"
+        yield "vectors", f"{vectors}; exact search"
     else:
         cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
         yield (
             "vectors",
             f"{vectors}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
-            f"recall@10 {codes.recall:.3f} on {codes.queries} queries when they were built (wanted "
+            f"recall@10 {codes.recall:.3f} on {codes.queries} queries at build time (target "
             f"{codes.recall_asked:g})",
         )
     words = plural(index.manifest.words, "running word", "running words")
     yield "keywords", f"{held.language}, {words}"
-    yield "weight", f"of the keyword leg: {_weight_of(index)}"
+    yield "weight", f"a = {_weight_of(index)}"
 
 
 def _weight_of(index: Index) -> str:
@@ -137,8 +140,8 @@ def _weight_of(index: Index) -> str:
     return f"{weight}, not calibrated"
 
 
-SKIPPED: Final = ("row that is no document", "rows that are no documents")
-DROPPED: Final = ("document of an id that was there", "documents of an id that was there")
+SKIPPED: Final = ("invalid row", "invalid rows")
+DROPPED: Final = ("document with a repeated id", "documents with a repeated id")
 
 
 def embed_report(report: EmbedReport) -> Report:
@@ -146,25 +149,25 @@ def embed_report(report: EmbedReport) -> Report:
     counts = report.counts
     documents = plural(counts.documents, "document", "documents")
     shards = plural(report.shards, "shard", "shards")
-    done = "nothing: all of it was there"
+    done = "nothing: all shards exist already"
     if report.encoded:
         encoded = plural(report.encoded, "document", "documents")
         done = f"{encoded} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
     facts = [("done now", done)]
     texts = plural(counts.not_utf8, "document", "documents")
     vectors = plural(counts.zero, "vector", "vectors")
-    cached = plural(report.hits, "vector that was", "vectors that were")
-    resumed = plural(report.resumed, "shard was", "shards were")
-    redone = plural(report.redone, "shard that was", "shards that were")
+    cached = plural(report.hits, "vector", "vectors")
+    resumed = plural(report.resumed, "shard", "shards")
+    redone = plural(report.redone, "shard", "shards")
     for name, count, told in (
-        ("gone on", report.resumed, f"{resumed} there already"),
-        ("redone", report.redone, f"{redone} begun and lost"),
+        ("resumed", report.resumed, f"{resumed} existed already"),
+        ("redone", report.redone, f"{redone} of the interrupted run, made again"),
         ("skipped", report.skipped, plural(report.skipped, *SKIPPED)),
         ("dropped", report.dropped, plural(report.dropped, *DROPPED)),
-        ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} of nothing but blanks"),
+        ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} with only whitespace"),
         ("zero", counts.zero, f"{vectors}: the model knows no word of the text"),
-        ("not UTF-8", counts.not_utf8, f"{texts}, stored with U+FFFD for such bytes"),
-        ("cached", report.hits, f"{cached} not made again"),
+        ("not UTF-8", counts.not_utf8, f"{texts}, invalid bytes stored as U+FFFD"),
+        ("cached", report.hits, f"{cached} from the cache"),
     ):
         if count:
             facts.append((name, told))
@@ -199,10 +202,10 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
     """That the index is whole, and what stands beside it."""
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = plural(found.documents, "document", "documents")
-    lines = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
+    lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]
     if found.loading:
-        lines.append("a load is not at its end: where it was stopped, the same command goes on")
-    lines += [f"not of the index, and not read: {name}" for name in found.others]
+        lines.append("a load is unfinished; if it was interrupted, run the same command again")
+    lines += [f"not part of the index: {name}" for name in found.others]
     return _report(lambda: asdict(found), map(Paragraph, lines))
 
 
@@ -215,12 +218,13 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
     if found.guesses:
-        told = "guesses: the nearest vectors, although no word of the query is known or found"
+        told = "guesses: the nearest vectors; no word of the query is known or found"
         answer.append(Paragraph(told))
     answer += (_hit(number, hit) for number, hit in enumerate(found.hits, 1))
     answer.append(_notes(found.notes))
     answer += (
-        Paragraph(f"{each.word}: perhaps {', '.join(each.spellings)}") for each in found.suggestions
+        Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
+        for each in found.suggestions
     )
     if not explained and found.hits:
         return _report(found.to_dict, [query] * one_of_many + answer)
@@ -232,7 +236,7 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     ]
     blocks = [query, Table((Column(), Column()), words, plain=True)]
     if asked.weight is not None:
-        blocks.append(Paragraph(f"  keywords weigh {_weight(asked, asked.weight)}"))
+        blocks.append(Paragraph(f"  weight of keywords {_weight(asked, asked.weight)}"))
     return _report(found.to_dict, blocks, answer)
 
 
@@ -247,10 +251,10 @@ def _weight(asked: QuerySummary, weight: float) -> str:
         return told
     by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
     if abs(weight - by_formula) > ROUNDING:
-        return f"{told}: {'vectors' if weight else 'keywords'} find nothing here"
+        return f"{told}: {'vectors' if weight else 'keywords'} found nothing"
     if asked.m is None or all(word.known is None for word in asked.words):
         return told
-    share = f"{asked.m:.2f}, the share of the query in unknown words that documents hold"
+    share = f"{asked.m:.2f} (m, the share of unknown words in the query)"
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
@@ -258,14 +262,14 @@ def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[
     from vocabtool.search.query import is_word
 
     if not word.counts:
-        yield "not searched for: a stop word"
+        yield "stop word, not searched"
         return
     if word.known is None:
-        yield "nothing tells whether it is known"
+        yield "unknown whether the model knows it"
     else:
         yield "known" if word.known else "unknown to the model"
     if word.identifier:
-        yield "a code: documents that hold it come first" if codes_first else "a code"
+        yield "a code: documents with it come first" if codes_first else "a code"
     if word.pieces is not None:
         yield plural(word.pieces, "piece", "pieces")
     if (whole := word.document_frequency) is not None:
@@ -273,18 +277,18 @@ def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[
         if word.part_frequency in (None, whole):
             yield f"in {documents}"
         else:
-            yield f"whole in {documents}, its rarest part in {word.part_frequency:,}"
+            yield f"complete in {documents}, its rarest part in {word.part_frequency:,}"
     if word.weight is not None and word.weight != 1:
         yield f"counted {word.weight:.4g} times"
     says_nothing = not word.identifier and not is_word(word.surface)
     if fusion == "coverage" and word.weight == 1 and word.known is False and says_nothing:
-        yield "counted as a known word is: a number, or one character"
+        yield "counted like a known word, because it is a number or one character"
 
 
 def _hit(number: int, hit: Hit) -> Item:
     told = [f"{hit.score:.3f}"]
     if hit.tier:
-        told.append("holds the code")
+        told.append("has the code")
     if hit.similarity is not None:
         told.append(f"similarity {hit.similarity:.3f}")
     if hit.bm25 is not None:
@@ -313,7 +317,7 @@ def _why(why: Explanation) -> str:
     from vocabtool.search.hits import DEEP
 
     has_keyword = why.words or why.keyword.rank is not None
-    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
+    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword match"
     told = [f"vectors {_place(why.dense)}", keywords]
     if why.words:
         parts = {True: "", False: "parts of "}
@@ -321,14 +325,14 @@ def _why(why: Explanation) -> str:
         told.append(f"by {', '.join(words)}")
     without = why.rank_without_keywords
     if without is not None:
-        told.append(f"without keywords number {without:,}")
+        told.append(f"without keywords rank {without:,}")
     elif why.dense.score is not None:
-        told.append(f"without keywords not among the first {DEEP:,}")
+        told.append(f"without keywords below rank {DEEP:,}")
     return "; ".join(told)
 
 
 def _place(place: LegPlace) -> str:
-    rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
+    rank = "beyond the candidates" if place.rank is None else f"rank {place.rank:,}"
     return rank if place.score is None else f"{rank} ({place.score:.3f})"
 
 
@@ -339,7 +343,7 @@ def evaluation_report(found: Evaluation) -> Report:
     """A table for each split: means, and the difference of nDCG@10 to the default."""
     from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
 
-    unknown = f"{found.unknown:,} with a word the model does not know"
+    unknown = f"{found.unknown:,} with an unknown word"
     sections: list[list[Block]] = [[Paragraph(f"{found.queries:,} judged queries, {unknown}")]]
     widths = (10, *[12] * (len(MEASURES) - 1))
     means = [Column(name, "score", width) for name, width in zip(MEASURES, widths, strict=True)]
@@ -353,7 +357,9 @@ def evaluation_report(found: Evaluation) -> Report:
         if rows:
             table = Table((Column(width=13), *means, Column()), cells, plain=True)
             sections.append([Paragraph(f"{split} ({rows[0].queries:,})"), table])
-    told = f"nDCG@10 less that of {REFERENCE}, with its 95 % interval (paired bootstrap)"
+    told = (
+        f"last column: nDCG@10 minus that of {REFERENCE}, with a 95 % interval (paired bootstrap)"
+    )
     return _report(found.to_dict, *sections, [Paragraph(told), _notes(found.notes)])
 
 
@@ -367,10 +373,9 @@ def self_check_report(found: SelfCheck) -> Report:
         (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
     ]
     blocks: list[Block] = [
-        Paragraph(f"queries made of {found.sample:,} documents: how often that document is found"),
+        Paragraph(f"queries made from {found.sample:,} documents: how often the document is found"),
         Paragraph(
-            "words: ordinary, all of them known to the model; unknown, with one that it does not "
-            "know"
+            "words: ordinary = the model knows all of them; unknown = it does not know one of them"
         ),
         Table((*columns, *FOUND_RATES), rows, plain=True),
     ]
@@ -385,24 +390,22 @@ def calibration_report(found: WeightEstimate) -> Report:
     """The weight, how it came about, and that it is an estimate."""
     columns = (Column("query", width=8), Column("leg", width=10), *FOUND_RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
-    loss = "mean logarithm of the rank of the document that a query was made of: low is good"
+    loss = "mean log rank of the document that a query was made from (lower is better)"
     return _report(
         found.to_dict,
         [
-            Paragraph(f"a = {found.a:.3f} by the documents"),
+            Paragraph(f"a = {found.a:.3f}, estimated from the documents"),
             Paragraph(
-                "keywords weigh at least so much, more where the model does not know words of the "
-                "query"
+                "a is the least weight of keywords; it rises with the unknown words of a query"
             ),
             Paragraph(f"from {found.sample:,} documents, seed {found.seed}"),
         ],
         [_curve(loss, [(point.a, point.loss) for point in found.curve])],
         [
             Paragraph(
-                "title: a title or first sentence is asked; hard: some words of another one, if "
-                "there is"
+                "title: the query is a title or first sentence; hard: some words of another "
+                "sentence"
             ),
-            Paragraph("one; of sentences that read like language, where a document has any"),
             Table(columns, rows, plain=True),
             _notes(found.notes),
         ],
@@ -413,12 +416,11 @@ def tuning_report(found: TunedWeight) -> Report:
     """The weight, and what it is worth on queries that did not choose it."""
     lines = [
         f"a = {found.a:.2f}, the best for {found.queries:,} judged queries",
-        f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} as shipped, untuned",
+        f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} with the default "
+        "weight",
     ]
     if found.held_out <= found.fixed:
-        lines.append(
-            "tuning is worth nothing here: the weight as shipped does as well on held-out queries"
-        )
+        lines.append("tuning does not help here: the default weight is as good on held-out queries")
     curve = _curve("nDCG@10", [(point.a, point.ndcg) for point in found.curve])
     return _report(found.to_dict, list(map(Paragraph, lines)), [curve, _notes(found.notes)])
 

@@ -176,9 +176,9 @@ def _details(vocabulary: Vocabulary) -> Iterator[str]:
 # Of texts.
 
 SOURCES: Final = {
-    "recovered": "the model's own rule, read off its files",
-    "named": "a rule that you named",
-    "exact": "the model itself, which is run",
+    "recovered": "the model's own rule, from its files",
+    "named": "the rule that you named",
+    "exact": "the running model",
 }
 UNKNOWN: Final = "unknown"
 
@@ -223,7 +223,7 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
         ]
         parts = [head]
         for other in words.others:
-            title = f"Looked up apart from these: {_title(other)}"
+            title = f"Separate lookup: {_title(other)}"
             parts.append([Item(title, other.describe())])
         parts[-1].append(Notes(words.notes))
         for text, row in zip(texts, rows, strict=True):

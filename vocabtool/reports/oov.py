@@ -63,8 +63,8 @@ KINDS: Final[dict[Kind, str]] = {
 FIGURES: Final[dict[FigureName, str]] = {
     "distinct": "distinct words",
     "distinct_unknown": "distinct unknown words",
-    "count": "counts of words that came late",
-    "documents": "document counts of words that came late",
+    "count": "counts of words first seen late",
+    "documents": "document counts of words first seen late",
     "curve": "the coverage curve",
 }
 JSON_WORDS: Final = 1_000  # unknown words
@@ -176,7 +176,7 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
     for other in report.others:  # counted by itself: the figures, without plots
         if page:
             blocks = [_rates(other, page), _words(other, page)]
-            yield Section(f"By itself: {other.header.vocabulary}", blocks)
+            yield Section(f"Separate table: {other.header.vocabulary}", blocks)
         else:
             yield from _sections(other, page)
 
@@ -253,7 +253,8 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
     count = report.classified
     words = "unknown word" if count == 1 else f"{count:,} commonest unknown words"
     yield Paragraph(
-        f"Tokens, of the {words} ({tokens}). A word counts once, as the first that fits of: "
+        f"Tokens, of the {words} ({tokens}). Each word is counted once, as the first kind that "
+        "fits: "
         f"{', '.join(KINDS.values())}.",
         small=True,
     )
@@ -264,7 +265,9 @@ def _pieces(pieces: Pieces, page: bool) -> Iterator[Block]:
     if page:
         yield Plot(lambda: plots.pieces(pieces))
         if len(pieces.histogram) > MOST_PIECES:
-            yield Paragraph(f"The last bar: words in {MOST_PIECES} pieces or more.", small=True)
+            yield Paragraph(
+                f"The last bar counts words of {MOST_PIECES} pieces or more.", small=True
+            )
     columns = (Column("split most"), _count("pieces"), _count("count"))
     yield Table(columns, [(each.word, each.pieces, each.count) for each in pieces.most])
 
@@ -279,10 +282,10 @@ def _coverage(report: OovReport, page: bool) -> Iterator[Block]:
         yield Table((Column("commonest"), *percents), [(f"{p.words:,}", *p[1:]) for p in some])
         return
     yield Plot(lambda: plots.coverage(curve))
-    remark = "Between the lines: what the model does not know."
+    remark = "The gap between the lines is what the model does not know."
     if plots.is_one_line(curve):
         unknown = percent(report.token_rate)
-        remark = f"One line for both: the model does not know {unknown} of the tokens."
+        remark = f"The lines coincide: the model does not know {unknown} of the tokens."
     yield Paragraph(remark, small=True)
 
 
@@ -300,6 +303,6 @@ def _notes(report: OovReport, page: bool) -> Iterator[str]:
         yield sentence
     for bound in report.estimated:
         by = percent(bound.off_by) if bound.figure == "curve" else f"{bound.off_by:,.0f}"
-        sure = "at most" if bound.certain else "at most (99.7 of 100 times)"
+        sure = "at most" if bound.certain else "at most (99.7 % of the time)"
         yield f"estimated: {FIGURES[bound.figure]}, off by {by} {sure}"
     yield from report.notes

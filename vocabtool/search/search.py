@@ -42,22 +42,22 @@ DOCUMENTS_READ: Final = 5  # for how they write a word
 
 MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs always count
 
-NO_DOCUMENTS: Final = "there are no documents to be found"
+NO_DOCUMENTS: Final = "the index has no documents"
 NO_WORDS: Final = "the query has no word to search for"
-NO_VECTOR: Final = "the query has no vector: only keywords are searched"
-ZERO_VECTOR: Final = "the query's vector is zero: by vectors nothing is found"
-NO_MATCH: Final = "no document fulfils the condition"
-NO_PHRASE: Final = "no document that may be found holds what is quoted"
-LONG: Final = f"only the first {MAX_WORDS:,} words of the query are searched"
+NO_VECTOR: Final = "the query has no vector: only keywords were searched"
+ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
+NO_MATCH: Final = "no document satisfies the condition"
+NO_PHRASE: Final = "no searchable document contains the quoted phrase"
+LONG: Final = f"only the first {MAX_WORDS:,} words of the query were searched"
 BY_CHANCE: Final = (
-    "no document that may be found holds a word of the query, and the nearest is no nearer to it "
-    "than by chance"
+    "no searchable document contains a word of the query, and the nearest one is no nearer "
+    "than chance"
 )
-NOTHING: Final = "the model knows no word of the query, and no document that may be found holds one"
-GUESSES: Final = f"{NOTHING}: these are guesses, the documents nearest to the query's vector"
-PIECES: Final = "the model cuts words into pieces and so knows nearly all of them: m = 0"
+NOTHING: Final = "the model knows no word of the query, and no searchable document contains one"
+GUESSES: Final = f"{NOTHING}: the hits are guesses, the documents nearest to the query's vector"
+PIECES: Final = "the model splits words into pieces, so it knows nearly all of them: m = 0"
 NO_VOCABULARY: Final = (
-    "nothing tells which words the model knows: m = 0, every code counts as unknown"
+    "it is unknown which words the model knows: m = 0, and every code counts as unknown"
 )
 
 
@@ -99,7 +99,7 @@ def search(
         counting = [word for word in query.words if word.counts]
         named = [word for word in counting if word.identifier] or counting
         codes = dict.fromkeys(word.word.surface for word in named)
-        notes.append(f"no document that may be found holds {' or '.join(codes)}")
+        notes.append(f"no searchable document contains {' or '.join(codes)}")
 
     guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
     suggestions: tuple[Suggestion, ...] = ()
@@ -109,7 +109,7 @@ def search(
             respelled = _respell(query, suggestions)
             once = replace(settings, empty="nothing")
             hits = search(store, respelled, None, k=k, settings=once, where=where, explain=explain)
-            note = f"no document holds a word of the query: searched for {respelled!r} instead"
+            note = f"no document contains a word of the query: searched for {respelled!r} instead"
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions)
         if settings.empty != "nearest" or used is None:
             notes += [] if NO_MATCH in notes else [NOTHING]
@@ -159,17 +159,17 @@ def _check_arguments(
     text: str | None, vector: Vectors | None, k: int, where: str | None, settings: Settings
 ) -> None:
     if k < 1:
-        raise ValueError(f"k: wanted 1 or more, got {k}")
+        raise ValueError(f"k must be at least 1, got {k}")
     if where is not None and not isinstance(where, str):
-        wanted = "where: wanted a condition as one text, as \"year >= 2020 and lang = 'en'\""
+        wanted = "where must be one text, for example \"year >= 2020 and lang = 'en'\""
         raise ValueError(f"{wanted}, got {where!r}")
     if vector is None:
         if settings.fusion == "dense":
-            raise ValueError("fusion='dense': wanted the query's vector, got none")
+            raise ValueError("fusion='dense' needs the query's vector")
     elif vector.ndim != 1 or not np.isfinite(vector).all():
-        raise ValueError(f"vector: wanted a row of finite numbers, got shape {vector.shape}")
+        raise ValueError(f"vector must be a row of finite numbers, got shape {vector.shape}")
     if text is None and settings.fusion == "keyword":
-        raise ValueError("fusion='keyword': wanted a text, got none")
+        raise ValueError("fusion='keyword' needs a text")
 
 
 def _first_notes(

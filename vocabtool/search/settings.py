@@ -53,19 +53,19 @@ class Settings:
         choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:
-                raise ValueError(f"{name}: wanted one of {', '.join(allowed)}, got {got!r}")
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
         least = {"k_rrf": 1, "boost": 0, "code_boost": 0, "depth": 1}
         for name, lowest in least.items():
             number = getattr(self, name)
             if number is not None and not lowest <= number < float("inf"):
-                raise ValueError(f"{name}: wanted a number of {lowest} or more, got {number}")
+                raise ValueError(f"{name} must be at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
-            raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
+            raise ValueError(f"a must be from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
             try:
                 re.compile(self.identifier)
             except re.error as error:
-                what = f"identifier: {self.identifier!r} is no regular expression: {error}"
+                what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
 
     def is_identifier(self) -> Predicate:

@@ -49,14 +49,14 @@ def checksum(path: Path, size: int | None = None) -> int:
             found = google_crc32c.extend(found, block)
             left = None if left is None else left - len(block)
         if left:
-            raise InvalidFile(f"cut off: {left:,} of {size:,} bytes are missing")
+            raise InvalidFile(f"truncated: {left:,} of {size:,} bytes are missing")
     return found
 
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
     """Compare the checksum. Raises :class:`InvalidFile`, which names the file."""
     if (found := checksum(path, size)) != wanted:
-        raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
+        raise InvalidFile(f"damaged: CRC-32C {found:08x}, expected {wanted:08x}", file=str(path))
 
 
 def checksum_of(content: bytes) -> int:
@@ -75,7 +75,7 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
-        raise NotFound(f"{path.parent}: no such folder to write in")
+        raise NotFound(f"{path.parent}: the folder does not exist")
     if path.exists() and not path.is_file():
         with path.open("wb") as device:
             yield device
@@ -106,10 +106,10 @@ def sync_folder(folder: Path) -> None:
 
 LOCK: Final = ".lock"
 _HELD: Final[set[tuple[int, int, int]]] = set()  # locks of this process: its id, device and inode
-_ANOTHER: Final = "another process writes here; wait for it"
+_ANOTHER: Final = "another process is writing here; wait until it ends"
 _OURS: Final = (
-    "this process writes here already: let the first `with index.writer()`, load or embed end "
-    "before the next begins"
+    "this process is already writing here: end the first `with index.writer()`, load or embed "
+    "before the next one begins"
 )
 
 
@@ -126,7 +126,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise FolderInUse(f"{folder}: {_OURS if held in _HELD else _ANOTHER}") from error
         except OSError as error:
-            what = f"nothing can be locked there: {error.strerror}"
+            what = f"cannot be locked: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error
         _HELD.add(held)
         try:
@@ -169,10 +169,12 @@ def decode_record(
         raise InvalidFile(f"not a file of `vocabtool {kind}`")
     if held.get("version") != version:
         found = held.get("version")
-        what = f"version {found!r} of the {kind} format, wanted {version}"
-        raise InvalidFile(f"written by another vocabtool: {what}{advice and '; '}{advice}")
+        what = f"version {found!r} of the {kind} format, expected {version}"
+        raise InvalidFile(
+            f"written by another version of vocabtool: {what}{advice and '; '}{advice}"
+        )
     if held.get("crc32c") != checksum_of(json.dumps(held.get("record")).encode()):
-        raise InvalidFile("damaged: its checksum does not match")
+        raise InvalidFile("damaged: wrong checksum")
     record: Record = from_json(record_type, held["record"], kind)
     return record
 
@@ -200,7 +202,7 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         hints = _hints(cast(type, kind))
         for key in value:
             if key not in hints:
-                raise InvalidFile(f"{name}.{key}: there is no such entry")
+                raise InvalidFile(f"{name}.{key}: unknown entry")
         for each in fields(kind):
             has_default = each.default is not MISSING or each.default_factory is not MISSING
             if each.name not in value and not has_default:
@@ -229,4 +231,4 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
     if kind in (int, str, bool) and type(value) is kind:
         return value
     shown = getattr(kind, "__name__", kind) if origin is None else kind
-    raise InvalidFile(f"{name}: wanted {shown}, got {str(value)[:100]!r}")
+    raise InvalidFile(f"{name} must be {shown}, got {str(value)[:100]!r}")

@@ -1,5 +1,5 @@
-"""Texts to words as a model makes them, and which of the words it knows.
+"""Split texts into words as a model does, and look the words up.
 
-Not here: where vocabularies come from (``formats/``), counts over a corpus (``oov/``).
-Begin with ``words.py``, then ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
+Vocabularies are read in ``formats/``. Words of a corpus are counted in ``oov/``. Begin with
+``words.py``, then read ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
 """

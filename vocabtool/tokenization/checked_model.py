@@ -1,17 +1,17 @@
-"""A SavedModel loaded into TensorFlow, its very bytes checked for danger; and its functions.
+"""Check a SavedModel for dangerous ops, load it into TensorFlow, and list its functions.
 
-The model's own files stay as they are: what is loaded is a copy of its graph in a temporary
-folder, with links to the variables and the assets. That copy holds one graph, no two functions of
-one name, and nothing that writes checkpoints.
+The model's own files are not changed. A copy of its graph in a temporary folder is loaded, with
+links to the variables and the assets. The copy contains one graph, no two functions with the same
+name, and no ops that write checkpoints.
 
-Which ops read or write files, use the network or run Python is told without running them. Every
-node of the served graph and of all its functions is looked at, whether something calls it or not:
-what a loader runs is more than what a signature reaches. Not named are
+Ops that read or write files, use the network or run Python are found without running them. Every
+node of the served graph and of all its functions is checked, even if nothing calls it, because a
+loader runs more than a signature reaches. Not reported are
 
-- ops that TensorFlow does not know: they are not loaded, so they cannot run;
-- what restores variables: it reads nothing but checkpoints, and every SavedModel holds it;
-- what writes checkpoints (``CHECKPOINT_WRITERS``): every SavedModel holds it too. It is taken out
-  of the copy that runs, so that no signature can reach it.
+- ops that TensorFlow does not know: such a model is not loaded;
+- ops that restore variables: they read only checkpoints, and every SavedModel contains them;
+- ops that write checkpoints (``CHECKPOINT_WRITERS``): every SavedModel contains them, and the copy
+  that runs does not.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from vocabtool.formats.saved_model.table_contents import FROM_FILE
 from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 
-Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
-Tensor: TypeAlias = Any  # nor do its tensors
+Proto: TypeAlias = Any  # TensorFlow's protobufs have no types
+Tensor: TypeAlias = Any  # nor have its tensors
 Call: TypeAlias = Callable[[Tensor], Any]
 
 SERVING: Final = "serving_default"
@@ -47,7 +47,7 @@ MODEL_CALLS: Final = ("__call__", "serve")
 BINARY: Final = "saved_model.pb"
 FOLDERS: Final = ("variables", "assets", "assets.extra")
 COPY: Final = "vocabtool_copy_"
-MAX_PROTO: Final = (1 << 31) - 1  # protobuf's own limit
+MAX_PROTO: Final = (1 << 31) - 1  # limit of protobuf
 UNREGISTERED: Final = re.compile(r"Op type not registered '([^']+)'")
 GRAPH_FAILS: Final = "Graph execution error:"
 MAX_LINE: Final = 500
@@ -66,7 +66,7 @@ FILE_DATASETS: Final = frozenset(
     b"SnapshotDatasetReader SnapshotNestedDatasetReader SnapshotChunkDataset "
     b"ListSnapshotChunksDataset DatasetToTFRecord".split()
 )
-# A graph in a string, which is then run: whatever it holds.
+# These run a graph stored in a string.
 HIDDEN_GRAPHS: Final = frozenset((b"DatasetFromGraph", b"TfLiteSubgraphExecute", b"TRTEngineOp"))
 SUMMARIES: Final = frozenset(
     b"CreateSummaryFileWriter CreateSummaryDbWriter SummaryWriter WriteSummary "
@@ -74,7 +74,7 @@ SUMMARIES: Final = frozenset(
     b"WriteGraphSummary WriteRawProtoSummary ImportEvent FlushSummaryWriter "
     b"StatsAggregatorSetSummaryWriter".split()
 )
-# Each writes to the URLs of an attribute.
+# These write to the URLs in an attribute.
 DEBUG: Final = frozenset(
     (b"DebugIdentity", b"DebugNanCount", b"DebugNumericSummary", b"Copy", b"CopyHost")
 )
@@ -88,7 +88,7 @@ PYTHON: Final = frozenset((b"PyFunc", b"PyFuncStateless", b"EagerPyFunc"))
 DANGEROUS: Final = FILES | FILE_DATASETS | HIDDEN_GRAPHS | SUMMARIES | DEBUG | NETWORK | PYTHON
 COLLECTIVE: Final = b"Collective"
 
-# One op has several names: ExperimentalSqlDataset, _HostSend, TFRecordDatasetV2.
+# Ops have variants: ExperimentalSqlDataset, _HostSend, TFRecordDatasetV2.
 VARIANT: Final = re.compile(rb"^_?(?:Experimental|Host)?(.*?)(?:V\d+)?$", re.DOTALL)
 PRINT: Final = b"PrintV2"
 PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
@@ -97,9 +97,10 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 
 
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
-    """Each op of the served graph that reaches beyond the model, with the first place of it.
+    """Return each dangerous op of the served graph with its first location.
 
-    An answer reads ``ReadFile at function __inference_f_12/read``; an empty tuple: none.
+    An item looks like ``ReadFile at function __inference_f_12/read``. The tuple is empty if there
+    is none.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}
@@ -110,7 +111,7 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
                 place = graph.place(body, node.name).place
                 found[node.op] = f"{printable(node.op)} at {place}"
     elsewhere = (
-        f"the asset {printable(asset.filename)!r}, a path"
+        f"the asset {printable(asset.filename)!r} is a path outside the model"
         for asset in graph.assets
         if asset.filename in (b"", b".", b"..") or any(c in asset.filename for c in b"/\\:\0")
     )
@@ -124,10 +125,10 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
         match = VARIANT.match(node.op)
         plain = match[1] if match else node.op
         return node.op in DANGEROUS or plain in DANGEROUS or plain.startswith(COLLECTIVE)
-    # A table may be filled from a file of the model's own, or from one that is never read.
+    # A table may be filled from an asset of the model, or from a file that is never read.
     graph = linker.graph
     origin = linker.origin(body, node.data_input(1))
-    if origin is None:  # of a function that nothing can run, nothing is known either
+    if origin is None:  # safe if no one can run the function
         called = linker.callers(body.name) or body.name in graph.objects.captures
         return not body.name or bool(called)
     if origin.object_id is not None:
@@ -138,7 +139,7 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
 
 
 def import_tensorflow() -> ModuleType:
-    """TensorFlow. Raises :class:`UnsupportedFormat` where it is not installed."""
+    """Return TensorFlow. Raise :class:`UnsupportedFormat` if it is not installed."""
     return _import("tensorflow", "running a model needs")
 
 
@@ -153,11 +154,10 @@ def _import(library: str, purpose: str) -> ModuleType:
 def load_checked(
     opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
 ) -> Any:
-    """Load the graph of a SavedModel that is run; ``change`` is given its MetaGraphDef before.
+    """Load the served graph of a SavedModel. ``change`` may modify its MetaGraphDef first.
 
-    Raises :class:`InvalidFile` for what is damaged, :class:`UnsupportedFormat` for a model that
-    reaches out of itself (unless ``trust``), that TensorFlow does not load, or that is a frozen
-    graph.
+    Raises :class:`InvalidFile` for a damaged model. Raises :class:`UnsupportedFormat` for a model
+    with dangerous ops (unless ``trust``), a model that TensorFlow cannot load, and a frozen graph.
     """
     import_tensorflow()
     with reading(str(opened.path)):
@@ -166,18 +166,18 @@ def load_checked(
             change(saved.meta_graphs[0])
         if saved.ByteSize() > MAX_PROTO:
             raise UnsupportedFormat(
-                "the graph as it would be run is larger than 2 GB, which protobuf does not write; "
-                "save the model again with its large constants as variables"
+                "the graph to run is larger than 2 GB, the limit of protobuf; save the model again "
+                "with its large constants as variables"
             )
         data: bytes = saved.SerializeToString()
         dangers = dangerous_ops(read_saved_model(data, BINARY))
         if dangers and not trust:
             listed = "".join(f"\n  - {danger}" for danger in dangers)
             raise UnsupportedFormat(
-                "the model reaches for files, the network or Python, so it is not run:"
-                f"{listed}\nIf you trust those who made it, say so (--trust, or trust=True)."
+                "the model is not run, because it may use files, the network or Python:"
+                f"{listed}\nIf you trust its source, pass --trust (in Python trust=True)."
             )
-        # In a temporary folder, with links to what lies beside the original.
+        # Load from a temporary folder with links to the original variables and assets.
         folder = tempfile.mkdtemp(prefix=COPY)
         try:
             Path(folder, BINARY).write_bytes(data)
@@ -189,7 +189,7 @@ def load_checked(
         except BaseException:
             shutil.rmtree(folder)
             raise
-        # It stays as long as what was loaded, where that may read an asset when it is called.
+        # Keep the folder while the model is in use, if its functions may read an asset.
         remove = weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
         if not dangers:
             remove()
@@ -197,28 +197,28 @@ def load_checked(
 
 
 def _parse(opened: graph_files.GraphFile) -> Proto:
-    """The SavedModel as TensorFlow's protobuf, with only the graph that is run."""
+    """Return the SavedModel as TensorFlow's protobuf, with only the served graph."""
     from google.protobuf import message
     from tensorflow.core.protobuf import saved_model_pb2
 
     if opened.frozen:
         raise UnsupportedFormat(
-            "a frozen graph, which says not where its texts go in; wanted a SavedModel to run"
+            "a frozen graph does not define its text input (expected a SavedModel)"
         )
     saved = saved_model_pb2.SavedModel()
     try:
         saved.ParseFromString(opened.file.read_bytes())
     except message.DecodeError as error:
-        raise InvalidFile(f"TensorFlow does not read it: {reason_of(error)}") from error
+        raise InvalidFile(f"TensorFlow cannot read it: {reason_of(error)}") from error
     number = pick_serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
     graph = saved.meta_graphs[0].graph_def
-    # Two functions of one name could be checked as the one and run as the other.
+    # With two functions of the same name, one could be checked and the other one run.
     counted = Counter(function.signature.name for function in graph.library.function)
     ((name, times),) = counted.most_common(1) or [("", 0)]
     if times > 1:
-        raise InvalidFile(f"{times} functions are called {printable(name.encode())!r}")
+        raise InvalidFile(f"{times} functions have the same name {printable(name.encode())!r}")
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         for node in nodes:
             if node.op.encode() in CHECKPOINT_WRITERS:
@@ -230,7 +230,7 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
 
 def _load(folder: str) -> Any:
-    """Load with TensorFlow; where it lacks an op, once more with tensorflow-text's ops."""
+    """Load with TensorFlow; if an op is missing, import tensorflow-text and try again."""
     tensorflow = import_tensorflow()
     for last in (False, True):
         try:
@@ -241,15 +241,15 @@ def _load(folder: str) -> Any:
                 what = reason_of(error).replace(f"{folder}/", "")
                 if missing is not None:
                     what = f"its op {missing[1]} is unknown"
-                raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
+                raise UnsupportedFormat(f"TensorFlow cannot load it: {what}") from error
         _import("tensorflow_text", f"its op {missing[1]} needs")
     raise AssertionError("the last try returns or raises")
 
 
 def reason_of(error: Exception) -> str:
-    """The line that says what is wrong, of what TensorFlow says: there may be pages.
+    """Return the line of a TensorFlow error that contains the reason.
 
-    Where a graph fails, a stack comes first, then the reason, then where it was met.
+    If a graph fails, the stack comes first, then the reason, then its location.
     """
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")]
@@ -259,10 +259,10 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFunction:
-    """A function of a model. ``name``: of the signature, or of the method.
+    """A function of a model. ``name`` is the name of the signature or method.
 
-    ``call``: takes the only tensor that it wants, gives tensors in any structure.
-    ``concrete``: TensorFlow's account of it.
+    ``call`` takes the only input tensor and returns tensors in any structure. ``concrete`` is
+    TensorFlow's concrete function.
     """
 
     name: str
@@ -275,14 +275,14 @@ class ModelFunction:
 
     @property
     def inputs(self) -> list[Any]:
-        """What it wants: TensorFlow's specs."""
+        """TensorFlow's specs of the inputs."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
 
     @property
     def wants(self) -> str:
-        """The same in a message: ``text: string (None, 1)``."""
+        """The inputs for a message: ``text: string (None, 1)``."""
         told = []
         for spec in self.inputs:
             dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
@@ -292,9 +292,9 @@ class ModelFunction:
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the only input, where it is of strings, -1 where any size goes.
+        """The shape of the only input if it is of strings; -1 stands for any size.
 
-        ``None`` where it cannot hold texts: all but the first size must be 1, or any.
+        ``None`` if it cannot be a list of texts: all sizes but the first must be 1 or any.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs
@@ -307,7 +307,7 @@ class ModelFunction:
 
     @property
     def in_training(self) -> bool:
-        """Whether it was traced with an argument ``True``, as ``training`` is."""
+        """Whether an argument was ``True`` when it was traced, such as ``training``."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return any(leaf is True for leaf in leaves)
@@ -315,9 +315,10 @@ class ModelFunction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The function of a model that takes texts. ``shape``: of its texts, -1 where any size goes.
+    """The function of a model that takes texts.
 
-    ``call``: takes a string tensor of that shape, gives tensors in any structure.
+    ``shape`` is the shape of its texts, -1 for any size. ``call`` takes a string tensor of that
+    shape and returns tensors in any structure.
     """
 
     name: str
@@ -327,21 +328,21 @@ class Entry:
 
     @classmethod
     def of(cls, function: ModelFunction, shape: tuple[int, ...]) -> Entry:
-        """A function that takes texts in that shape."""
+        """Return a function that takes texts in that shape."""
         return cls(str(function), function.call, shape, function.concrete.graph)
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it takes a single text only."""
+        """Whether it takes only one text per call."""
         return not self.shape or self.shape[0] == 1
 
     def tensor(self, texts: Sequence[bytes]) -> Tensor:
-        """Texts as it wants them; one only where it takes no more."""
+        """Return texts as its input tensor; only one text if ``one_by_one``."""
         tensorflow = import_tensorflow()
         if not texts:
             flat = tensorflow.zeros([0], tensorflow.string)
         else:
-            # Without a shape TensorFlow takes a list of bytes in a tenth of the time.
+            # A list of bytes without a shape is ten times as fast.
             flat = tensorflow.constant(list(texts), tensorflow.string)
         if len(self.shape) == 1:
             return flat
@@ -349,33 +350,32 @@ class Entry:
         return tensorflow.reshape(flat, shape)
 
     def feed(self, texts: Sequence[bytes]) -> Any:
-        """Call it with texts; one only where it takes no more."""
+        """Call it with texts; only one text if ``one_by_one``."""
         return self.call(self.tensor(texts))
 
 
 def choose_entry(loaded: Any) -> Entry:
-    """The function that takes texts.
+    """Return the function that takes texts.
 
-    ``serving_default`` where one text is all it wants, else the first signature of that kind,
-    else what the model does when it is called. Raises :class:`UnsupportedFormat` where there is
-    none, with what each of them wants.
+    This is ``serving_default`` if its only input is a text, else the first such signature, else the
+    call of the model. Raises :class:`UnsupportedFormat` with all inputs if there is none.
     """
     wants: list[str] = []
     for function in functions_of(loaded):
         shape = function.text_shape
         if shape is not None and shape[:1] in ((), (-1,), (1,)):
             return Entry.of(function, shape)
-        wants.append(f"\n  - {function} wants {function.wants}")
+        wants.append(f"\n  - {function} takes {function.wants}")
     raise UnsupportedFormat(
-        "no function of the model takes one text, and nothing else:"
-        f"{''.join(dict.fromkeys(wants)) or ' it has no function'}"
+        "no function of the model takes exactly one text input:"
+        f"{''.join(dict.fromkeys(wants)) or ' it has no functions'}"
     )
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """What can be called: the signatures, ``serving_default`` first, then the model itself.
+    """Yield the callable functions: ``serving_default``, other signatures, then the model.
 
-    Of the ways to call the model those come first that are not for training.
+    Functions of the model that are not for training come first.
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
@@ -391,14 +391,14 @@ def _call_signature(signature: Any, keywords: Sequence[str], texts: Tensor) -> A
 
 
 def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
-    """The ways to call a method of a model; none where it has no such method."""
+    """Yield the concrete functions of a method; nothing if the model has no such method."""
     method = getattr(loaded, name, None)
     for concrete in getattr(method, "concrete_functions", ()):
         yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """As it was traced: its other arguments are not tensors (``training=False``)."""
+    """Call a method as it was traced; its other arguments are not tensors (``training=False``)."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
@@ -408,7 +408,7 @@ def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """A TensorFlow shape with -1 where any size goes; ``(-1,)`` where not even the rank is set."""
+    """Return a TensorFlow shape with -1 for any size; ``(-1,)`` if the rank is unknown."""
     if shape.rank is None:
         return (-1,)
     return tuple(-1 if size is None else int(size) for size in shape)

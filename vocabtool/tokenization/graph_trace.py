@@ -1,7 +1,7 @@
-"""What stands around an op on the way from words back to a text: calls, loops, branches, constants.
+"""Follow a tensor back through calls, loops and branches, and find constants.
 
-A value is taken for a constant, a loop for one over all texts, a branch for the one that is taken
-only where nothing else is possible. What ops do to words is in ``op_steps.py``.
+Nothing is guessed: a value is a constant only if no other value is possible, and a loop must run
+over all texts. ``op_steps.py`` describes what ops do to words.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS, Tensor
 from vocabtool.vocabulary import printable
 
-MAX_OPS: Final = 500  # on one way
+MAX_OPS: Final = 500  # per path
 
-# Ops that give what they get, whatever they do to its shape.
+# Ops that change only the shape.
 SAME: Final = frozenset(
     (
         *(b"Identity", b"IdentityN", b"Reshape", b"ExpandDims", b"Squeeze", b"StopGradient"),
@@ -32,21 +32,21 @@ Calls = tuple[tuple[Body, Node], ...]
 
 
 class Unclear(NamedTuple):
-    """Why a way is not understood. ``op``: the op that is in the way."""
+    """The reason why a path is not understood; ``op`` is the op at which it stops."""
 
     op: str
     why: str
 
 
 class NotUnderstood(Exception):
-    """A way that is not understood ends here."""
+    """The path ends at an op that is not understood."""
 
     def __init__(self, op: bytes, why: str) -> None:
         self.unclear = Unclear(printable(op), why)
 
 
 class TracePoint(NamedTuple):
-    """A tensor. ``calls``: how its body was entered from outside, the innermost call last."""
+    """A tensor. ``calls`` are the calls that led into its body, the innermost last."""
 
     linker: Linker
     body: Body
@@ -59,27 +59,27 @@ class TracePoint(NamedTuple):
         return self.body.node(self.reference.name)
 
     def input(self, node: Node, position: int) -> TracePoint:
-        """What a node of the same body gets."""
+        """Return an input of a node in the same body."""
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """The tensor inside a function that a call gives back; ``None``: no function is called."""
+        """Return the tensor inside the called function; ``None`` if the node calls no function."""
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
         if self.reference.output >= len(called.returns):
-            raise NotUnderstood(node.op, "its output is not to be found")
+            raise NotUnderstood(node.op, "it has no such output")
         returned = called.returns[self.reference.output]
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Who passes the argument: the call that led here, or else all that call the function."""
+        """Return the call that led here, or else all calls of the function."""
         if self.reference.name not in self.body.arguments:
-            raise NotUnderstood(b"", "a tensor that nothing makes")
+            raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """The input of a call that becomes the argument; inputs and arguments match at the end."""
+        """Return the input of a call that becomes the argument; both lists match at the end."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -87,14 +87,14 @@ class TracePoint(NamedTuple):
         if node.op in LOOPS:
             at = len(body.returns) - from_end
             if at < 0 or _behind_copies(body, body.returns[at]) != body.arguments[-from_end]:
-                raise NotUnderstood(node.op, "a loop changes it from turn to turn")
+                raise NotUnderstood(node.op, "a loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
-            raise NotUnderstood(node.op, "what it passes to its function is not known")
+            raise NotUnderstood(node.op, "the arguments of its function are unknown")
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 
     def constant(self) -> Tensor | None:
-        """The constant that a tensor is, whoever calls; ``None`` where it is none, or several."""
-        found: dict[bytes, Tensor] = {}  # by the bytes of the value
+        """Return the constant value of a tensor for all callers; ``None`` if it is not unique."""
+        found: dict[bytes, Tensor] = {}  # keys: the bytes of the value
         waiting, seen = [self], 0
         while waiting:
             here = waiting.pop()
@@ -104,7 +104,7 @@ class TracePoint(NamedTuple):
                 return None
             if node is None:
                 waiting += [here.outside(*call) for call in here.callers()]
-                if not waiting and not found:  # nobody calls it: it may have captured a constant
+                if not waiting and not found:  # no callers: may be a captured constant
                     origin = here.linker.origin(here.body, here.reference)
                     node = origin.node if origin is not None else None
                     return node.tensor_of(b"value") if node and node.op == b"Const" else None
@@ -121,7 +121,7 @@ class TracePoint(NamedTuple):
         return next(iter(found.values())) if len(found) == 1 else None
 
     def scalar(self) -> bytes | int | None:
-        """A constant of one string or integer; ``None`` where it is none."""
+        """Return a constant string or integer; ``None`` for other tensors."""
         tensor = self.constant()
         if tensor is None or tensor.elements != 1:
             return None
@@ -130,7 +130,7 @@ class TracePoint(NamedTuple):
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
     def is_size_of(self, tensor: TracePoint) -> bool:
-        """Whether it is how many rows a tensor has: an element of its shape, or its size."""
+        """Return whether it is the number of rows of a tensor, by its shape or size."""
         number = self
         for _ in range(MAX_OPS):
             node = number.node
@@ -147,7 +147,7 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """The tensor before its shape was changed."""
+        """Return the tensor before its shape was changed."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
@@ -158,14 +158,14 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """The function that a node calls, or its op."""
+    """Return the name of the function that a node calls, or its op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
 def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
-    """Whether ``TensorListGetItem`` in a loop takes each row of a tensor once: ``tf.map_fn``.
+    """Return whether ``TensorListGetItem`` in a loop takes each row once, as in ``tf.map_fn``.
 
-    The index counts from 0 by 1, and the loop runs while it is below the tensor's size.
+    The index must count from 0 in steps of 1, and the loop must run while it is less than the size.
     """
     loops = linker.callers(body.name)
     return bool(loops) and all(
@@ -207,7 +207,7 @@ class _Loop(NamedTuple):
         return TracePoint(self.linker, self.caller, self.node.data_input(position))
 
     def _counts(self, at: int) -> bool:
-        """Whether a variable of the loop goes 0, 1, 2, ..."""
+        """Return whether a variable of the loop counts 0, 1, 2, ..."""
         body = self.body
         if at >= len(body.returns) or self._input(at).scalar() != 0:
             return False
@@ -219,13 +219,13 @@ class _Loop(NamedTuple):
 
 
 def _argument_at(body: Body, reference: Reference) -> int | None:
-    """Which argument a tensor is, apart from copies."""
+    """Return the number of the argument that a tensor copies, or ``None``."""
     name = _behind_copies(body, reference)
     return body.arguments.index(name) if name in body.arguments else None
 
 
 def _behind_copies(body: Body, reference: Reference) -> bytes:
-    """The name of what an Identity copies, or an Identity of one."""
+    """Return the name of the tensor before any Identity ops."""
     for _ in range(MAX_OPS):
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":

@@ -1,8 +1,8 @@
-"""The steps of a ``tokenizer.json`` in plain words, and what they mean for words.
+"""Describe the steps of a ``tokenizer.json``, and how texts may be split beforehand.
 
-Keys and defaults as huggingface/tokenizers writes them (tokenizers/src/normalizers,
-tokenizers/src/pre_tokenizers, tokenizers/src/models). Only the file is looked at here, for people
-and for what may be told beforehand; cutting is left to the library (``hf_tokenizer.py``).
+Keys and defaults follow huggingface/tokenizers (tokenizers/src/normalizers,
+tokenizers/src/pre_tokenizers, tokenizers/src/models). ``hf_tokenizer.py`` splits texts with the
+library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from vocabtool.vocabulary import printable
 
 Json = dict[str, Any]
 Chunking = Literal["behind", "before"]
-"""Cut texts behind each ASCII blank, for tokenizers whose first cut takes all white space out; or
-before a blank that stands alone between printable ASCII characters, for those that keep a blank
-with the word behind it."""
+"""How to split texts into chunks.
+
+``behind``: behind each ASCII blank, for tokenizers whose first step removes all white space.
+``before``: before a single blank between printable ASCII characters, for tokenizers that join
+a blank to the next word.
+"""
 
 META: Final = "▁"
 BYTE_LEVEL: Final = "ByteLevel"
@@ -25,49 +28,49 @@ BEFORE: Final = ("normalizer", "pre_tokenizer")
 SEQUENCES: Final = ("normalizers", "pretokenizers")
 SHOWN: Final = 40  # characters of a pattern
 
-# Normalizers that treat each character alone, or with marks behind it: never across a blank.
+# Normalizers that treat each character alone or with its combining marks, never across a blank.
 LOCAL_NORMALIZERS: Final = frozenset(
     ("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents")
 )
-# Pre-tokenizers that take white space out, and those that cut further what is given to them.
+# Pre-tokenizers that remove white space, and those that only split further.
 BLANK_SPLITTERS: Final = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))
 CUT_FURTHER: Final = BLANK_SPLITTERS | {"Punctuation", "Digits", "ByteLevel", "Split"}
 
 NORMALIZERS: Final = {
     "Lowercase": "lower-case",
-    "StripAccents": "take combining marks off",
-    "Nmt": "take control characters out, white space becomes a blank",
+    "StripAccents": "remove combining marks",
+    "Nmt": "remove control characters, replace white space by blanks",
     "Precompiled": "replace characters by SentencePiece's table",
-    "ByteLevel": "show every byte as a character",
+    "ByteLevel": "write every byte as a character",
 }
 PRE_TOKENIZERS: Final = {
     "BertPreTokenizer": "split at white space and around each punctuation mark",
-    "Whitespace": "take runs of letters, digits and _, and runs of other signs",
+    "Whitespace": "split into runs of letters, digits and _, and runs of other characters",
     "WhitespaceSplit": "split at white space",
     "Punctuation": "split around punctuation",
     "Digits": "split around digits",
     "UnicodeScripts": "split where the script changes",
 }
 BEHAVIOURS: Final = {
-    "Removed": ", which is left out",
-    "MergedWithPrevious": ", which stays with what is before it",
-    "MergedWithNext": ", which stays with what follows",
-    "Contiguous": ", runs of it together",
+    "Removed": " and remove it",
+    "MergedWithPrevious": " and join it to the text before",
+    "MergedWithNext": " and join it to the text after",
+    "Contiguous": ", adjacent matches together",
 }
 
 
 def list_of_parts(document: Json) -> list[Json]:
-    """Normalizers and pre-tokenizers in their order, those inside a Sequence one by one."""
+    """Return normalizers and pre-tokenizers in order, also those inside a Sequence."""
     return [part for key in BEFORE for part in _parts(document.get(key))]
 
 
 def is_byte_level(document: Json) -> bool:
-    """Whether the model is given bytes, each shown as a character."""
+    """Return whether the model gets bytes, each shown as a character."""
     return any(part.get("type") == BYTE_LEVEL for part in list_of_parts(document))
 
 
 def blank_mark(document: Json) -> str | None:
-    """What stands for a blank in what the model is given, and begins a word; mostly ``▁``."""
+    """Return the character that replaces a blank and begins a word, usually ``▁``."""
     for part in list_of_parts(document):
         if part.get("type") == METASPACE:
             mark = part.get("replacement")
@@ -81,7 +84,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Whether the mark of a blank is put before what no blank stands before, too."""
+    """Return whether the marker is also put before text without a preceding blank."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -90,13 +93,13 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """How texts may be cut before a tokenizer gets them, with the same words; ``None``: not.
+    """Return how texts may be split beforehand without changing the words; ``None``: not at all.
 
-    Its normalizers must not look beyond a blank. Then texts may be cut behind blanks where the
-    first pre-tokenizer takes all white space out and later ones treat what they are given alone;
-    and before blanks where it is a single ByteLevel or Metaspace that begins a word there. (The
-    pattern of a ByteLevel never goes on over a blank, and takes one with what follows it.) Added
-    tokens must not reach over a blank.
+    Normalizers must not look across a blank. Added tokens must not extend across one. Texts may be
+    split behind blanks if the first pre-tokenizer removes all white space and the later ones work
+    on each part alone. They may be split before blanks if the only pre-tokenizer is a ByteLevel or
+    Metaspace that begins a word there. (The pattern of a ByteLevel never crosses a blank, and joins
+    a blank to the text after it.)
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):
@@ -120,7 +123,7 @@ def find_chunking(document: Json) -> Chunking | None:
 
 
 def describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
-    """What happens to a text, a line for each step."""
+    """Yield the steps from a text to its words, one line for each step."""
     yield "read bytes that are not UTF-8 as U+FFFD"
     if added:
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
@@ -139,69 +142,69 @@ def _normalizer(part: Json) -> Iterator[str]:
             lower = part.get("lowercase", True)
             accents = part.get("strip_accents")
             if part.get("clean_text", True):
-                yield "take control characters out, white space becomes a blank"
+                yield "remove control characters, replace white space by blanks"
             if part.get("handle_chinese_chars", True):
-                yield "set Chinese characters apart"
+                yield "put blanks around Chinese characters"
             if lower if accents is None else accents:
-                yield "take accents off"
+                yield "remove accents"
             if lower:
                 yield "lower-case"
         case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
             yield f"normalise to {form}"
         case "Strip":
             left, right = part.get("strip_left", True), part.get("strip_right", True)
-            ends = "both ends" if left and right else "its beginning" if left else "its end"
-            yield f"take white space off {ends}"
+            ends = "both ends" if left and right else "the beginning" if left else "the end"
+            yield f"remove white space at {ends}"
         case "Prepend":
-            yield f"put {_quote(part.get('prepend'))} before it"
+            yield f"put {_quote(part.get('prepend'))} before the text"
         case "Replace":
             yield f"replace {_pattern(part)} by {_quote(part.get('content'))}"
         case kind:
-            yield NORMALIZERS.get(str(kind)) or f"{_quote(kind)}, as the tokenizers library does it"
+            yield NORMALIZERS.get(str(kind)) or f"{_quote(kind)} (by the tokenizers library)"
 
 
 def _pre_tokenizer(part: Json) -> str:
     match part.get("type"):
         case "Metaspace":
             mark = _quote(part.get("replacement", META))
-            where = {"always": "every stretch", "first": "the text"}.get(_scheme(part))
+            where = {"always": "every part", "first": "the text"}.get(_scheme(part))
             put = f", put one before {where}" if where else ""
-            cut = ", split before each" if part.get("split", True) else ""
-            return f"write blanks as {mark}{put}{cut}"
+            cut = ", split before each one" if part.get("split", True) else ""
+            return f"replace blanks by {mark}{put}{cut}"
         case "ByteLevel":
-            cut = "split into words with the blank before them, " * part.get("use_regex", True)
-            put = "put a blank before it, " * part.get("add_prefix_space", True)
-            return f"{put}{cut}show every byte as a character"
+            cut = "split into words with the preceding blank, " * part.get("use_regex", True)
+            put = "put a blank before the text, " * part.get("add_prefix_space", True)
+            return f"{put}{cut}write every byte as a character"
         case "Split":
             invert = part.get("invert") is True
             behaviour = BEHAVIOURS.get(str(part.get("behavior")), "")
-            return f"{'keep only' if invert else 'split at'} {_pattern(part)}{behaviour}"
+            return f"split at {'all text except ' * invert}{_pattern(part)}{behaviour}"
         case "CharDelimiterSplit":
             return f"split at {_quote(part.get('delimiter'))}"
         case kind:
             told = PRE_TOKENIZERS.get(str(kind))
-            return told or f"{_quote(kind)}, as the tokenizers library does it"
+            return told or f"{_quote(kind)} (by the tokenizers library)"
 
 
 def _model(model: Json, model_type: str) -> str:
     match model_type:
         case "WordLevel":
-            return "look each word up whole"
+            return "look each word up"
         case "WordPiece":
             most = model.get("max_input_chars_per_word", 100)
             prefix = _quote(model.get("continuing_subword_prefix", "##"))
             return (
-                f"cut each word into the longest pieces from left to right, {prefix} before all "
-                f"but the first (WordPiece); one of more than {most} characters is unknown"
+                f"split each word from left to right into the longest pieces, {prefix} before all "
+                f"but the first (WordPiece); words of more than {most} characters are unknown"
             )
         case "BPE":
-            return "join each word's characters to pieces, merge by merge (BPE)"
+            return "split each word into characters and merge them into pieces (BPE)"
         case _:
-            return f"cut each word into its likeliest pieces ({model_type})"
+            return f"split each word into its most likely pieces ({model_type})"
 
 
 def _parts(value: object) -> Iterator[Json]:
-    """A step, or those of a Sequence in order; however deep, by a stack of our own."""
+    """Yield a step, or the steps of a Sequence in order; nested ones without recursion."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -215,7 +218,7 @@ def _parts(value: object) -> Iterator[Json]:
 
 
 def _scheme(part: Json) -> str:
-    """When a Metaspace puts its mark before; older files say it by ``add_prefix_space``."""
+    """Return when a Metaspace adds its marker; older files use ``add_prefix_space``."""
     scheme = part.get("prepend_scheme")
     if isinstance(scheme, str):
         return scheme
@@ -226,7 +229,7 @@ def _pattern(part: Json) -> str:
     pattern = part.get("pattern")
     if isinstance(pattern, dict):
         if "Regex" in pattern:
-            return f"what matches {_quote(pattern['Regex'])}"
+            return f"matches of {_quote(pattern['Regex'])}"
         pattern = pattern.get("String")
     return _quote(pattern)
 

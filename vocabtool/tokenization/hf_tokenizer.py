@@ -1,20 +1,18 @@
-"""Known and unknown words of a ``tokenizer.json``, as the ``tokenizers`` library cuts them.
+"""Look up words of a ``tokenizer.json``, split by the ``tokenizers`` library.
 
-A word is what the pre-tokenizer leaves of the normalised text: what the model cuts by itself. Where
-several such words stand together (no pre-tokenizer, or one that does not cut at blanks), a piece
-that begins with the mark of a blank, ``▁``, begins a word. An added token is a word, and known.
+A word is a pre-token: a part of the normalised text that the model splits by itself. If a pre-token
+contains several words (no pre-tokenizer, or one that does not split at blanks), a piece that begins
+with the marker ``▁`` begins a word. An added token is a known word.
 
-Words are shown as people read them: byte-level characters as the bytes that they stand for, ``▁``
-as the blank that it is. That blank is left out where the tokenizer puts one before every word.
-Elsewhere it stays: ``the`` and `` the`` are different words to such a model, with ids of their own.
-White space that the model is given is a word.
+Words are shown in readable form: byte-level characters as their bytes, ``▁`` as a blank. That blank
+is removed if the tokenizer adds one before every word. Otherwise it stays, because ``the`` and ``
+the`` are different words with different ids. White space that the model gets is a word.
 
-A word is unknown where a piece of it is the unknown one, or where the model passes over a part of
-it without one. Bytes that are not UTF-8 reach the library as U+FFFD, as it only takes text.
+A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
+Bytes that are not UTF-8 reach the library as U+FFFD, because it only accepts text.
 
-A corpus has far fewer different chunks than chunks: where a tokenizer makes of each chunk alone
-what it makes of it in its text, each is looked at once in a batch. What the steps of a file mean
-for that is in ``hf_description.py``.
+A corpus repeats the same chunks many times. If a tokenizer treats each chunk independently of its
+context, every distinct chunk of a batch is processed once. ``hf_description.py`` decides that.
 """
 
 from __future__ import annotations
@@ -60,28 +58,28 @@ from vocabtool.vocabulary import ALPHABET, Vocabulary
 FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
-MAX_GROWTH: Final = 64  # times as long as a text its replacements may make it
-MAX_PREPENDED: Final = 1024  # bytes that they may put before it
-PANIC: Final = "PanicException"  # of pyo3: no subclass of Exception, and never to be imported
+MAX_GROWTH: Final = 64  # replacements may make a text at most this many times as long
+MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
+PANIC: Final = "PanicException"  # of pyo3: not an Exception, not importable
 
-DOUBTFUL_BLANKS: Final = b"\0\v\f"  # blanks to some tokenizers, and to others not
+DOUBTFUL_BLANKS: Final = b"\0\v\f"  # blanks for some tokenizers, not for others
 SPACE: Final = ord(" ")
-FIRST, LAST = ord("!"), ord("~")  # of the printable characters of ASCII
+FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """A token that was added to the model, where it stands in a text."""
+    """A token that was added to the model, at its place in a text."""
 
     content: str
     id: int
 
 
 class Pieces(NamedTuple):
-    """The pieces of ``n`` strings, m altogether.
+    """The m pieces of ``n`` strings.
 
     ``ids``: int64, shape (m,). ``offsets``: int64, shape (n + 1,); the pieces of string ``i`` are
-    ``pieces[offsets[i]:offsets[i + 1]]``. ``spans``: where in its string each begins and ends, in
-    characters; told only where they are asked for.
+    ``pieces[offsets[i]:offsets[i + 1]]``. ``spans``: start and end of each piece in its string, in
+    characters; only if requested.
     """
 
     pieces: list[str]
@@ -91,25 +89,23 @@ class Pieces(NamedTuple):
 
 
 class HFWordTokenizer:
-    """The two halves of a tokenizer, asked apart, so that equal strings are not cut twice.
+    """A tokenizer in two halves, so that equal strings are processed once.
 
-    The first half is a tokenizer without its model: in its place stands a model that knows nothing,
-    and so spells out whatever it is given (a Unigram of one piece: what it does not know stays one
-    token, as it is). The second half is the model alone. Neither truncates, pads or adds tokens to
-    a text, and as ``encode`` is asked for many strings at once, not ``encode_batch``, no threads
-    are started of which a process that forks later would be warned.
+    The first half is the tokenizer with its model replaced by a Unigram of one piece, which returns
+    each pre-token as one unknown token. The second half is the model alone. Neither truncates, pads
+    or adds tokens. ``encode`` is called for many strings at once instead of ``encode_batch``. It
+    starts no threads, which would cause warnings in processes that fork.
 
-    ``data``: a tokenizer.json, of which nothing is executed; ``document``: the same, parsed. May be
-    asked by several threads at once.
-    Raises :class:`VocabtoolError` for a tokenizer that draws lots, :class:`InvalidFile` with the
-    library's own words for what it refuses.
+    ``data`` is a tokenizer.json, of which nothing is executed; ``document`` is the same, parsed.
+    Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
+    and :class:`InvalidFile` with the library's message for a file that it rejects.
     """
 
     def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
         from tokenizers import Tokenizer, models
 
         _refuse_growth(document)
-        with library_errors("the tokenizers library refuses the file"):
+        with library_errors("the tokenizers library rejects the file"):
             full = Tokenizer.from_buffer(data)
             self._model: Any = Tokenizer(full.model)
             added = sorted(full.get_added_tokens_decoder().items())
@@ -124,8 +120,8 @@ class HFWordTokenizer:
         dropout = getattr(full.model, "dropout", None)
         if dropout:
             raise VocabtoolError(
-                f"the tokenizer leaves out merges by lot (dropout {dropout:g}): its words differ "
-                "from run to run. Set model.dropout to null in the file"
+                f"the tokenizer skips merges at random (dropout {dropout:g}), so its words differ "
+                "from run to run; set model.dropout to null in the file"
             )
         self._document, self._vocabulary = document, vocabulary
         self._model_type = type(full.model).__name__
@@ -138,7 +134,7 @@ class HFWordTokenizer:
         self._mark_says_nothing = description.is_mark_before_all(document)
         self._byte_level = description.is_byte_level(document)
         self._chunking = description.find_chunking(document)
-        if self._chunking is not None:  # no added token may hold white space, nor normalised
+        if self._chunking is not None:  # added tokens must not contain white space, even normalised
             tokens = [*self._added]
             with library_errors("the tokenizers library fails on a text"):
                 if full.normalizer is not None:
@@ -147,7 +143,7 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut and look up, each distinct chunk once where that is the same."""
+        """Split and look up; each distinct chunk once if that is equivalent."""
         found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
         if found is None:
             return self._look_up(texts)
@@ -159,13 +155,13 @@ class HFWordTokenizer:
         return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the model cuts the word; nothing for a model of whole words."""
+        """Return the model's pieces of a word; empty for a model of whole words."""
         if self._whole_words:
             return ()
         shown = word.decode("utf-8", "replace")
         if shown in self._added:
             return (word,)
-        given = shown  # the reverse of what is readable
+        given = shown  # inverse of _readable
         if self._byte_level:
             given = "".join(ALPHABET[byte] for byte in word)
         elif self._mark is not None:
@@ -178,7 +174,7 @@ class HFWordTokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of what the file says of texts and pieces; what only decodes or pads is left out."""
+        """Hexadecimal SHA-256 of the file, without the parts that only decode or pad."""
         facts = {key: self._document.get(key) for key in FINGERPRINTED}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
@@ -191,11 +187,11 @@ class HFWordTokenizer:
         added = [each for each in distinct if not isinstance(each, str)]
         places = {each: at for at, each in enumerate(chain[str | AddedToken](plain, added))}
         codes = np.fromiter(map(places.__getitem__, found), np.int32, len(found))
-        # Whether some pre-tokens are several words.
+        # Whether some pre-tokens contain several words.
         joined = self._mark is not None and any(self._mark in each[1:] for each in plain)
         cuts = self._cut(plain, spans=joined)
         known = self._known_words(plain, added, cuts)
-        cuts = Pieces(  # the added tokens behind the others, one piece each
+        cuts = Pieces(  # added tokens come last, one piece each
             [*cuts.pieces, *(word.content for word in added)],
             np.append(cuts.ids, np.array([word.id for word in added], np.int64)),
             np.append(cuts.offsets, cuts.offsets[-1] + np.arange(1, len(added) + 1)),
@@ -238,7 +234,7 @@ class HFWordTokenizer:
         )
 
     def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
-        """What the model is given of each text, normalised, and added tokens where they stand.
+        """Return the pre-tokens of each text, normalised, and the added tokens in it.
 
         Returns all of them, and offsets of shape (len(texts) + 1,).
         """
@@ -253,7 +249,7 @@ class HFWordTokenizer:
         return spelled, _offsets(found.word_ids, len(shown))
 
     def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
-        """The model's pieces of each; none where it refuses one: it has no unknown token."""
+        """Return the model's pieces; none if it rejects a string without an unknown token."""
         try:
             with library_errors("the tokenizers library fails on a word"):
                 found = self._model.encode(strings, is_pretokenized=True, add_special_tokens=False)
@@ -274,13 +270,15 @@ class HFWordTokenizer:
     def _known_words(
         self, plain: list[str], added: list[AddedToken], cuts: Pieces
     ) -> NDArray[np.bool_]:
-        """Whether each of the strings is known to the last of its characters; added tokens are."""
+        """Return whether each string is completely known; added tokens are."""
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
         before = starts_of(cuts.ids == self._unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
         if self._whole_words and self._unknown_token is not None:
             known |= np.array([word == self._unknown_token for word in plain], np.bool_)
-        if self._model_type == "BPE" and self._unknown_id < 0:  # what is left out is not told
+        if (
+            self._model_type == "BPE" and self._unknown_id < 0
+        ):  # BPE without an unknown token skips silently
             bounds = pairwise(cuts.offsets.tolist())
             pairs = zip(plain, bounds, strict=True)
             whole = [self._join(cuts.pieces[a:b]) == word.encode() for word, (a, b) in pairs]
@@ -288,7 +286,7 @@ class HFWordTokenizer:
         return np.append(known, np.ones(len(added), np.bool_))
 
     def _join(self, pieces: Sequence[str]) -> bytes:
-        """What pieces of BPE say together; ``<0x41>`` may stand for a byte."""
+        """Return the text of BPE pieces; ``<0x41>`` may stand for a byte."""
         model = self._document["model"]
         prefix = model.get("continuing_subword_prefix") or ""
         suffix = model.get("end_of_word_suffix") or ""
@@ -303,10 +301,10 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Words inside a pre-token, each from a piece that begins with the mark to the next."""
+        """Yield the words inside a pre-token; each begins with a marker."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
-        # Where the model leaves unknown characters out it is not certain where a piece stands.
+        # If the model skips unknown characters, the position of a piece is uncertain.
         told = bool(known[at]) or self._unknown_id >= 0
         inner = [i for i in range(first + 1, last) if told and cuts.pieces[i].startswith(mark)]
         for start, end in pairwise((first, *inner, last)):
@@ -318,7 +316,7 @@ class HFWordTokenizer:
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _readable(self, given: str) -> bytes:
-        """A word that the model is given, as people read it."""
+        """Return a word as people read it."""
         if self._byte_level:
             codes = [BYTES.get(ord(c), -1) for c in given]
             return given.encode() if -1 in codes else bytes(codes)
@@ -329,13 +327,13 @@ class HFWordTokenizer:
 
 
 def _offsets(numbers: list[int], count: int) -> Integers:
-    """Where each of ``count`` strings begins; ``numbers``: which string each token is of."""
+    """Return the offsets of ``count`` strings; ``numbers`` is the string of each token."""
     return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
 
 
 @contextmanager
 def library_errors(what: str) -> Iterator[None]:
-    """Say as :class:`InvalidFile` what the library raises, be it a panic of its Rust code."""
+    """Raise errors of the library, including panics of its Rust code, as :class:`InvalidFile`."""
     try:
         yield
     except VocabtoolError:
@@ -349,32 +347,31 @@ def library_errors(what: str) -> Iterator[None]:
 
 
 def _refuse_growth(document: Json) -> None:
-    """Raise :class:`InvalidFile` where replacements, one on the other, may blow a text up."""
+    """Raise :class:`InvalidFile` if replacements may make a text too long."""
     growth, before = 1, 0
     for part in description.list_of_parts(document):
         prepended, content = (
             len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
             for text in (part.get("prepend"), part.get("content"))
         )
-        before += prepended  # told by key: older files give no types
+        before += prepended  # by key, because older files have no types
         if "content" in part:
-            pattern = part.get("pattern")  # a regular one may match nothing, between characters
+            pattern = part.get("pattern")  # a regular expression may match between characters
             regular = isinstance(pattern, dict) and "Regex" in pattern
             growth *= max(1, content + regular)
     if growth > MAX_GROWTH or before > MAX_PREPENDED:
         raise InvalidFile(
-            f"its normalizer may make a text {growth:,} times as long and put {before:,} bytes "
-            f"before it, wanted at most {MAX_GROWTH} and {MAX_PREPENDED:,}: no tokenizer that is "
-            "meant well does that"
+            f"its normalizer may make a text {growth:,} times as long and prepend {before:,} bytes "
+            f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
 
 
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
-    """The chunks of all texts, and offsets of shape (n + 1,) into them; no copy is made.
+    """Return the chunks of all texts, and offsets of shape (n + 1,); nothing is copied.
 
-    ``None`` where these texts may not be cut that way.
+    Returns ``None`` if these texts cannot be split that way.
     """
     data = text_data(texts)
     if chunking == "behind":
@@ -385,16 +382,16 @@ def cut_into_chunks(
     if len(data) > 2:
         begins[1:-2] = (data[1:-1] == SPACE) & printed[:-2] & printed[2:]
     bounds = text_bounds(texts) - text_bounds(texts)[0]
-    begins[np.maximum(bounds[1:] - 1, 0)] = False  # what follows is another text's
+    begins[np.maximum(bounds[1:] - 1, 0)] = False  # the next byte belongs to another text
     begins[bounds] = True
     return cut_before(texts, np.flatnonzero(begins))
 
 
 def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
-    """What a tokenizer.json cuts, whose entries are ``vocabulary``; ``None`` for another file.
+    """Return the tokenizer in a tokenizer.json for ``vocabulary``; ``None`` for other files.
 
-    Raises :class:`InvalidFile` where the library refuses what vocabtool reads, and
-    :class:`VocabtoolError` where it is missing.
+    Raises :class:`InvalidFile` if the library rejects the file, and :class:`VocabtoolError` if the
+    library is missing.
     """
     with reading(str(file)):
         data = file.read_bytes()

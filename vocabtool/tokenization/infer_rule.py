@@ -1,9 +1,9 @@
-"""Every way in which a model looks words up, and how its words come from a text.
+"""Find every lookup of words in a model, and infer the rule from texts to these words.
 
-A site is an op that looks words up. From its input the way is read backwards off the graph, through
-string ops, calls, captures, loops and branches to where the text comes in. An op that is not
-understood ends the way with its name, which is kept: nothing is guessed. What each op does is in
-``op_steps.py``, what stands around it in ``graph_trace.py``.
+A site is an op that looks words up. From its input, the graph is followed backwards through string
+ops, calls, captures, loops and branches to the text input. An op that is not understood stops the
+search, and its name is kept: nothing is guessed. ``op_steps.py`` turns ops into steps.
+``graph_trace.py`` follows calls and loops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vocabtool.vocabulary import Vocabulary, printable
 LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
-# Tokenizers that bring their own model, and which input the text is.
+# Tokenizers that contain their own model, and the number of their text input.
 TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"SentencepieceTokenizeOp": ("sentencepiece", 1),
     b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
@@ -47,28 +47,28 @@ TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
 }
-# A lookup of what these ops give looks up pieces of words: the op itself is the site.
+# The output of these ops is subword pieces. A lookup of it is not a site; the op itself is.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
 UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
 )
-RUN_IT: Final = "Exact words need TensorFlow: pip install '.[tensorflow]' and ask for --exact-words"
-MAX_WAYS: Final = 64  # a function may be called from many places
+RUN_IT: Final = "use --exact-words, which needs TensorFlow: pip install '.[tensorflow]'"
+MAX_WAYS: Final = 64  # call paths to a function
 NO_TEXTS: Final = "a branch for a batch without texts"
 SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identity", b"Prod"))
-# The least number that a branch on the number of texts must be tested for.
+# The smallest number of texts that a branch condition must accept.
 LEAST_SIZES: Final = {b"Greater": 0, b"NotEqual": 0, b"GreaterEqual": 1}
 
 
 class TextSteps(NamedTuple):
-    """``steps``: from the text to the words. ``text``: what the model calls its input."""
+    """The ``steps`` from the text to the words; ``text`` is the name of the model's input."""
 
     steps: tuple[Step, ...]
     text: str
 
 
 class _Progress(NamedTuple):
-    """A point on the way back. ``steps``: those found so far, the last first."""
+    """A point on the path back. ``steps`` are the steps so far, the last one first."""
 
     point: TracePoint
     steps: tuple[Step, ...]
@@ -79,16 +79,16 @@ class _Progress(NamedTuple):
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
-    """The way to a string tensor, where all ways in to its function agree."""
+    """Infer the steps to a string tensor; all call paths must give the same steps."""
     waiting, seen = [_Progress(point, ())], 0
     found: list[TextSteps] = []
     unclear: list[Unclear] = []
     while waiting:
         if len(found) + len(unclear) + len(waiting) > MAX_WAYS:
-            return Unclear("", f"texts reach it in more than {MAX_WAYS} ways")
+            return Unclear("", f"more than {MAX_WAYS} paths lead to it")
         seen += 1
         if seen > MAX_OPS * MAX_WAYS:
-            return Unclear("", "the way does not end")
+            return Unclear("", "the path does not end")
         try:
             following = _step_back(waiting.pop())
         except NotUnderstood as error:
@@ -101,12 +101,12 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
     if unclear or not found:
         return next(iter(unclear), Unclear("", "no text reaches it"))
     if len({way.steps for way in found}) > 1:
-        return Unclear("", "texts reach it in several ways")
+        return Unclear("", "texts reach it by different rules")
     return found[0]
 
 
 def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
-    """One op further back: the end of the way, or where to go on."""
+    """Go one op back. Return the result at the input, or the points to continue from."""
     point, node = here.point, here.point.node
     if node is not None:
         inside = point.inside(node)
@@ -116,7 +116,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
             return here.end(node.name)
         steps, source = steps_of(OpOnWay(point, node))
         return [_Progress(point._replace(reference=source), (*here.steps, *reversed(steps)))]
-    # From a function's argument to whoever calls it; the end where nobody does.
+    # From a function's argument to its callers; without callers it is the input.
     callers = point.callers()
     if not callers:
         if point.linker.is_captured(point.body, point.reference.name):
@@ -130,7 +130,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
 
 
 def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
-    """Refuse a branch that is not the one for every batch that has texts in it."""
+    """Raise :class:`NotUnderstood` unless every batch with texts takes this branch."""
     test = condition.node
     if test is not None and test.op in LEAST_SIZES:
         least = condition.input(test, 1).scalar()
@@ -138,11 +138,11 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "it chooses by what it reads")
+    raise NotUnderstood(branch.op, "its branch depends on the text")
 
 
 def _is_size(number: TracePoint) -> bool:
-    """Whether a number is the size of the texts themselves, as they come in."""
+    """Return whether a number is the size of the input texts."""
     for _ in range(MAX_OPS):
         node = number.node
         if node is None or node.op not in SIZES:
@@ -155,7 +155,7 @@ def _is_size(number: TracePoint) -> bool:
 
 
 class LookupSite(NamedTuple):
-    """One op that looks words up. ``text``: the tensor of words or texts that it gets."""
+    """An op that looks words up; ``text`` is its input of words or texts."""
 
     body: Body
     node: Node
@@ -165,7 +165,7 @@ class LookupSite(NamedTuple):
 
 
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
-    """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
+    """Yield every op that looks strings up. ``tables`` are vocabularies by table key."""
     for body in linker.graph.bodies:
         for mark in (TABLE_OP, PIECE_OP, PHRASE_OP):
             for node in body.nodes_with(mark):
@@ -184,7 +184,7 @@ def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterat
 
 
 def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) -> Vocabulary | None:
-    """A tokenizer's own; one that cannot be read is ``inspect``'s to tell of."""
+    """Return a tokenizer's own vocabulary; ``None`` if unreadable (``inspect`` reports that)."""
     maker: tuple[Body, Node] | None = (body, node)
     if kind == "sentencepiece":
         maker = maker_of(linker, body, node.data_input(0))
@@ -195,7 +195,7 @@ def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) ->
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """The node that makes a resource, also where it is a saved object with a creator."""
+    """Return the node that makes a resource, also for a saved object with a creator."""
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
         made = linker.made_by(origin.object_id)
@@ -204,9 +204,10 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 
 
 class LookupPath(NamedTuple):
-    """One lookup of a model. ``rule``: how its words come from a text, or why that is not clear.
+    """A lookup of a model.
 
-    ``sites``: the ops, several where a function is in the model more than once.
+    ``rule`` is the rule from a text to its words, or the reason why it is unclear. ``sites`` are
+    its ops; there are several if a function is in the model more than once.
     """
 
     vocabulary: Vocabulary
@@ -217,7 +218,7 @@ class LookupPath(NamedTuple):
 
     @property
     def is_understood(self) -> bool:
-        """Whether :meth:`tokenizer` knows how texts are cut, and words into pieces."""
+        """Whether both the rule and the tokenizer are supported."""
         return isinstance(self.rule, Rule) and self.sites[0].kind in UNDERSTOOD
 
     @property
@@ -226,16 +227,16 @@ class LookupPath(NamedTuple):
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:
-        """What cuts texts and looks words up in this way.
+        """Return the tokenizer of this lookup.
 
-        Raises :class:`VocabtoolError` where its rule, or the tokenizer, is not understood.
+        Raises :class:`VocabtoolError` if its rule or tokenizer is not supported.
         """
         site, vocabulary = self.sites[0], self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
             raise VocabtoolError(
-                f"{vocabulary.name}: how the model cuts texts is not understood: {op}"
-                f"{self.rule.why}. {RUN_IT}"
+                f"{vocabulary.name}: the rule from text to words cannot be read from the model: "
+                f"{op}{self.rule.why}; {RUN_IT}"
             )
         match site.kind:
             case "table":
@@ -252,12 +253,12 @@ class LookupPath(NamedTuple):
                 return SentencePieceTokenizer(self.rule, self.sentencepieces(), vocabulary)
             case _:
                 raise VocabtoolError(
-                    f"{vocabulary.name}: what the op {printable(site.node.op)} does is not "
-                    f"understood. {RUN_IT}"
+                    f"{vocabulary.name}: the op {printable(site.node.op)} is not supported; "
+                    f"{RUN_IT}"
                 )
 
     def _wordpiece(self) -> WordPiece:
-        """As the attributes of WordpieceTokenizeWithOffsets say."""
+        """Return the WordPiece tokenizer from the attributes of WordpieceTokenizeWithOffsets."""
         node, vocabulary = self.sites[0].node, self.vocabulary
         return WordPiece(
             dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
@@ -272,25 +273,25 @@ class LookupPath(NamedTuple):
         )
 
     def sentencepieces(self) -> SentencePieces:
-        """The tokenizer of a SentencepieceTokenizeOp.
+        """Return the tokenizer of a SentencepieceTokenizeOp.
 
-        Raises :class:`VocabtoolError` where it draws lots between several ways to cut.
+        Raises :class:`VocabtoolError` if it chooses among several segmentations at random.
         """
         site = self.sites[0]
         maker = maker_of(self.linker, site.body, site.node.data_input(0))
         if maker is None:
-            raise VocabtoolError(f"{self.vocabulary.name}: its SentencePiece model is not found")
+            raise VocabtoolError(f"{self.vocabulary.name}: its SentencePiece model was not found")
         nbest, bos, eos, reverse = map(self._constant, (2, 4, 5, 6))
         if nbest not in (0, 1):
             raise VocabtoolError(
-                f"{self.vocabulary.name}: the model draws lots between ways to cut a text "
-                f"(nbest_size {nbest}): its words differ from run to run"
+                f"{self.vocabulary.name}: the model samples its segmentation (nbest_size {nbest}), "
+                "so its words differ from run to run"
             )
         _, node = maker
         return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
     def _constant(self, position: int) -> int | None:
-        """An integer or bool that the op takes as a constant."""
+        """Return an input of the op as an integer, if it is a constant integer or bool."""
         site = self.sites[0]
         origin = self.linker.origin(site.body, site.node.data_input(position))
         tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None
@@ -302,7 +303,7 @@ class LookupPath(NamedTuple):
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
-    """Open a model: what it holds, and each way in which it looks words up, largest first."""
+    """Read a model. Return its contents and all lookups, the largest vocabulary first."""
     opened = graph_files.open_graphs(model)
     findings, graphs = read_model(opened)
     found = findings.model(opened.path, small=True)
@@ -311,7 +312,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for site in find_lookup_sites(linker, tables):
         way = infer_steps(TracePoint(linker, site.body, site.text))
-        # A lookup that texts never reach is there for a batch without any.
+        # A lookup that texts never reach serves batches without texts.
         if isinstance(way, Unclear) and (way.op in PIECES_OF or way.why == NO_TEXTS):
             continue
         vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
@@ -328,36 +329,36 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
 
 
 def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
-    """What to say of further lookups in the same vocabulary whose words are not told."""
+    """Return notes on other lookups in the same vocabulary whose rule is unclear."""
     others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
     return tuple(
-        f"{chosen.vocabulary.name} is also looked up in a way that is not understood (the op "
-        f"{rule.op}: {rule.why}); --exact-words tells those words, too"
+        f"{chosen.vocabulary.name}: another lookup in it cannot be read (the op {rule.op}: "
+        f"{rule.why}); use --exact-words to include its words"
         for rule in others
         if isinstance(rule, Unclear)
     )
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """The lookup of the vocabulary ``name``, or the first that is not of n-grams.
+    """Return the lookup of the vocabulary ``name``, or the first that is not of n-grams.
 
-    Raises :class:`NoVocabulary` where there is none.
+    Raises :class:`NoVocabulary` if there is none.
     """
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]
     if name is not None:
         names = dict.fromkeys(path.vocabulary.name for path in paths)
-        listed = "".join(f"\n  {known}" for known in names) or " nothing"
+        listed = "".join(f"\n  {known}" for known in names) or " none"
         raise NoVocabulary(
-            f"{found.path}: no vocabulary named {name!r} that words are looked up in. "
-            f"Looked up are:{listed}"
+            f"{found.path}: no vocabulary named {name!r} in which words are looked up; the "
+            f"vocabularies are:{listed}"
         )
     files = [v.places[0].file for v in found.vocabularies if v.kind == "sentencepiece" and v.places]
     model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
     rule = f"--rule tokenizer:{model}" if model else "--rule"
     raise NoVocabulary(
-        f"{found.path}: no op of the model looks words up: it takes ids, or none of its "
-        f"tokenizers is known. Name the rule that makes words of a text with {rule}, and with "
-        "--name the vocabulary (`vocabtool inspect` lists them)"
+        f"{found.path}: no op of the model looks words up: it takes ids, or its tokenizer is not "
+        f"supported; name the rule from text to words with {rule}, and the vocabulary with --name "
+        "(`vocabtool inspect` lists them)"
     )

@@ -1,9 +1,9 @@
-"""A graph rewritten so that its lookups and tokenizers report what they see.
+"""Rewrite a graph so that its lookups and tokenizers report their inputs and outputs.
 
-Beside each such op, in the graph or function where it stands, comes a queue that takes the op's
-strings and all its outputs. Whoever used an output then takes it through an ``Identity`` that waits
-for the queue, so that the report is made exactly when the op runs and no result changes.
-Only the protobuf is changed here: loading it is in ``checked_model.py``.
+For each such op, a queue is added to the same graph or function. It receives the op's strings and
+all its outputs. Users of an output then get it through an ``Identity`` that waits for the queue. So
+a report is made exactly when the op runs, and no result changes. This module changes only the
+protobuf; ``checked_model.py`` loads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
+Proto: TypeAlias = Any  # TensorFlow's protobufs have no types
 
 # Values of the enum in tensorflow/core/framework/types.proto.
 INT32: Final = 3
@@ -23,10 +23,10 @@ Role = Literal["values", "ids", "splits", "starts", "ends"]
 
 
 class Output(NamedTuple):
-    """An output of an op: ``type`` where it is fixed, or by default where ``attribute`` says it.
+    """An output of an op.
 
-    ``role``: what it holds. ``values`` are pieces where they are strings, ids where integers;
-    ``splits`` are row splits, or row lengths.
+    ``type`` is its dtype, or the default if ``attribute`` contains it. ``role`` is its content:
+    ``values`` are pieces (strings) or ids (integers); ``splits`` are row splits or row lengths.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """What an op takes and gives. ``strings``: their position among its inputs."""
+    """The inputs and outputs of an op. ``strings`` is the position of its string input."""
 
     strings: int
     outputs: tuple[Output, ...]
@@ -45,10 +45,10 @@ class OpSignature(NamedTuple):
 class TracedOp(NamedTuple):
     """An op that sends its strings and its outputs through a queue.
 
-    ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
-    ``types``: of what is sent, as the enum has them. ``split``: whether that ends with the indices
-    of a split which made the strings, and with all that was split. ``live``: whether the function
-    that is called reaches it.
+    - ``function``: The function that contains it, ``b""`` for the main graph.
+    - ``queue``: The name of the queue's node. ``types``: The dtypes that are sent.
+    - ``split``: Whether the indices and the input of the split that made the strings are sent, too.
+    - ``live``: Whether the called function reaches the op.
     """
 
     function: bytes
@@ -106,18 +106,18 @@ SIGNATURES: Final[dict[str, OpSignature]] = {
     "PhraseTokenize": OpSignature(0, _PHRASE),
 }
 
-# A call of a function that reports may be neither merged with another nor left out.
+# Calls of a function that reports must not be merged or removed.
 STATEFUL: Final = {
     "PartitionedCall": "StatefulPartitionedCall",
     "StatelessIf": "If",
     "StatelessCase": "Case",
     "StatelessWhile": "While",
 }
-# Loops; an attribute with the value that it has by default, 10, may be absent.
+# Loops; their attribute may be absent if it has the default value, 10.
 LOOPS: Final = frozenset(("While", "StatelessWhile", "Enter", "RefEnter"))
 ITERATIONS: Final = "parallel_iterations"
 OWN: Final = "vocabtool_tap_"
-# Ops that make one string of each, in order; those that cut; how many of them are followed.
+# Ops that make one string of each, in order; ops that split; most ops to follow.
 ELEMENTWISE: Final = frozenset(
     ("Identity", "RegexReplace", "Reshape", "StaticRegexReplace", "StringLower", "StringStrip")
 )
@@ -126,23 +126,23 @@ MAX_CHAIN: Final = 100
 
 
 class _Body(NamedTuple):
-    """A graph (``name`` is empty) or a function, of TensorFlow's protobuf."""
+    """A graph (``name`` is empty) or a function in TensorFlow's protobuf."""
 
     name: str
     nodes: Any
 
     def reference(self, node: str, number: int, output: str) -> str:
-        """How inputs name an output of a node here."""
+        """Return the reference to an output of a node in this body."""
         if self.name:
             return f"{node}:{output}:0"
         return f"{node}:{number}" if number else node
 
 
 def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
-    """Change a MetaGraphDef in place; return the ops that report, all that take strings.
+    """Change a MetaGraphDef in place. Return the ops that report.
 
-    ``shared_name``: what the names of the queues begin with, unlike any other in this process.
-    Loops run one iteration at a time from now on, so that reports come in order.
+    ``shared_name`` is the prefix of the names of the queues, unique in this process. Loops then run
+    one iteration at a time, so that reports come in order.
     """
     traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -160,7 +160,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
 
 def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
-    """Let the ops of a body report; return what replaces each reference to an output of theirs."""
+    """Instrument the ops of a body. Return a new reference for each reference to their outputs."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     by_name = {node.name: node for node in old}
@@ -172,7 +172,7 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
             continue
         signature = SIGNATURES[node.op]
         types = [
-            # An attribute with the value that it has by default may be absent.
+            # The attribute may be absent if it has the default value.
             int(node.attr[output.attribute].type) if output.attribute in node.attr else output.type
             for output in signature.outputs
         ]
@@ -192,9 +192,9 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """The indices of the split that makes an op's strings of an input of the body; and that input.
+    """Return the indices and the input of the split that makes an op's strings.
 
-    Empty where there is none, or where more than one string is made of one elsewhere.
+    Empty if there is no split, or if another op makes several strings of one.
     """
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
@@ -217,7 +217,7 @@ def _inputs(node: Proto) -> list[str]:
 def _add_queue(
     body: _Body, node: Proto, op: TracedOp, split: Sequence[str], shared_name: str
 ) -> dict[str, str]:
-    """Add the queue beside a node; return the new reference for each old one to its outputs."""
+    """Add the queue for a node. Return a new reference for each reference to its outputs."""
     signature = op.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [_inputs(node)[signature.strings], *outputs, *split]
@@ -246,7 +246,7 @@ def _add_queue(
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
     """Make every call that leads to a report stateful, and the functions on the way.
 
-    TensorFlow leaves out stateless calls whose result it does not need, or has already.
+    TensorFlow removes stateless calls whose result is not needed or already known.
     """
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
@@ -271,7 +271,7 @@ def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
 
 
 def called_functions(node: Proto) -> Iterator[str]:
-    """Every function that a node names: as its op, or in an attribute."""
+    """Yield every function that a node names: its op, or an attribute."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):
@@ -280,9 +280,9 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """The queues that a GraphDef reaches, by the names of their nodes: what each is shared as.
+    """Return the shared name of each queue that a GraphDef reaches, by node name.
 
-    Loading a model changes that name.
+    Loading a model changes the shared names.
     """
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     found: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""The words of a model as the model itself makes them: it is run, and says what it looks up.
+"""Run a model and record the words that it looks up (exact words).
 
-Needs TensorFlow. How the graph is made to tell is in ``instrumented_graph.py``, how it is loaded
-in ``checked_model.py``, what it tells, and of which text, in ``op_traces.py``.
+Needs TensorFlow. ``instrumented_graph.py`` rewrites the graph, ``checked_model.py`` loads it, and
+``op_traces.py`` assigns the recorded strings to texts.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from vocabtool.tokenization.text_arrays import (
 T = TypeVar("T")
 Rows: TypeAlias = NDArray[Any]
 Read: TypeAlias = Callable[[Any, int], Rows]
-"""Makes an array of what the model answers to so many texts: a row for each."""
+"""A function that makes an array from the model's answer to n texts, one row for each."""
 
 FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
 SUFFIX: Final = b"##"
-BATCH_TEXTS: Final = 512  # texts run at once
-BATCH_BYTES: Final = 1 << 22  # of a batch whose texts are all as long as the longest
-# Texts that show how a model runs a batch, and whether one text changes what becomes of another.
+BATCH_TEXTS: Final = 512  # texts per run
+BATCH_BYTES: Final = 1 << 22  # per batch, if all texts were as long as the longest
+# Texts to find out how a model runs a batch, and whether texts influence each other.
 PROBES: Final = (
     b"qzproba qzprobb qzprobc",
     b"qzprobd",
@@ -75,9 +75,10 @@ _loads: Final = itertools.count()
 
 
 class TracedRun(NamedTuple):
-    """One run of the model on n texts. ``rows``: what was read of its answers, shape (n, ...).
+    """One run of the model on n texts.
 
-    ``traces``: what each live op saw of the texts.
+    ``rows`` is what was read of its answers, shape (n, ...). ``traces`` are the records of each
+    live op.
     """
 
     rows: Rows
@@ -85,21 +86,20 @@ class TracedRun(NamedTuple):
 
 
 class InstrumentedModel:
-    """A loaded model that tells what it looks up. Threads that use it wait for each other.
+    """A loaded model that reports its lookups. Only one thread uses it at a time.
 
-    ``ops``: every op that looks strings up or cuts them, whether it is reached or not.
-    ``entry``: the function that texts are given to.
+    ``ops`` are all ops that look strings up or split them, reached or not. ``entry`` is the
+    function that takes the texts.
     """
 
     def __init__(self, loaded: Any, entry: Entry, ops: Sequence[TracedOp]) -> None:
         tensorflow = import_tensorflow()
         self.entry = entry
-        self._loaded = loaded  # must live as long as its functions are called
+        self._loaded = loaded  # keep alive while its functions are called
         names = shared_names(entry.graph.as_graph_def())
         self.ops = tuple(op._replace(live=op.queue in names) for op in ops)
         self._live_ops = [op for op in self.ops if op.live]
-        # The queues, by the name that each is shared under: tf.queue.FIFOQueue would make one of
-        # its own.
+        # Open the queues by shared name; tf.queue.FIFOQueue would create new ones.
         self._types = [list(map(tensorflow.dtypes.as_dtype, op.types)) for op in self._live_ops]
         with tensorflow.device("CPU"):
             self._queues = [
@@ -112,9 +112,9 @@ class InstrumentedModel:
                 )
                 for op, types in zip(self._live_ops, self._types, strict=True)
             ]
-        self._lock = RLock()  # the queues of reports are filled and emptied by one call at a time
+        self._lock = RLock()  # one call at a time fills and empties the queues
         self._runs_together: bool | None = None
-        self._uncut = [False] * len(self._queues)  # whether an op gets each text whole
+        self._uncut = [False] * len(self._queues)  # whether an op gets each text unsplit
         self._neighbour: tuple[bytes, list[RawTrace]] | None = None  # for texts that fail alone
 
     @classmethod
@@ -125,13 +125,12 @@ class InstrumentedModel:
         trust: bool = False,
         choose: Callable[[Any], Entry] = choose_entry,
     ) -> InstrumentedModel:
-        """Load the SavedModel in a folder, or that of a hub handle in the local cache.
+        """Load the SavedModel in a folder, or of a hub handle in the local cache.
 
-        ``trust``: run it though it may read or write files, use the network or run Python.
-        ``choose``: takes the function that texts are given to.
-        Raises :class:`UnsupportedFormat` where that is needed and not given, where TensorFlow is
-        missing or does not load it, or where no function of it takes one text; and what reading
-        a model raises.
+        ``trust`` allows ops that read or write files, use the network or run Python. ``choose``
+        selects the function that takes texts. Raises :class:`UnsupportedFormat` if ``trust`` is
+        needed, if TensorFlow is missing or cannot load the model, or if no function takes one text;
+        and all errors of reading a model.
         """
         import_tensorflow()
         opened = graph_files.open_graphs(model)
@@ -145,10 +144,10 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """What each live op sees of the texts, in the order of ``ops``.
+        """Return what each live op sees of the texts, in the order of ``ops``.
 
-        The answer for a text does not depend on the others, unless the model itself mixes them.
-        Raises :class:`UnsupportedFormat` where the model fails at a text.
+        The result for a text does not depend on the others, unless the model itself mixes them.
+        Raises :class:`UnsupportedFormat` if the model fails on a text.
         """
         batches = list(_batches(texts))
         if batches:
@@ -156,17 +155,17 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """The same for batches that are given, with what ``read`` makes of the model's answers.
+        """Run given batches, and apply ``read`` to the model's answers.
 
-        There is at least one batch, and none is empty. The model is run once for each, where it
-        :attr:`runs_together` and the answer adds up; else once for each text.
+        There is at least one batch, and none is empty. The model runs once for each batch if it
+        :attr:`runs_together` and the answer is consistent, else once for each text.
         """
         with self._lock:
             runs = []
             for batch in batches:
                 found = None
                 if self.runs_together and len(batch) > 1:
-                    # One text may be the cause of a failure, or that they are several.
+                    # The cause may be one text, or the number of texts.
                     with suppress(UnsupportedFormat):
                         found = self._run_together(batch, read)
                 runs.append(found or self._run_one_by_one(batch, read))
@@ -174,9 +173,9 @@ class InstrumentedModel:
 
     @property
     def runs_together(self) -> bool:
-        """Whether texts are run at once, since their strings can be told apart: learnt at first.
+        """Whether several texts can run at once and their strings can be assigned; tested once.
 
-        That is believed where several texts give, in two orders, what they give one by one.
+        It must hold that several texts, in two orders, give the same as one by one.
         """
         with self._lock:
             if self._runs_together is None:
@@ -184,7 +183,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """What a call of the model gives, whose reports are thrown away."""
+        """Return the result of a call of the model, and discard its reports."""
         with self._lock:
             try:
                 return call()
@@ -196,18 +195,18 @@ class InstrumentedModel:
         try:
             return self.entry.feed(texts)
         except (tensorflow.errors.OpError, UnicodeDecodeError) as error:
-            # The second is how Python meets a message of TensorFlow's that is not UTF-8.
+            # UnicodeDecodeError: a message of TensorFlow that is not UTF-8.
             self._drain()
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
-            raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
+            raise UnsupportedFormat(f"the model fails on {whom}: {reason_of(error)}") from error
 
     def _queue_sizes(self) -> list[int]:
-        """How many runs of each live op wait to be read."""
+        """Return the number of unread runs of each live op."""
         size = import_tensorflow().raw_ops.QueueSizeV2
         return [int(size(handle=queue)) for queue in self._queues]
 
     def _drain(self) -> list[list[list[Tensor]]]:
-        """What each live op reported since the last time: its runs, each of several tensors."""
+        """Return the new reports of each live op: its runs, each of several tensors."""
         tensorflow = import_tensorflow()
         dequeue = tensorflow.raw_ops.QueueDequeueV2
         each = zip(self._queues, self._types, self._queue_sizes(), strict=True)
@@ -258,7 +257,7 @@ class InstrumentedModel:
         return _join_runs(runs)
 
     def _run_each(self, texts: Sequence[bytes], read: Read) -> TracedRun:
-        """How often each op ran so far tells, after each text, which runs were for it."""
+        """Run texts one by one; the number of runs of each op shows which belong to a text."""
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))
@@ -269,9 +268,9 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Some models fail at a text without characters, unless another stands beside it.
+        """Run a text without characters, on which some models fail unless there is another text.
 
-        It has no words where the two give those of the other.
+        It has no words if the result is that of the other text alone.
         """
         try:
             return self._run_each([text], read)
@@ -286,7 +285,7 @@ class InstrumentedModel:
         return TracedRun(read(answer, 2)[1:], self._traces_of_nothing(1))
 
     def _run_together(self, texts: Sequence[bytes], read: Read) -> TracedRun | None:
-        """Run texts at once; ``None`` where what comes back does not add up."""
+        """Run texts at once; ``None`` if the result is inconsistent."""
         answer = self._feed(texts)
         raw = self._read_traces()
         bounds = all_bounds(raw, texts)
@@ -304,7 +303,7 @@ class InstrumentedModel:
         return tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
 
     def _traces_of_nothing(self, texts: int) -> tuple[OpTrace, ...]:
-        """The traces of texts without words."""
+        """Return the traces of texts without words."""
         nothing = Tokens(string_array([]), np.zeros(texts + 1, np.int64))
         return tuple(OpTrace(op, nothing) for op in self._live_ops)
 
@@ -319,9 +318,9 @@ def _join_runs(runs: Sequence[TracedRun]) -> TracedRun:
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """At most so many texts at once, fewer where one is long: models fill rows up to the longest.
+    """Yield batches, smaller ones for long texts: models pad rows to the longest text.
 
-    One text may be longer than a whole batch.
+    A single text may exceed the size of a batch.
     """
     batch: list[bytes] = []
     longest = 0
@@ -336,9 +335,10 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 class ExactTokenizer:
-    """What a running model looks up in one vocabulary.
+    """A tokenizer from a running model and one vocabulary.
 
-    ``paths``: its lookups there, which the model reaches; ``graph``: a digest of the graph's file.
+    ``paths`` are the reachable lookups in the vocabulary; ``graph`` is a digest of the graph's
+    file.
     """
 
     def __init__(self, model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes) -> None:
@@ -352,16 +352,16 @@ class ExactTokenizer:
         self._whole_words = RuleTokenizer(Rule(()), self._vocabulary)
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Run the model on the texts; what it looked up, known and unknown."""
+        """Run the model on the texts, and return the words that it looked up."""
         return self.look_up_traces(self._model.run(as_bytes(texts)))
 
     def look_up_traces(self, traces: Sequence[OpTrace]) -> WordLookup:
-        """The same of a run that was made already."""
+        """Return the words of an existing run."""
         own = [each for each in traces if (each.op.function, each.op.node) in self._places]
         first = own[0]
         if first.pieces is None:
             tokens = first.tokens
-            if len(own) > 1:  # text by text, one op's words behind the other's
+            if len(own) > 1:  # text by text, the words of one op after those of the other
                 parts = [each.tokens for each in own]
                 lengths = [np.diff(part.offsets) for part in parts]
                 texts = np.concatenate([np.repeat(np.arange(len(each)), each) for each in lengths])
@@ -375,7 +375,7 @@ class ExactTokenizer:
         return look_up_spelled(chain.from_iterable(words), offsets, self._vocabulary, unknown)
 
     def _spell(self, trace: OpTrace, pieces: Pieces) -> tuple[Sequence[Sequence[SpelledWord]], int]:
-        """The words of each string, and the id of the unknown piece."""
+        """Return the words of each string, and the id of the unknown piece."""
         strings, vocabulary = as_bytes(trace.tokens.values), self._vocabulary
         unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
         values = as_bytes(pieces.values) if pieces.values is not None else None
@@ -385,7 +385,7 @@ class ExactTokenizer:
             known = dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
             ids = [known.get(value, unknown) for value in values or ()]
         model = self._sentencepieces
-        # Where the op's own tokenizer gives the same ids, it tells bytes and unknown pieces too.
+        # If the op's own tokenizer gives the same ids, use its bytes and unknown pieces.
         if model is not None and ids == [i for text in model.pieces(strings) for _, i in text]:
             return model.words(strings), model.unknown_id
         if values is None:
@@ -406,28 +406,28 @@ class ExactTokenizer:
         return words, unknown
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Not told: the model would have to be run on the word alone."""
+        """Return nothing: the model would have to run on the word alone."""
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """That nothing is described."""
+        """Return one line: the steps are inside the model."""
         entry = self._model.entry.name
         return (f"the model itself is run ({entry}), and reports what it looks up",)
 
     @property
     def fingerprint(self) -> str:
-        """Of the model's graph, in which all that cuts texts stands, and of the vocabulary."""
+        """Hexadecimal SHA-256 of the model's graph, the vocabulary and the entry function."""
         entry = self._model.entry.name
         facts = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{entry}\n"
         return hashlib.sha256(facts.encode() + self._graph).hexdigest()
 
 
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
-    """The same with one string for each word, of an op that takes texts and cuts words itself.
+    """Return a trace with one string for each word, for an op that splits texts itself.
 
-    A piece goes on with a word where it begins with ``##`` and where the piece before it ends.
-    A word is what stands there in the op's string, which is the text normalised. Strings without
-    pieces are gone. What another op told is given back as it is.
+    A piece continues a word if it begins with ``##`` where the previous piece ends. A word is
+    spelled as in the op's string, the normalised text. Strings without pieces are dropped. Traces
+    of other ops are returned unchanged.
     """
     values, begins, ends = pieces.values, pieces.starts, pieces.ends
     if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:

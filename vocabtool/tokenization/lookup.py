@@ -1,12 +1,12 @@
-"""Which words of some texts a model knows: the lookup that reports and masks are made of.
+"""Look words up: which words of texts are known, with their ids and pieces.
 
-A tokenizer makes it of texts: a rule, with a table of whole words or the pieces that words fall
-into, or another class with the same methods. A word is unknown where the model gives it the unknown
-id *and* the vocabulary does not hold it: a word that is called ``<UNK>`` may be an entry itself.
+A tokenizer makes a :class:`WordLookup` of texts. It is a rule with a table of whole words or of
+subword pieces, or another class with the same methods. A word is unknown if the model gives it the
+unknown id *and* the vocabulary does not contain it: ``<UNK>`` itself may be an entry.
 
-WordPiece is that of WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/
-wordpiece_tokenizer.cc), and of FastWordpieceTokenizeWithOffsets with the settings of its
-flatbuffer. How texts become words is left out there: ``text_steps.py``.
+WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
+and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer. ``text_steps.py`` splits
+texts into words.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from vocabtool.tokenization.text_arrays import (
 )
 from vocabtool.vocabulary import Vocabulary, encode
 
-PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
-MAX_BYTES: Final = 4  # fields of the flatbuffer, as in saved_model/tokenizers.py
+PYTHON_LOOKUPS: Final = 4_096  # for fewer words, Python is faster than Arrow
+MAX_BYTES: Final = 4  # flatbuffer fields, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
 UNKNOWN_ID: Final = 7
 
-# One character of UTF-8, or the longest part of one that could still have become one: what ICU
-# and the Unicode standard (3.9, "U+FFFD substitution of maximal subparts") take for one.
+# One UTF-8 character, or the longest prefix of one, as ICU and the Unicode standard (3.9, "U+FFFD
+# substitution of maximal subparts") define it.
 CHARACTER: Final = re.compile(
     rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]?|\xed[\x80-\x9f][\x80-\xbf]?"
     rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{1,2}|\xf0[\x90-\xbf][\x80-\xbf]{0,2}"
@@ -60,13 +60,14 @@ Piece = tuple[bytes, int]
 
 @dataclass(frozen=True, eq=False)
 class WordPiece:
-    """A tokenizer of words.
+    """A WordPiece tokenizer.
 
-    ``ids``: entries (those that go on with a word begin with ``suffix_indicator``) and their ids;
-    what is not in it, such as an unknown token, gets ``unknown_id``. ``max_bytes_per_word``:
-    longer words are unknown. ``max_chars_per_token``: no piece is longer, without its indicator;
-    0: no limit. ``unknown_token``: stands for a word without pieces; ``None``: the word itself
-    does. ``split_unknown_characters``: only for each character without a piece.
+    - ``ids``: Entries and their ids. Entries that continue a word begin with ``suffix_indicator``.
+      Other pieces, such as an unknown token, get ``unknown_id``.
+    - ``max_bytes_per_word``: Longer words are unknown.
+    - ``max_chars_per_token``: Largest length of a piece without its indicator; 0 means no limit.
+    - ``unknown_token``: Replaces a word without pieces; ``None`` keeps the word itself.
+    - ``split_unknown_characters``: Replace only the characters without a piece.
     """
 
     ids: Mapping[bytes, int]
@@ -82,9 +83,9 @@ class WordPiece:
         return max(map(len, self.ids), default=0)
 
     def cut(self, word: bytes) -> tuple[tuple[Piece, ...], bool]:
-        """The pieces of a word with their ids; whether entries make it up.
+        """Return the pieces of a word with their ids, and whether all are entries.
 
-        The empty word has no pieces. A word that is itself ``[UNK]`` may be an entry.
+        The empty word has no pieces. A word ``[UNK]`` may itself be an entry.
         """
         ids, token = self.ids, self.unknown_token
         instead = word if token is None else token
@@ -95,7 +96,7 @@ class WordPiece:
         pieces: list[Piece] = []
         known = True
         at = start = 0
-        while at < len(ends):  # the longest entry each time, or a character that none begins with
+        while at < len(ends):  # the longest entry, or a character that begins no entry
             head = self.suffix_indicator if start else b""
             last = bisect_right(ends, start + self._longest - len(head)) - 1
             if self.max_chars_per_token:
@@ -115,16 +116,16 @@ class WordPiece:
 
 
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
-    """The tokenizer in a flatbuffer; whether it takes texts, and cuts them as ``BertSplit`` does.
+    """Read a flatbuffer. Return the tokenizer, and whether it splits texts like ``BertSplit``.
 
-    Raises :class:`InvalidFile` where that is damaged.
+    Raises :class:`InvalidFile` if the flatbuffer is damaged.
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
     model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
     if longest < 1:
-        raise InvalidFile(f"words of at most {longest} bytes")
+        raise InvalidFile(f"invalid largest word length {longest}")
     wordpiece = WordPiece(
         dict(zip(found.entries, ids, strict=True)),
         suffix_indicator=model.string(INDICATOR),
@@ -136,11 +137,10 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
 
 
 class Spellings(NamedTuple):
-    """The pieces of d words, p altogether, as a model makes them where these words stand.
+    """The p pieces of d words, as the model makes them in context.
 
-    ``pieces``: length p. ``known``: bool, shape (p,), false for what the model has no piece for.
-    ``offsets``: int64, shape (d + 1,); the pieces of word ``i`` are
-    ``pieces[offsets[i]:offsets[i + 1]]``.
+    ``pieces``: length p. ``known``: bool, shape (p,), false if the model has no piece. ``offsets``:
+    int64, shape (d + 1,); the pieces of word ``i`` are ``pieces[offsets[i]:offsets[i + 1]]``.
     """
 
     pieces: list[bytes]
@@ -148,25 +148,25 @@ class Spellings(NamedTuple):
     offsets: Integers
 
     def of_word(self, word: int) -> list[tuple[bytes, bool]]:
-        """The pieces of one word, and which are known."""
+        """Return the pieces of one word, and which of them are known."""
         start, end = self.offsets[word : word + 2].tolist()
         return list(zip(self.pieces[start:end], self.known[start:end].tolist(), strict=True))
 
 
 class WordLookup(NamedTuple):
-    """The words of ``n`` texts, m altogether, of which d are told apart.
+    """The m words of ``n`` texts, of which d are distinct.
 
-    ``codes``: int32, shape (m,), for each word its place in ``distinct``.
-    ``offsets``: int64, shape (n + 1,); the words of text ``i`` are
-    ``codes[offsets[i]:offsets[i + 1]]``.
-    ``distinct``: Arrow ``string`` array of length d, what the model looks up, perhaps not UTF-8.
-    ``known``: bool, shape (d,), whether the model knows the word.
-    ``ids``: int64, shape (d,), the id that it gets, -1 where nothing tells (a hash bucket).
-    ``positions``: int64, shape (d,), where in the vocabulary's ``stored`` it stands, -1: nowhere.
-    ``pieces``: int32, shape (d,), how many pieces a subword model makes of it; ``None`` for a
-    model of whole words.
-    ``unique``: whether it is certain that no two of ``distinct`` are equal.
-    ``spelled``: the pieces of each of ``distinct``; ``None`` where nothing tells them.
+    - ``codes``: int32, shape (m,), position of each word in ``distinct``.
+    - ``offsets``: int64, shape (n + 1,); the words of text ``i`` are ``codes[offsets[i]:offsets[i +
+      1]]``.
+    - ``distinct``: Arrow ``string`` array of length d: the words as the model looks them up; they
+      may not be UTF-8.
+    - ``known``: bool, shape (d,), whether the model knows the word.
+    - ``ids``: int64, shape (d,), the id of the word, -1 if a hash bucket determines it.
+    - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``, or -1.
+    - ``pieces``: int32, shape (d,), number of subword pieces, ``None`` for a model of whole words.
+    - ``unique``: Whether the words in ``distinct`` are distinct for certain.
+    - ``spelled``: The pieces of each distinct word, ``None`` if unknown.
     """
 
     codes: NDArray[np.int32]
@@ -181,7 +181,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Without the words of a model of pieces that are nothing but blanks: no word, to a reader."""
+    """Return a lookup without the tokens of subword models that are only blanks."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()
@@ -191,7 +191,7 @@ def without_blanks(lookup: WordLookup) -> WordLookup:
 
 
 class SpelledWord(NamedTuple):
-    """A word, the pieces that make it up, and whether the model knows it."""
+    """A word, its pieces, and whether the model knows it."""
 
     text: bytes
     pieces: tuple[Piece, ...]
@@ -201,9 +201,9 @@ class SpelledWord(NamedTuple):
 def look_up_spelled(
     words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """The lookup of words that a model spelled; equal ones are the same distinct word.
+    """Return the lookup of spelled words; equal words get the same code.
 
-    ``unknown``: the id of the unknown piece, -1 where there is none.
+    ``unknown`` is the id of the unknown piece, or -1.
     """
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
@@ -214,7 +214,7 @@ def look_up_spelled(
 def spelled_lookup(
     tokens: TokenCodes, distinct: Sequence[SpelledWord], vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """The same, of words that are told apart: ``distinct`` are those of ``tokens``."""
+    """Return the lookup of spelled words; ``distinct`` are the distinct words of ``tokens``."""
     single = [word.pieces[0] if len(word.pieces) == 1 else None for word in distinct]
     positions = vocabulary.positions
     counts = np.array([len(word.pieces) for word in distinct], np.int32)
@@ -236,24 +236,24 @@ def spelled_lookup(
 
 
 class Tokenizer(Protocol):
-    """Cuts texts as a model does and says which of the words it knows."""
+    """An object that splits texts as a model does, and looks the words up."""
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """The words of each text, known and unknown; may be called by several threads."""
+        """Return the words of each text, known and unknown ones; thread-safe."""
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """What a subword model makes of a word; nothing for a model of whole words."""
+        """Return the subword pieces of a word; empty for a model of whole words."""
 
     def describe(self) -> tuple[str, ...]:
-        """What happens to a text, a line for each step."""
+        """Return the steps from a text to its words, one line for each step."""
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of what decides where words begin and end."""
+        """Hexadecimal SHA-256 of everything that decides where words begin and end."""
 
 
 class RuleTokenizer:
-    """A rule makes the words; known is what a vocabulary holds, or the token of Keras' mask."""
+    """A rule with a vocabulary. Known words are its entries and Keras' mask token."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary) -> None:
         self._rule, self._vocabulary = rule, vocabulary
@@ -274,7 +274,7 @@ class RuleTokenizer:
             positions = found.fill_null(-1).to_numpy().astype(np.int64)
         known = positions >= 0
         unknown = vocabulary.unknown
-        # Of several buckets for unknown words nothing tells which.
+        # With several buckets, the bucket of an unknown word is unknown.
         missing = unknown.id if unknown is not None and unknown.count == 1 else -1
         ids = np.full(len(positions), missing, np.int64)
         ids[known] = self._ids[positions[known]]
@@ -298,14 +298,14 @@ class RuleTokenizer:
 
 
 class WordPieceTokenizer(RuleTokenizer):
-    """A rule makes the words, which fall into pieces; unknown is one that no pieces make up."""
+    """A rule with a WordPiece tokenizer. A word is unknown if its pieces are not all entries."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
         super().__init__(rule, vocabulary)
         self._wordpiece = wordpiece
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
-        """Cut each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
+        """Split each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
         unknown = self._vocabulary.unknown.id if self._vocabulary.unknown is not None else -1
         words = []
         for word in as_bytes(tokens.distinct):
@@ -319,19 +319,19 @@ class WordPieceTokenizer(RuleTokenizer):
 
 
 class PieceTokenizer(NamedTuple):
-    """A tokenizer makes the words, the entries of a vocabulary say which of them are known.
+    """A tokenizer with a vocabulary.
 
-    Known is a word whose pieces are all entries, none of them the tokenizer's unknown one.
+    A word is known if all its pieces are entries and none is the tokenizer's unknown piece.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut as the tokenizer does, and look the pieces up; ids are the vocabulary's."""
+        """Split with the tokenizer, and look the pieces up; ids are the vocabulary's."""
         found = self.tokenizer.look_up(texts)
         spelled = found.spelled
-        if spelled is None:  # its pieces are whole words
+        if spelled is None:  # whole words
             words = as_bytes(found.distinct)
             spelled = Spellings(words, found.known, np.arange(len(words) + 1))
         entries = self.vocabulary.positions
@@ -361,12 +361,11 @@ class PieceTokenizer(NamedTuple):
 
 
 def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """The words of a ``Tokenizer`` of Keras, which are ``vocabulary``; ``None``: of another file.
+    """Return the Keras ``Tokenizer`` in a file, with its vocabulary; ``None`` for other files.
 
-    ``texts_to_sequences`` lower-cases a text first, in every script, then puts ``split`` in the
-    place of each character of ``filters``, cuts there, and drops what is empty. With ``char_level``
-    every character is a word, blanks too.
-    Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
+    ``texts_to_sequences`` lower-cases a text (every script), replaces each character of ``filters``
+    by ``split``, splits there and drops empty words. With ``char_level`` every character is a word,
+    including blanks. Raises :class:`InvalidFile` for unsupported settings.
     """
     with reading(str(file)):
         if json_file.recognise(Source.open(file)) is not None:

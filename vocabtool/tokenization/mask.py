@@ -1,28 +1,30 @@
-"""Lines with the known words, or the unknown ones, masked: what a model does not know of a text.
+"""Mask the known or the unknown words of lines.
 
-A line is cut into surface words, the stretches of it that are printed or masked as one. The model's
-own rule says what its words are; no rule of ours decides what is known. As the rule may make one
-word of what looks like several (``quick-brown``), it is applied to the line whole and to each
-stretch alone:
+A line is split into surface words: the parts that are printed or masked as a unit. The model's rule
+alone decides which words are known. It may make one word of several surface words
+(``quick-brown``), so it is applied to the whole line and to each part alone:
 
-1. Each chunk (what stands between ASCII whitespace) is cut as finely as the rule allows: so that
-   the words of its parts, joined, are the words of the chunk.
-2. Where the words of all chunks, joined, are those of the line, the alignment is *exact*. Words
-   that the rule makes of an empty text (``[START]``, ``[END]``) stand around a line once.
-3. Where they are not, chunks are matched from both ends as far as they agree, and each word of the
-   line between is looked for from left to right: as it is spelled, else by its letters and digits
-   alone, in Unicode's compatibility form, without case and accents (NFKD, full case folding):
-   ``Café`` holds ``cafe``, ``it's`` holds ``its``.
-4. What is not found is *stray*: it takes the place of the surface words that stand where it
-   should, and of which no other word was found.
+1. Each chunk (text between ASCII whitespace) is split as finely as possible, so that the words of
+   its parts, joined, are the words of the chunk.
 
-Surface words are what stands between the word boundaries of Unicode (UAX #29, default rules, as the
-``regex`` package finds them: ``re`` and Arrow have none, PyICU needs a compiler and ICU itself).
-These boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` whole. Codes that
-they would cut stay whole by one predicate, :func:`is_code`.
+2. If the words of all chunks, joined, are the words of the line, the alignment is *exact*. Words
+   that the rule makes of an empty text (``[START]``, ``[END]``) are removed first.
 
-Lines are ``str`` as ``vocabulary.decode`` makes them: bytes that are not UTF-8 are lone surrogates,
-and ``vocabulary.encode`` makes the same bytes of them again.
+3. Otherwise, chunks are matched from both ends as far as they agree. Each word between is searched
+   from left to right: as spelled, else by its letters and digits only, in Unicode's compatibility
+   form, without case and accents (NFKD, full case folding). So ``Café`` contains ``cafe``, and
+   ``it's`` contains ``its``.
+
+4. A word that is not found is *stray*. It replaces the surface words at its expected position in
+   which no other word was found.
+
+Surface words are the text between Unicode's word boundaries (UAX #29, default rules, by the
+``regex`` package; ``re`` and Arrow have none, PyICU needs a compiler and ICU itself). These
+boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` together. Codes are kept
+together by :func:`is_code`.
+
+Lines are ``str`` as made by ``vocabulary.decode``: bytes that are not UTF-8 are lone surrogates,
+and ``vocabulary.encode`` restores them.
 """
 
 from __future__ import annotations
@@ -48,22 +50,22 @@ LookUp = Callable[[Sequence[str]], WordLookup]
 UNKNOWN: Final = "[UNK]"
 BATCH_LINES: Final = 4096
 BATCH_CHARACTERS: Final = 1 << 20
-REMEMBERED: Final = 1 << 16  # chunks and words that are kept between batches
-CHUNK_KEPT: Final = 64  # characters of the longest chunk that is kept
-AHEAD: Final = 1000  # letters, or characters, within which a word must begin
-TRIED: Final = 32  # places of one word that are compared
+REMEMBERED: Final = 1 << 16  # chunks and words remembered between batches
+CHUNK_KEPT: Final = 64  # characters of the longest chunk to remember
+AHEAD: Final = 1000  # letters or characters within which a word must begin
+TRIED: Final = 32  # candidate positions of a word
 
-# ASCII whitespace: what it parts are chunks. A split by it gives chunks and white space in turn.
+# Chunks are separated by ASCII whitespace. A split by it alternates chunks and white space.
 SPACE: Final = re.compile(r"([ \t-\r]+)")
-WINDOW: Final = 2048  # characters whose boundaries are searched at once
-KEPT_BACK: Final = 3  # boundaries at a window's end that more text may undo
+WINDOW: Final = 2048  # characters per search for boundaries
+KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 
 
 class MaskedLine(NamedTuple):
     """A line as printed.
 
-    ``exact``: whether the rule makes of the line what it makes of its parts alone.
-    ``unaligned``: how many unknown words of the model were not found in the line.
+    ``exact`` is whether the words of the line are the words of its parts. ``unaligned`` is the
+    number of unknown words that were not found in the line.
     """
 
     text: str
@@ -73,7 +75,7 @@ class MaskedLine(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """What was masked so far. ``unaligned``: unknown words of the model, not found in a line."""
+    """Totals so far. ``unaligned``: unknown words that were not found in their line."""
 
     lines: int = 0
     exact: int = 0
@@ -83,13 +85,12 @@ class Totals:
 def mask(
     lines: Iterable[str], judge: LookUp, mode: MaskMode, totals: Totals | None = None
 ) -> Iterator[MaskedLine]:
-    """Mask the known or the unknown words of each line by a model's own rule ``judge``.
+    """Mask the known or the unknown words of each line. ``judge`` looks the words up.
 
-    ``known``: the surface words stay of which the model does not know a word, in their own
-    spelling, one space between. ``unknown``: ``[UNK]`` stands in place of these, and the rest of
-    the line is as it was. A word of the model that is nowhere in the line is printed as the model
-    makes it. ``totals``: counts what is yielded. Lines are taken as they are needed, some
-    thousands ahead.
+    In mode ``known``, only surface words with an unknown word stay, separated by one space. In mode
+    ``unknown``, these are replaced by ``[UNK]``, and the rest of the line is unchanged. A word of
+    the model that is not in the line is printed as the model makes it. ``totals`` counts the
+    results. Some thousand lines are read ahead.
     """
     totals = Totals() if totals is None else totals
     aligner = _Aligner(judge)
@@ -104,7 +105,7 @@ def mask(
 
 
 def batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of lines: as many as are judged at once, by number and by length."""
+    """Yield lists of lines, limited by number and length."""
     batch: list[str] = []
     room = BATCH_CHARACTERS
     for line in lines:
@@ -140,23 +141,23 @@ def _mask_unknown(line: str, blind: list[SurfaceWord]) -> str:
 
 
 class Word(NamedTuple):
-    """A word as the model looks it up, and whether it knows it."""
+    """A word as the model looks it up, and whether it is known."""
 
     key: bytes
     known: bool
 
     @property
     def in_a_line(self) -> str:
-        """The word for people, without what would end the line."""
+        """The word as text without line breaks."""
         return decode(self.key).replace("\n", " ")
 
 
 class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
-    ``known``: whether the model knows all words that it makes of them; ``None``: it makes none.
-    ``stray``: model's words that stand here and were not found in the line; else empty. They
-    stand between surface words where ``start`` is ``end``.
+    ``known`` is whether all words of the model in it are known; ``None`` if there are none.
+    ``stray`` are words of the model that belong here but were not found in the line. They stand
+    between surface words if ``start`` equals ``end``.
     """
 
     start: int
@@ -166,9 +167,9 @@ class SurfaceWord(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """A chunk cut as finely as the rule allows; ``words``: of the rule applied to it alone.
+    """A chunk, split as finely as possible. ``words`` are its words if it stands alone.
 
-    ``blind``: whether a part of it is unknown.
+    ``blind`` is whether a part of it is unknown.
     """
 
     words: tuple[Word, ...]
@@ -177,21 +178,21 @@ class _Chunk(NamedTuple):
 
 
 class _Aligner:
-    """Aligns lines by one rule; words and chunks met before are not judged again."""
+    """An aligner of lines with one rule; it remembers words and chunks."""
 
     def __init__(self, judge: LookUp) -> None:
         self._judge = judge
         self._forget()
 
     def _forget(self) -> None:
-        self._words: dict[Word, Word] = {}  # one object for each: equal ones are told by identity
+        self._words: dict[Word, Word] = {}  # one object for each distinct word
         self._chunks: dict[str, _Chunk] = {"": _Chunk((), (), blind=False)}
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Of each line the surface words in which the model does not know a word, in order.
+        """Yield the surface words of each line with an unknown word, and whether they are exact.
 
-        And whether the alignment is exact. The rule is asked about all lines together.
+        The rule is applied to all lines at once.
         """
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
@@ -213,7 +214,7 @@ class _Aligner:
             yield [part for part in found if part.known is False], exact
 
     def _words_of(self, texts: Sequence[str]) -> list[tuple[Word, ...]]:
-        """The words of each text."""
+        """Return the words of each text."""
         judged = without_blanks(self._judge(texts))
         distinct = map(Word, as_bytes(judged.distinct), judged.known.tolist())
         kept = [self._words.setdefault(word, word) for word in distinct]
@@ -221,7 +222,7 @@ class _Aligner:
         return [tuple(words[a:b]) for a, b in pairwise(judged.offsets.tolist())]
 
     def _cut_chunks(self, texts: set[str]) -> dict[str, _Chunk]:
-        """How each chunk is cut; those not met before are judged, and remembered if short."""
+        """Split chunks; new ones are looked up, and short ones remembered."""
         new = {text: cuts(text) for text in texts if text not in self._chunks}
         stretches = {text[a:b] for text, ways in new.items() for way in ways for a, b in way}
         ordered = sorted(stretches)
@@ -241,7 +242,7 @@ class _Aligner:
         return found
 
     def _without_frame(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Words without those that the rule puts around every text."""
+        """Return words without those that the rule puts around every text."""
         frame, before = self._frame, 0
         while before < len(frame) and words[before : before + 1] == (frame[before],):
             before += 1
@@ -253,7 +254,7 @@ class _Aligner:
     def _align_roughly(
         self, line: str, words: tuple[Word, ...], chunks: list[tuple[int, _Chunk]]
     ) -> list[SurfaceWord]:
-        """The surface words of a line whose chunks, joined, do not make its words."""
+        """Return the surface words of a line if its chunks do not make its words."""
         words = _without_white_space(words)
         own = [_without_white_space(chunk.words) for _, chunk in chunks]
         head, used = _count_matches(words, own)
@@ -271,7 +272,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """How many chunks from the first on make just these words, and how many words that is."""
+    """Return how many first chunks make exactly these words, and the number of these words."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -281,7 +282,7 @@ def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) 
 
 
 def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
-    """The parts of chunks, counted from the start of the line."""
+    """Return the parts of chunks with positions in the line."""
     return [
         SurfaceWord(start + a, start + b, known, stray)
         for start, chunk in chunks
@@ -292,15 +293,15 @@ def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
 def _align_words(
     line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
 ) -> list[SurfaceWord]:
-    """Surface words ``parts`` of a line aligned with the model's words from left to right.
+    """Align surface words ``parts`` with the model's words from left to right.
 
-    ``place``: where they begin, or would.
+    ``place`` is the expected position of the first one.
     """
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]
     text = line[place : parts[-1].end if parts else place]
     spans = find_in_order(text, surface, [decode(word.key) for word in words])
-    # Words that touch the same surface words, first and last, and the stray ones before them.
+    # Words in the same surface words, the first and last of these, and the stray words before.
     groups: list[tuple[list[Word], int, int, list[Word]]] = []
     stray: list[Word] = []
     for word, span in zip(words, spans, strict=True):
@@ -308,7 +309,7 @@ def _align_words(
             stray.append(word)
             continue
         first, last = bisect_right(ends, span.start), bisect_left(starts, span.end) - 1
-        if groups and first <= groups[-1][2]:  # what is stray inside a group belongs to it
+        if groups and first <= groups[-1][2]:  # stray words inside a group belong to it
             before, first, other, own = groups.pop()
             own += (*stray, word)
             groups.append((before, first, max(other, last), own))
@@ -325,9 +326,9 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Surface words of which no word was found, and the words that must stand there.
+    """Return surface words without a found word, with the stray words at this position.
 
-    ``place``: where those words stand if there is nothing else.
+    ``place`` is the position of the stray words if there are no surface words.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -341,11 +342,11 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 
 
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
-    """Where each word stands in ``text``, each behind the one before; ``None``: not found.
+    """Return the span of each word in ``text``, in order; ``None`` if not found.
 
-    ``surface``: the surface words of the text, in order; words that begin and end with them are
-    preferred. A word is taken for not found, too, where finding it would leave out letters while
-    the next word stands right there.
+    ``surface`` are the surface words of the text; words that begin and end with them are preferred.
+    A word counts as not found if finding it would skip letters although the next word is right
+    there.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -354,7 +355,7 @@ def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> l
 
 
 def letters(text: str) -> str:
-    """The letters and digits of a text, without case, accents and compatibility forms."""
+    """Return the letters and digits of a text without case, accents and compatibility forms."""
     return "".join(map(_fold, text))
 
 
@@ -365,7 +366,7 @@ def _fold(character: str) -> str:
 
 
 class _Search:
-    """A text, and how far words were found in it."""
+    """A search position in a text."""
 
     def __init__(self, text: str, surface: Sequence[Span]) -> None:
         self._text = text
@@ -374,11 +375,11 @@ class _Search:
         self._places = [i for i, folded in enumerate(each) for _ in folded]
         self._starts = {bisect_left(self._places, span.start) for span in surface}
         self._ends = {bisect_left(self._places, span.end) for span in surface}
-        self._read = 0  # characters of the text
-        self._at = 0  # letters
+        self._read = 0  # in characters of the text
+        self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Find a word, given its letters and those of the word behind it, and go past it."""
+        """Find a word and move behind it. ``following`` are the letters of the next word."""
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -400,7 +401,7 @@ class _Search:
         at = self._at if here else self._ahead(folded, following)
         if at < 0:
             return None
-        # The letters' place, and around it the signs of the word if the text has the same.
+        # The position of the letters, extended by the word's other characters if the text has them.
         start, end = self._places[at], self._places[at + len(folded) - 1] + 1
         lettered = [i for i, c in enumerate(word) if _fold(c)]
         before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
@@ -414,7 +415,7 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """The first place that is a surface word; else that begins one; else any; else -1."""
+        """Return the first position that is a surface word, else begins one, else any, else -1."""
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
         at = self._at - 1
@@ -431,23 +432,23 @@ class _Search:
 
 
 class Span(NamedTuple):
-    """A stretch of a text: characters ``start`` to ``end``, the latter not included."""
+    """Characters ``start`` to ``end`` of a text, without ``end``."""
 
     start: int
     end: int
 
 
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
-    """Ways to cut a text without ASCII whitespace, not empty, each once, from coarse to fine.
+    """Return the ways to split a non-empty text without ASCII whitespace, coarse to fine.
 
-    Whole; then with the punctuation at both ends taken off, mark by mark; then into words.
+    First whole, then without the punctuation at both ends, then into words.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():
         return [whole]
     words = tuple(_words(chunk))
     ways = [whole, words]
-    # What holds a letter or a digit of any script, or a byte that is not UTF-8.
+    # Parts with a letter or digit of any script, or a byte that is not UTF-8.
     wordy = [
         i
         for i, (start, end) in enumerate(words)
@@ -461,11 +462,11 @@ def cuts(chunk: str) -> list[tuple[Span, ...]]:
 
 
 def is_code(run: str) -> bool:
-    """Whether a run of letters, digits and joiners is a code, and thus one surface word.
+    """Return whether letters, digits and joiners are a code, which is one surface word.
 
-    It is where it begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``, ``C++``), or
-    holds a digit (``CVE-2024-1234``, ``IL-6``), ``@`` or ``://`` or ``::``. Plain words joined by
-    hyphens, slashes or dots are none: how far they are cut is left to the model's rule.
+    A code begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``, ``C++``), or contains a
+    digit (``CVE-2024-1234``, ``IL-6``), ``@``, ``://`` or ``::``. Plain words joined by hyphens,
+    slashes or dots are not codes; the model's rule splits them.
     """
     return (
         run.startswith(".")
@@ -476,7 +477,7 @@ def is_code(run: str) -> bool:
 
 
 def _words(chunk: str) -> Iterator[Span]:
-    """What stands between word boundaries, less white space, codes not cut."""
+    """Yield the parts between word boundaries, without white space; codes are not split."""
     codes = [Span(*m.span()) for m in _runs().finditer(chunk) if is_code(m[0])]
     codes.reverse()
     start, reach = 0, 0
@@ -491,18 +492,18 @@ def _words(chunk: str) -> Iterator[Span]:
 
 
 def _bounds(chunk: str) -> list[int]:
-    """All word boundaries, both ends among them.
+    """Return all word boundaries, including both ends.
 
-    Found window by window, each from a boundary on: the search looks back over a run of flags.
+    Searches window by window, because the search looks back over a run of flags.
     """
-    find = regex.compile(r"(?w)\b").finditer  # which regex remembers
+    find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
     while found[-1] < len(chunk):
         start = found[-1]
         bounds = [start + m.start() for m in find(chunk[start : start + width])]
         if start + width >= len(chunk):
             return found + bounds[1:]
-        # What follows a window may join its last words, or make one of the last two.
+        # Text after a window may change its last two words.
         width = WINDOW if len(bounds) > KEPT_BACK + 1 else 2 * width
         found += bounds[1:-KEPT_BACK]
     return found
@@ -510,9 +511,10 @@ def _bounds(chunk: str) -> list[int]:
 
 @cache
 def _runs() -> regex.Pattern[str]:
-    """What may be a code: runs of letters and digits of scripts that put spaces between words.
+    """Return the pattern of possible codes: runs of letters and digits joined by joiners.
 
-    Joined by up to three joiners, perhaps with a dot before or with ``#`` or ``++`` behind.
+    Only scripts with spaces between words. Up to three joiners in a row; optionally a dot before,
+    or ``#`` or ``++`` behind.
     """
     letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
     joiner = r"[\-.:@#+/&=%?~\\]"

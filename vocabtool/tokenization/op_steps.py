@@ -1,7 +1,6 @@
-"""What each op does to words, as steps: the ops that vocabtool understands, and no others.
+"""Translate ops of a graph into steps; only supported ops, nothing is guessed.
 
-What cannot be told for sure ends the way. How the op was reached is in ``infer_rule.py``, what
-stands around it in ``graph_trace.py``.
+``infer_rule.py`` finds the ops. ``graph_trace.py`` follows calls, loops and constants.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from vocabtool.tokenization.text_steps import (
 )
 from vocabtool.vocabulary import printable
 
-MAX_NGRAM: Final = 1_000  # words of an n-gram
+MAX_NGRAM: Final = 1_000  # words per n-gram
 MAX_NGRAM_WIDTHS: Final = 100
 MAX_JOINED: Final = 100  # inputs of a StringJoin
 UTF8: Final = (b"UTF-8", b"UTF8")
@@ -62,7 +61,7 @@ DECODES: Final = frozenset((b"UnicodeDecode", b"UnicodeDecodeWithOffsets"))
 SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
 CODE_POINT_TOKENIZERS: Final = frozenset((SCRIPT_TOKENIZER, b"WhitespaceTokenizeWithOffsets"))
 SPLITS: Final = frozenset((b"StringSplitV2", b"StringSplit"))
-# What picks the bounds of a row, and what TensorFlow computes row splits of rows with.
+# Ops that select the bounds of a row, and ops with which TensorFlow computes row splits.
 PICKS: Final = frozenset(
     (b"Const", b"Identity", b"Cast", b"Reshape", b"Pack", b"ConcatV2", b"StridedSlice")
 )
@@ -75,83 +74,83 @@ ROW_SPLITS: Final = PICKS | frozenset(
 SUMS: Final = frozenset((b"Cumsum",))
 
 StepsOfOp = tuple[tuple[Step, ...], Reference]
-"""The steps of an op, in order, and where their strings come from."""
+"""The steps of an op in order, and the source of their strings."""
 
 
 class OpOnWay(NamedTuple):
-    """One op on the way: its attributes and inputs, asked for with care."""
+    """An op on the path, with checked access to its attributes and inputs."""
 
     here: TracePoint
     node: Node
 
     def refuse(self, why: str) -> NotUnderstood:
-        """The way is not understood because of this op."""
+        """Return an error that names this op."""
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
-        """An input that is a constant of one string or integer, whoever calls."""
+        """Return an input that is a constant string or integer for all callers, or ``None``."""
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
-        """An input that is a constant."""
+        """Return an input that is a constant, or ``None``."""
         return self.here.input(self.node, position).constant()
 
     def constant(self, position: int) -> bytes | int:
-        """An input that must be a constant of one string or integer."""
+        """Return an input that must be a constant string or integer."""
         found = self.scalar(position)
         if found is None:
-            raise self.refuse("an input that decides what it does is not a constant")
+            raise self.refuse("an input that determines its behaviour is not a constant")
         return found
 
     def text_constant(self, position: int) -> bytes:
-        """An input that must be a constant string."""
+        """Return an input that must be a constant string."""
         found = self.constant(position)
         if not isinstance(found, bytes):
-            raise self.refuse("wanted a constant string")
+            raise self.refuse("an input is not a constant string")
         return found
 
     def pattern(self, text: bytes) -> str:
-        """A regular expression of the op."""
+        """Return a regular expression of the op."""
         try:
             return text.decode()
         except UnicodeDecodeError:
-            raise self.refuse("a pattern that is not UTF-8") from None
+            raise self.refuse("its pattern is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
-        """An attribute that is true or false."""
+        """Return a boolean attribute."""
         return bool(self.node.integer_of(key, int(default)))
 
     def read_decoding(self) -> Decoder:
-        """How the op reads UTF-8."""
+        """Return how the op decodes UTF-8."""
         node = self.node
         encoding = node.bytes_of(b"input_encoding")
         if encoding.upper() not in UTF8:
             raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
         errors = node.bytes_of(b"errors").decode("ascii", "replace") or "replace"
         if errors not in get_args(Errors):
-            raise self.refuse(f"errors={errors!r}")
+            raise self.refuse(f"unsupported errors={errors!r}")
         replacement = node.integer_of(b"replacement_char", 0xFFFD)
         if not 0 <= replacement <= 0x10FFFF:
-            raise self.refuse(f"a replacement character {replacement}")
+            raise self.refuse(f"invalid replacement character {replacement}")
         controls = self.flag(b"replace_control_characters", False)
         return Decoder(cast(Errors, errors), replacement, controls)
 
     def only_utf8_out(self) -> None:
-        """Refuse an op that writes another encoding."""
+        """Raise :class:`NotUnderstood` if the op writes another encoding."""
         if self.node.bytes_of(b"output_encoding").upper() not in UTF8:
-            raise self.refuse("it makes text that is not UTF-8")
+            raise self.refuse("its output is not UTF-8")
 
     def maker_of(self, position: int) -> Node | None:
-        """The node that makes an input, apart from changes of its shape."""
+        """Return the node that makes an input, before changes of its shape."""
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
-        """Whether the op's second input, where rows begin, is an output of ``node``."""
+        """Return whether the op's second input (row splits) is an output of ``node``."""
         maker = self.maker_of(1)
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
-        """The op that made code points of a text; whether each stands in a row of its own."""
+        """Return the op that made code points, and whether each is in a row of its own."""
         apart = False
         for _ in range(MAX_OPS):
             node = self.here.body.node(reference.name)
@@ -161,31 +160,31 @@ class OpOnWay(NamedTuple):
                 return self._replace(node=node), apart
             apart = apart or node.op == b"ExpandDims"
             reference = node.data_input(0)
-        raise self.refuse("code points that are not those of a text")
+        raise self.refuse("its code points do not come from a text")
 
 
 def steps_of(op: OpOnWay) -> StepsOfOp:
-    """The steps of an op. Raises :class:`NotUnderstood` where it is not understood."""
+    """Return the steps of an op. Raise :class:`NotUnderstood` if it is not supported."""
     node, tensor = op.node, op.here.reference
     if node.op in SAME:
         return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
     if node.op in BRANCHES | LOOPS:
-        raise op.refuse("what it gives depends on what it reads")
+        raise op.refuse("its output depends on its input")
     name = node.op.removeprefix(b"TFText>")
     part, output = OUTPUTS.get(name, (tensor.part, tensor.output))
     if not (tensor.part == part if tensor.part else tensor.output == output):
-        raise op.refuse("another output of it than the words")
+        raise op.refuse("the lookup uses another output than the words")
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)
     if name in SOURCES:
         return SOURCES[name](op)
-    raise op.refuse("vocabtool does not know what it does to words")
+    raise op.refuse("vocabtool does not support this op")
 
 
 def _is_utf8(op: OpOnWay) -> bool:
     encoding = op.node.bytes_of(b"encoding").lower()
     if encoding not in (b"", b"utf-8"):
-        raise op.refuse(f"encoding {printable(encoding)}")
+        raise op.refuse(f"unsupported encoding {printable(encoding)}")
     return encoding == b"utf-8"
 
 
@@ -206,9 +205,9 @@ def _substr(op: OpOnWay) -> Step:
     unit = op.node.bytes_of(b"unit").decode("ascii", "replace") or "BYTE"
     start, length = op.constant(1), op.constant(2)
     if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
-        raise op.refuse("parts of a string that are not told in numbers")
+        raise op.refuse("its start or length is not a number")
     if length < 0:
-        raise op.refuse("a negative length, of which TensorFlow's versions differ")
+        raise op.refuse("a negative length, which TensorFlow versions treat differently")
     return Substr(start, length, cast(Unit, unit))
 
 
@@ -233,7 +232,7 @@ def _ngrams(op: OpOnWay) -> Step:
 
 
 def _ngrams_join(op: OpOnWay) -> Step:
-    """tensorflow-text's n-grams of one width, joined along the last axis."""
+    """Return the step of tensorflow-text's n-grams of one width, joined along the last axis."""
     if op.node.integer_of(b"axis", -1) != -1:
         raise op.refuse("it joins words of different texts")
     width = op.node.integer_of(b"width")
@@ -245,7 +244,7 @@ def _ngrams_join(op: OpOnWay) -> Step:
 def _normalize(op: OpOnWay) -> Step:
     form = op.node.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
     if form not in get_args(Form):
-        raise op.refuse(f"normalization form {form!r}")
+        raise op.refuse(f"unknown normalization form {form!r}")
     return NormalizeUtf8(cast(Form, form))
 
 
@@ -260,7 +259,7 @@ def _bert_normalize(op: OpOnWay) -> Step:
 
 
 def _join(op: OpOnWay) -> StepsOfOp:
-    """Constants around one tensor; two tensors side by side are not understood."""
+    """Return the step of a join of constants and one tensor; two tensors are not supported."""
     separator = op.node.bytes_of(b"separator")
     if len(op.node.data_inputs) > MAX_JOINED:
         raise op.refuse(f"it joins more than {MAX_JOINED} strings")
@@ -283,19 +282,19 @@ def _join(op: OpOnWay) -> StepsOfOp:
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
-    """Code points back to strings: of a character each, of a text each, or of a word each."""
+    """Return the steps of an encoder: code points to characters, texts or words."""
     op.only_utf8_out()
     made_by = op.maker_of(0)
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
         decoder, apart = op.decoder(op.node.data_input(0))
         decoding = decoder.read_decoding()
         if not apart and not op.has_rows_of(decoder.node):
-            raise op.refuse("rows of code points that are not those of the texts")
+            raise op.refuse("its rows are not the code points of the texts")
         step: Step = Characters(decoding) if apart else Transcode(decoding)
         return (step,), decoder.node.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
-        raise NotUnderstood(made_by.op, "rows of code points that are not those of its words")
+        raise NotUnderstood(made_by.op, "its rows are not the code points of its words")
     step = WhitespaceSplit()
     if made_by.op == SCRIPT_TOKENIZER:
         step = ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
@@ -303,34 +302,34 @@ def _encode(op: OpOnWay) -> StepsOfOp:
 
 
 def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
-    """Rows of words filled up with empty strings."""
+    """Return the step that drops padding: empty strings at the end of rows."""
     if op.constant(padding) != b"":
-        raise op.refuse("padding that is not empty")
+        raise op.refuse("its padding is not an empty string")
     return (DropEmpty(),), op.node.data_input(words)
 
 
 def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """A fixed length would cut words off."""
+    """Return the step of a RaggedTensorToTensor without a fixed length, which would drop words."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
-        raise op.refuse("it may cut off words")
+        raise op.refuse("it may drop words")
     return _drop_padding(op, 2, 1)
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
-    """What feature columns do: ``GatherNd(texts, Where(NotEqual(texts, "")))``."""
+    """Return the step of feature columns: ``GatherNd(texts, Where(NotEqual(texts, "")))``."""
     body, texts = op.here.body, op.node.data_input(0)
     where = body.node(op.node.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
     if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
-        raise op.refuse("which texts it takes is not known")
+        raise op.refuse("it selects an unknown part of the texts")
     if op.here.input(test, 1).scalar() != b"":
-        raise op.refuse("it leaves out other texts than empty ones")
+        raise op.refuse("it drops texts that are not empty")
     return (DropEmpty(),), texts
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """A slice that takes all: one that adds an axis, or the one row of a text cut by itself."""
+    """Return no step for a slice that takes all: one that adds an axis, or the only row."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
@@ -338,7 +337,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
         each = enumerate(tensors.integers(steps).tolist())
         if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in each):
             return (), node.data_input(0)
-    # ``tf.strings.split(text)`` of one text: row 0 of ragged words of which there is one row.
+    # ``tf.strings.split(text)`` of one text: row 0 of ragged words with one row.
     split = op.maker_of(0)
     if split is not None and split.op in SPLITS:
         text = op.here.body.node(split.data_input(0).name)
@@ -346,11 +345,11 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
         bounds = (node.data_input(1), node.data_input(2))
         if single and all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds):
             return (), node.data_input(0)
-    raise op.refuse("it may take a part of the words only")
+    raise op.refuse("it may select only some of the words")
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Whether a number is made of the rows of ``split`` as TensorFlow computes row splits."""
+    """Return whether a number comes from TensorFlow's row splits of ``split``."""
     waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
     while waiting and len(seen) < MAX_OPS:
         reference, ops = waiting.pop()
@@ -365,7 +364,7 @@ def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
         if node.op not in ops:
             return False
         seen.add(node.name)
-        # Arithmetic belongs to the row splits: behind them it would take a part of the row.
+        # Arithmetic is part of the row splits. After them it would select a part of the row.
         further = ROW_SPLITS if node.op in SUMS else ops
         waiting += [(source, further) for source in node.data_inputs]
     return rows and not waiting
@@ -373,13 +372,13 @@ def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
 
 def _pack(op: OpOnWay) -> StepsOfOp:
     if len(op.node.data_inputs) != 1:
-        raise op.refuse("it puts several texts side by side")
+        raise op.refuse("it combines several texts")
     return (), op.node.data_input(0)
 
 
 def _list_item(op: OpOnWay) -> StepsOfOp:
     if not takes_every_item(op.here.linker, op.here.body, op.node):
-        raise op.refuse("it may take some of the texts only")
+        raise op.refuse("it may select only some of the texts")
     return (), op.node.data_input(0)
 
 
@@ -389,7 +388,7 @@ def _refuse_constant(op: OpOnWay) -> StepsOfOp:
     raise op.refuse(f"its {what} are constants, not from a text")
 
 
-# Of an op with several outputs the one that holds the words: its name, and its number.
+# The name and the number of the output with the words, for ops with several outputs.
 OUTPUTS: Final = {
     b"StringSplitV2": (b"values", 1),
     b"StringSplit": (b"values", 1),
@@ -399,7 +398,7 @@ OUTPUTS: Final = {
     b"RegexSplitWithOffsets": (b"tokens", 0),
     b"WhitespaceTokenizeWithOffsetsV2": (b"output_tokens", 0),
 }
-# Ops that are one step, of the words in their first input.
+# Ops that are one step on the words in their first input.
 STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     b"StringLower": lambda op: Lower(_is_utf8(op)),
     b"StringUpper": lambda op: Upper(_is_utf8(op)),
@@ -422,7 +421,7 @@ STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     ),
     b"WhitespaceTokenizeWithOffsetsV2": lambda op: WhitespaceSplit(version=2),
 }
-# Ops of several steps or none, or whose words come from another input.
+# Ops with several steps or none, or whose words come from another input.
 SOURCES: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
     b"StringJoin": _join,
     b"UnicodeEncode": _encode,

@@ -1,8 +1,8 @@
-"""What ops saw while a model ran, as arrays, and put back to the texts that it came from.
+"""Collect what ops saw while a model ran, and assign it to the texts.
 
-Strings of several texts are told apart by their shape, a row for each text or a run of the op for
-each, or by the indices of the split that made them of the texts. An answer that does not add up is
-no answer: the texts are then run one by one.
+Strings are assigned to texts by their shape (one row per text), by the runs of the op (one run per
+text), or by the indices of the split that made them. An inconsistent result is rejected, and the
+texts are then run one by one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from vocabtool.tokenization.text_arrays import (
     string_array,
 )
 
-Tensor: TypeAlias = Any  # TensorFlow carries no types
+Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """What a tokenizer made of m strings, p pieces in all; what its op does not tell is ``None``.
+    """The p pieces that a tokenizer makes of m strings; ``None`` for missing outputs.
 
     ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
     1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
-    ``ends``: shape (p,), where each stands, in bytes of its string.
+    ``ends``: shape (p,), position of each piece in its string, in bytes.
     """
 
     offsets: Integers
@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence[Pieces]) -> Pieces:
-        """The pieces of the strings of all parts, of one op: what one tells, all do."""
+        """Return the pieces of all parts of one op; all parts have the same fields."""
         offsets, values, *numbers = zip(*parts, strict=True)
         return cls(
             _join_offsets(offsets),
@@ -54,7 +54,7 @@ class Pieces(NamedTuple):
         )
 
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
-        """The pieces of some of the strings."""
+        """Return the pieces of some of the strings."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
         _, values, *numbers = self
@@ -68,7 +68,7 @@ class Pieces(NamedTuple):
 class OpTrace(NamedTuple):
     """What an op saw of n texts.
 
-    ``tokens``: the strings that it looked up, or cut into pieces, text by text. ``pieces``: of a
+    ``tokens`` are the strings that it looked up or split, by text. ``pieces`` are the pieces of a
     tokenizer.
     """
 
@@ -77,7 +77,7 @@ class OpTrace(NamedTuple):
     pieces: Pieces | None = None
 
     def equals(self, other: OpTrace) -> bool:
-        """Whether an op saw the same strings of the same texts, and made the same of them."""
+        """Return whether both traces have the same strings, texts and pieces."""
         nothing = Pieces(EMPTY)
         ours = (*self.tokens, *(self.pieces or nothing))
         pairs = zip(ours, (*other.tokens, *(other.pieces or nothing)), strict=True)
@@ -90,11 +90,13 @@ class OpTrace(NamedTuple):
 
 
 class RawTrace(NamedTuple):
-    """What an op saw in one call of the model, all its runs one after the other.
+    """What an op saw in one call of the model, all runs in order.
 
-    ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
-    ``pieces``: as in :class:`OpTrace`. ``rows``, ``inputs``: of the split that made the strings of
-    the only run, for each string the place of its input among ``inputs``, ascending: shape (m,).
+    - ``strings``: Arrow ``string`` array of length m.
+    - ``shapes``: The shape of the strings of each run.
+    - ``pieces``: As in :class:`OpTrace`.
+    - ``rows``, ``inputs``: Of the split that made the strings of the only run: for each string,
+      ascending, the position of its input in ``inputs``, shape (m,).
     """
 
     strings: pa.StringArray
@@ -104,18 +106,18 @@ class RawTrace(NamedTuple):
     inputs: pa.StringArray | None = None
 
     def drop_empty(self) -> pa.StringArray:
-        """The strings that are not empty: no padding is among them."""
+        """Return the strings that are not empty and so not padding."""
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
-        """Where each text's strings begin and end: (texts + 1,); ``None``: that is not told."""
+        """Return the bounds of each text's strings, shape (texts + 1,); ``None`` if unknown."""
         total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
             return np.zeros(texts + 1, np.int64)
         if texts == 1:
             return np.array([0, total], np.int64)
-        if self.rows is not None:  # they tell it where the texts were split
+        if self.rows is not None:  # the split indices show the texts
             if self.inputs is None or not self.inputs.equals(string_array(given)):
                 return None
             return np.searchsorted(self.rows, np.arange(texts + 1)).astype(np.int64)
@@ -126,18 +128,18 @@ class RawTrace(NamedTuple):
         return None
 
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
-        """The same where a text's strings are those of so many runs; ``ends``: (texts + 1,)."""
+        """Return the bounds if a text has several runs; ``ends``: shape (texts + 1,)."""
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
-        """The same, text by text, without what fills rows up.
+        """Return the trace by text, without padding.
 
-        ``uncut``: the op gets each text whole, so that an empty string is an empty text.
+        If ``uncut``, the op gets each text unsplit, so that an empty string is an empty text.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
             return OpTrace(op, Tokens(strings, bounds), pieces)
-        # Padding is empty, and last in a row of several: behind the last filled string of a text.
+        # Padding is empty and comes last in a row: after the last non-empty string of a text.
         last = np.full(len(bounds) - 1, -1, np.int64)
         places = np.flatnonzero(is_filled(strings))
         text_of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
@@ -149,9 +151,9 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """The bounds of each op's strings; ``None`` where those of one are not told.
+    """Return the bounds of each op's strings; ``None`` if those of one are unknown.
 
-    What looks up exactly the pieces that another op made of its strings has the bounds of these.
+    An op that looks up exactly the pieces of another op has the bounds of that op.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [
@@ -170,7 +172,7 @@ def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integ
 
 
 def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
-    """The answers for several batches as if they were one, op by op. There is at least one."""
+    """Join the results of several batches, op by op. There is at least one batch."""
     if len(parts) == 1:
         return parts[0]
     joined = []
@@ -187,7 +189,7 @@ def _join_offsets(offsets: Sequence[Integers]) -> Integers:
 
 
 def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """The runs of an op, as one. ``runs``: the tensors that it sent, of TensorFlow."""
+    """Join the runs of an op. ``runs`` are the TensorFlow tensors that it sent."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
@@ -207,7 +209,7 @@ def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
     values = roles["values"]
     is_text = values[0].dtype == import_tensorflow().string
     lengths = [tensor.numpy().astype(np.int64).ravel() for tensor in roles["splits"]]
-    for at, shape in enumerate(shapes):  # an op may tell row splits instead
+    for at, shape in enumerate(shapes):  # an op may report row splits instead
         if len(lengths[at]) == math.prod(shape) + 1:
             lengths[at] = np.diff(lengths[at])
     pieces = Pieces(
@@ -221,7 +223,7 @@ def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
 
 
 def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
-    """String tensors as one Arrow array, without a Python object for each string."""
+    """Return string tensors as one Arrow array, without a Python object for each string."""
     tensorflow = import_tensorflow()
     with tensorflow.device("CPU"):
         flat = tensorflow.concat([tensorflow.reshape(each, [-1]) for each in tensors], 0)
@@ -232,7 +234,7 @@ def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
 
 
 def _integers(tensors: Sequence[Tensor]) -> Integers | None:
-    """Integer tensors as one array; ``None`` for none, and for those of another type."""
+    """Return integer tensors as one array; ``None`` if there are none or they are not integers."""
     if not tensors or not tensors[0].dtype.is_integer:
         return None
     return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])

@@ -1,20 +1,20 @@
-"""A rule: the steps from a text to words, applied fast, told in plain words, and fingerprinted.
+"""A rule: the steps from a text to words, with a description and a fingerprint.
 
-Where a rule provably works between blanks it is applied to the distinct chunks of many texts only
-(a corpus has a hundred times fewer of them than words). Which words are known is in ``lookup.py``.
+If a rule treats the parts between blanks independently, it is applied only to the distinct chunks
+of many texts, which are a hundred times fewer than the words. ``lookup.py`` looks the words up.
 
-A rule is read from a model's graph, in ``infer_rule.py``, or a caller names one of these: for a
-word list, or for a model that takes ids instead of text.
+A rule is read from a model's graph (``infer_rule.py``). For a word list, or a model that takes ids
+instead of text, the caller names one of these:
 
 ===================  ===========================================================================
 ``whitespace``       split at ASCII whitespace
 ``lower``            lower-case in every script, then split at ASCII whitespace
-``keras``            what TextVectorization does unless told otherwise: lower-case A to Z, delete
+``keras``            the default of TextVectorization: lower-case A to Z, delete
                      ASCII punctuation, split at ASCII whitespace
-``ptb``              tokens in the manner of the Penn Treebank, lower-cased; see :data:`INSIDE`
-``regex:PATTERN``    each match of an RE2 pattern that is not empty is a word
-``tokenizer:FILE``   the pieces that a Hugging Face tokenizer.json or a SentencePiece model makes,
-                     FILE or in the folder FILE; ``sentencepiece:FILE`` says the same
+``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
+``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
+``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json or a SentencePiece model,
+                     FILE or in the folder FILE; ``sentencepiece:FILE`` is the same
 ===================  ===========================================================================
 """
 
@@ -52,22 +52,22 @@ from vocabtool.tokenization.text_arrays import (
 )
 from vocabtool.vocabulary import decode, encode
 
-MAX_GROWTH: Final = 64  # times as many bytes as the texts have
-GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always make
-SHORT: Final = 4096  # bytes of texts that are not worth a search for pieces that repeat
+MAX_GROWTH: Final = 64  # output bytes per byte of the texts
+GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always produce
+SHORT: Final = 4096  # bytes; shorter texts are not searched for repeated chunks
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How texts become words. Rules are equal when their steps are."""
+    """The steps from a text to its words. Rules with equal steps are equal."""
 
     steps: tuple[Step, ...]
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
-        """The words of each text, or of what it was cut into: each step on all of it.
+        """Return the words of each text; every step runs on all texts at once.
 
-        Raises :class:`VocabtoolError` where a model's graph blows texts up.
+        Raises :class:`VocabtoolError` if a model's graph makes the texts too long.
         """
         tokens = texts
         if not isinstance(tokens, Tokens):
@@ -77,13 +77,13 @@ class Rule:
             tokens = step.apply(tokens)
             if tokens.values.nbytes > most:
                 raise VocabtoolError(
-                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes of a few "
-                    "texts: no model that is meant well does that"
+                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes from a few "
+                    "texts; the model may be malicious"
                 )
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """The same words, each distinct piece of text looked at once where that is the same."""
+        """Return the words as codes; repeated chunks are processed once if that is equivalent."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -97,24 +97,25 @@ class Rule:
         return TokenCodes.encode(Rule(joins).tokens(tokens))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
-        """Whether the words of texts are those of what stands between blanks, one by one.
+        """Return whether the words of a text are the words of its blank-separated chunks.
 
-        N-grams are made of them afterwards. No text may hold NUL, which ends a text for some ops.
+        N-grams are made from them afterwards. NUL must not occur, because it ends a text in some
+        ops.
         """
         return self._is_local and bool(text_data(texts).all())
 
     @cached_property
     def _first_join(self) -> int:
-        """The place of the first step that joins words; those before treat each string alone."""
+        """Return the position of the first step that joins words."""
         joins = (at for at, step in enumerate(self.steps) if isinstance(step, NGrams))
         return next(joins, len(self.steps))
 
     @cached_property
     def _is_local(self) -> bool:
-        """Whether texts may be cut at ASCII whitespace first: a later step cuts there anyway.
+        """Return whether texts may be split at ASCII whitespace first.
 
-        All steps up to that one must treat what stands between blanks alone; those behind it get
-        the same strings either way.
+        This needs a later step that splits there, and only local steps before it. The steps after
+        it get the same strings either way.
         """
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
@@ -126,42 +127,40 @@ class Rule:
         return False
 
     def describe(self) -> tuple[str, ...]:
-        """One line for each step."""
+        """Return one line for each step."""
         return tuple(step.describe() for step in self.steps) or ("the whole text is one word",)
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of what the steps do."""
+        """Hexadecimal SHA-256 of the steps."""
         steps = "".join(f"{step!r}\n" for step in self.steps)
         return hashlib.sha256(f"vocabtool rule 1\n{steps}".encode()).hexdigest()
 
     @property
     def ngrams(self) -> bool:
-        """Whether it makes more than single words of a text."""
+        """Whether the rule makes n-grams of several words."""
         return self._first_join < len(self.steps)
 
 
-PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
+PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all ASCII punctuation
 
-# Conventions of Treebank tokenization as (what, instead), in the order in which they apply to a
-# lower-case text. What is split off stands between blanks then. INSIDE comes first, then AT_ENDS,
-# for which a text has a blank at both ends.
-#
-# For ASCII text these are the tokens of nltk's TreebankWordTokenizer, but for what is meant:
-# letters, digits and white space are those of ASCII (there: of Unicode, and the control characters
-# U+001C to U+001F part words), and case is gone before words are cut, so that mixed case (``N't``,
-# ``'Ll``) is cut like any other.
+# Treebank tokenization as pairs (pattern, replacement), in order, on lower-case text. Tokens are
+# separated by blanks. INSIDE comes first, then AT_ENDS, which expects a blank at both ends.
+# For ASCII text these are the tokens of nltk's TreebankWordTokenizer, with two deliberate
+# differences. Letters, digits and white space are those of ASCII (in nltk: of Unicode, and the
+# control characters U+001C to U+001F separate words). Case is folded first, so that mixed case
+# (``N't``, ``'Ll``) is split as well.
 INSIDE: Final = (
-    # Quotation marks that open: at the start, behind a blank or an opening bracket.
+    # Opening quotation marks: at the start, after a blank or an opening bracket.
     ('^"', "``"),
     ("``", " `` "),
     (r"""([ (\[{<])("|'')""", r"\1 `` "),
-    # Commas and colons, but not before a digit (10:30, 1,000).
+    # Commas and colons, except before a digit (10:30, 1,000).
     (r"([,:])([^\d])", r" \1 \2"),
     ("[,:]$", r" \0 "),
     (r"\.{3}", " ... "),
     ("[#$%&;@]", r" \0 "),
-    # A full stop at the end only; closing brackets and quotation marks may follow it.
+    # Only a full stop at the end; closing brackets and quotation marks may follow.
     (r"""([^.])(\.)([\])}>"']*)[\s\v]*$""", r"\1 \2\3 "),
     ("[!?]", r" \0 "),
     ("([^'])' ", r"\1 ' "),
@@ -171,7 +170,7 @@ INSIDE: Final = (
 AT_ENDS: Final = (
     ("''", " '' "),
     ('"', " '' "),
-    # 's 'm 'd and a bare '; then 'll 're 've n't: each a word of its own.
+    # 's 'm 'd and a bare '; then 'll 're 've n't: separate words.
     ("([^' ])('[dms]?) ", r"\1 \2 "),
     ("([^' ])('ll|'re|'ve|n't) ", r"\1 \2 "),
     # Two words written as one.
@@ -188,8 +187,9 @@ AT_ENDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
-    """Lower-case by Unicode's rules. Unlike StringLower it goes on behind a NUL, and what is not
-    UTF-8 stays as it is.
+    """Lower-case by Unicode's rules, also after a NUL (unlike StringLower).
+
+    Invalid bytes are kept.
     """
 
     description: ClassVar[str] = "lower-case in every script"
@@ -204,17 +204,17 @@ class LowerEveryScript(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Matches(SplitStep):
-    """Each match of an RE2 pattern, from left to right, that is not empty."""
+    """Split into the non-empty matches of an RE2 pattern, from left to right."""
 
     pattern: str
 
     @property
     def local(self) -> bool:
-        """Whether a match is a run of characters, looks at nothing around and holds no blank."""
+        """Whether a match is a run of characters without blanks, independent of its context."""
         return RegexReplace(self.pattern, "x").local
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        # A text that stands in none of the strings, and that cannot overlap with itself.
+        # A separator that is in none of the strings and cannot overlap with itself.
         separator = next(
             separator
             for separator in map("\x1e{}\x1f".format, count())
@@ -226,7 +226,7 @@ class Matches(SplitStep):
         lists = pc.split_pattern(separated, separator)
         offsets, parts = list_offsets(lists), lists.flatten()
         place = np.arange(len(parts)) - np.repeat(offsets[:-1], np.diff(offsets))
-        is_match = is_filled(parts) & (place % 2 == 1)  # every other one is between two separators
+        is_match = is_filled(parts) & (place % 2 == 1)  # matches are between pairs of separators
         return parts.filter(pa.array(is_match)), starts_of(is_match)[offsets]
 
     def describe(self) -> str:
@@ -234,9 +234,9 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``tokenizer:FILE``.
+    """Return the steps of one of :data:`RULE_NAMES`, except ``tokenizer:FILE``.
 
-    Raises :class:`VocabtoolError` for a name that is none, and a pattern that RE2 does not take.
+    Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
     """
     match spec:
         case "whitespace":
@@ -252,26 +252,25 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
         close = get_close_matches(spec.lower(), NAMED, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise VocabtoolError(
-            f"{spec!r} is not a rule from text to words.{hint} Choose one of "
-            f"{', '.join(RULE_NAMES)}."
+            f"unknown rule {spec!r} (expected one of {', '.join(RULE_NAMES)}).{hint}"
         )
     pattern = spec.removeprefix("regex:")
     if not pattern:
-        raise VocabtoolError("regex: is followed by no pattern. Wanted: regex:[a-z]+ or the like.")
+        raise VocabtoolError("regex: needs a pattern, for example regex:[a-z]+")
     try:
         pc.replace_substring_regex(pa.array([""]), pattern=pattern, replacement="")
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         raise VocabtoolError(
-            f"regex:{pattern!r} is not a pattern that RE2 takes: {error}. "
-            "Its syntax has no lookahead and no back references."
+            f"regex:{pattern!r} is not a valid RE2 pattern: {error}. RE2 has no lookahead and no "
+            "back references."
         ) from error
     return (Matches(pattern),)
 
 
 def tokenizer_file(spec: str) -> Path | None:
-    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule.
+    """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    Of a folder it is the tokenizer.json in it, else the ``.model``.
+    In a folder, this is tokenizer.json, else the ``.model`` file.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:

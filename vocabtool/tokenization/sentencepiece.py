@@ -1,8 +1,8 @@
-"""SentencePiece: texts as pieces with ids, and as the words that the pieces make up.
+"""Split texts with SentencePiece: into pieces with ids, and into words.
 
-The ``sentencepiece`` library cuts, as it does inside tensorflow-text's ops. What it would trust
-blindly in a model, the offsets of its normalizer's table, is checked here first. The list of a
-model's pieces is read in ``formats/sentencepiece.py``.
+The ``sentencepiece`` library splits texts, as in tensorflow-text's ops. It does not check the
+offsets in the table of a model's normalizer, so they are checked here first.
+``formats/sentencepiece.py`` reads the list of pieces.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
 
 @dataclass(frozen=True, slots=True)
 class SentencePieces:
-    """A tokenizer; ``model``: a serialised ``ModelProto``.
+    """A SentencePiece tokenizer; ``model`` is a serialised ``ModelProto``.
 
-    ``add_bos``, ``add_eos``: marks around the pieces of each text; ``reverse``: last piece first.
-    All methods raise :class:`InvalidFile` for a damaged model, :class:`VocabtoolError` where the
-    library is missing.
+    ``add_bos`` and ``add_eos`` add control pieces to each text. ``reverse`` puts the last piece
+    first. All methods raise :class:`InvalidFile` for a damaged model, and :class:`VocabtoolError`
+    if the library is missing.
     """
 
     model: bytes
@@ -54,7 +54,7 @@ class SentencePieces:
         return int(_open(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
-        """The pieces of each text as the op gives them, an unknown one as it is in the text."""
+        """Return the pieces of each text as the op does; unknown pieces as in the text."""
         processor, _ = _open(self.model)
         marks = []
         for wanted, number in (
@@ -63,17 +63,17 @@ class SentencePieces:
         ):
             if wanted and number < 0:
                 raise InvalidFile(
-                    "the SentencePiece model has no mark for the beginning or the end of a text, "
-                    "but they are asked for"
+                    "the SentencePiece model has no control piece for the beginning or the end of "
+                    "a text, but the op requests it"
                 )
             marks.append([(processor.id_to_piece(number).encode(), number)] if wanted else [])
         each = [(*marks[0], *pieces, *marks[1]) for pieces in self._cut(texts)]
         return [pieces[::-1] for pieces in each] if self.reverse else each
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
-        """The words of each text in their order, without the marks at its ends.
+        """Return the words of each text in order, without the control pieces at its ends.
 
-        Their pieces, one after the other, are those that the library makes of the text.
+        Their pieces, joined, are the pieces that the library makes of the text.
         """
         processor, behind = _open(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
@@ -107,16 +107,16 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """The word that pieces spell, without the blank that parts it from the next.
+    """Return the word that pieces spell, without the blank at its border.
 
-    Where there are only blanks, these.
+    If there are only blanks, return them.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """The pieces of each word: the space before a word, or behind it, is in one of them."""
+    """Yield the pieces of each word. The blank before (or ``behind``) a word belongs to it."""
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):
@@ -130,7 +130,7 @@ def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[t
 
 
 class SentencePieceTokenizer(NamedTuple):
-    """``rule``: what happens to a text before the pieces are cut."""
+    """A rule that prepares texts, and a SentencePiece tokenizer."""
 
     rule: Rule
     model: SentencePieces
@@ -149,11 +149,11 @@ class SentencePieceTokenizer(NamedTuple):
 
     def describe(self) -> tuple[str, ...]:
         before = self.rule.describe() if self.rule.steps else ()
-        return (*before, "cut into pieces by SentencePiece, which make up words")
+        return (*before, "split into pieces by SentencePiece; the pieces form words")
 
     @property
     def fingerprint(self) -> str:
-        """Of the rule and the SentencePiece model."""
+        """Hexadecimal SHA-256 of the rule and the SentencePiece model."""
         model = hashlib.sha256(self.model.model).hexdigest()
         facts = f"vocabtool sentencepiece 1\n{self.rule.fingerprint}\n{model}\n"
         return hashlib.sha256(facts.encode()).hexdigest()
@@ -161,7 +161,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """The library's processor; whether the model puts the space behind a word."""
+    """Return the library's processor, and whether the model puts the space behind a word."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
@@ -169,20 +169,20 @@ def _open(model: bytes) -> tuple[Any, bool]:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
         raise VocabtoolError(
-            "the model cuts words with SentencePiece: pip install sentencepiece"
+            "the model needs the sentencepiece library: pip install sentencepiece"
         ) from error
     processor = SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
     except (RuntimeError, OSError, ValueError) as error:
-        raise InvalidFile(f"the sentencepiece library refuses the model: {error}") from error
+        raise InvalidFile(f"the sentencepiece library rejects the model: {error}") from error
     trainer = _fields(model, (model_proto.TRAINER_SPEC,), SPACE_BEHIND, VARINT)
     flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
     return processor, flags[-1] if flags else False
 
 
 def charsmaps(model: bytes) -> Iterator[bytes]:
-    """The compiled tables of the normalizers."""
+    """Yield the compiled tables of the normalizers."""
     for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
         if end > start:
             yield model[start:end]
@@ -191,7 +191,7 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
 def _fields(
     model: bytes, messages: Collection[int], field: int, wire_type: int
 ) -> Iterator[tuple[int, int]]:
-    """Where a field stands in some of a model's messages."""
+    """Yield the positions of a field in some of a model's messages."""
     for message, kind, start, end in wire.fields(model, 0, len(model)):
         if message in messages and kind == LEN:
             for number, own, at, stop in wire.fields(model, start, end):
@@ -200,16 +200,15 @@ def _fields(
 
 
 def _check_charsmap(charsmap: bytes) -> None:
-    """Raise :class:`InvalidFile` where a lookup could leave the table.
+    """Raise :class:`InvalidFile` if a lookup could leave the table.
 
-    Layout: the length of the trie in bytes (uint32), the trie
-    (``formats/saved_model/tokenizers.py``), then strings that end in NUL, to which the trie's
-    values point.
+    Layout: length of the trie in bytes (uint32), the trie (``formats/saved_model/tokenizers.py``),
+    then NUL-terminated strings to which the values of the trie point.
     """
     size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0
     strings = charsmap[4 + size :]
     if not size or size % 4 or not strings.endswith(b"\0"):
-        raise InvalidFile(f"the table of SentencePiece's normalizer is cut off ({size:,} bytes)")
+        raise InvalidFile(f"the table of SentencePiece's normalizer is truncated ({size:,} bytes)")
     units = np.frombuffer(charsmap, "<u4", size // 4, 4)
     values = units[units >= VALUE] & np.uint32(VALUE - 1)
     nodes = np.flatnonzero(units < VALUE)

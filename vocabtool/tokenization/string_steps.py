@@ -1,8 +1,7 @@
-"""TensorFlow's own string ops as steps: each does what the op of the same purpose does, byte for
-byte.
+"""Steps that do the same as TensorFlow's string ops, byte for byte.
 
-Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc. Ops of
-tensorflow-text are in ``text_steps.py``; which steps an op becomes is in ``op_steps.py``.
+Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc.
+``text_steps.py`` contains the ops of tensorflow-text. ``op_steps.py`` translates ops into steps.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from vocabtool.tokenization.text_arrays import (
 Unit = Literal["BYTE", "UTF8_CHAR"]
 Errors = Literal["replace", "strict", "ignore"]
 
-# A pattern that matches one character, or a run of them, and looks at nothing around: bracketed
-# classes and escaped ones, alternatives of them, in groups or not.
+# A pattern that matches one character or a run of them, independent of the context: classes and
+# escapes, alternatives of them, with or without groups.
 _CLASS: Final = (
     r"(?:\[\^?\]?(?:\\.|\[:\w+:\]|[^\\\]])+\]|\\[pP]\{\^?\w+\}|\\[pP]\w|\\[dDwWsS]|\\[^\w])"
 )
@@ -46,7 +45,7 @@ _ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower. ``utf8``: every script, as ICU does it, which ends a text at NUL."""
+    """StringLower. ``utf8``: all scripts, by ICU's rules; the text ends at NUL."""
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -84,9 +83,10 @@ class Upper(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class RegexReplace(ChangeStep):
-    """RegexReplace and StaticRegexReplace. ``rewrite``: with ``\\1`` for the first group.
+    """RegexReplace and StaticRegexReplace.
 
-    ``every``: all matches, else the first only.
+    ``rewrite`` may contain ``\\1`` for the first group. ``every``: replace all matches, else only
+    the first.
     """
 
     pattern: str
@@ -95,14 +95,14 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether a match is one character or a run of them that never holds ASCII whitespace.
+        """Whether a match is one character or a run of them without ASCII whitespace.
 
-        Whitespace may be replaced where it stays whitespace.
+        Whitespace may be replaced by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
         blanks = pa.array([chr(byte) for byte in WHITESPACE])
-        if "+" in self.pattern:  # a run may hold blanks among other characters: it must match none
+        if "+" in self.pattern:  # a run may contain blanks: they must not match
             deleted = pc.replace_substring_regex(blanks, pattern=self.pattern, replacement="")
             return bool(deleted.equals(blanks))
         return all(
@@ -126,7 +126,7 @@ class RegexReplace(ChangeStep):
 
 
 def regex_fault(pattern: str, rewrite: str) -> str | None:
-    """Why RE2 does not take a pattern or its rewrite; ``None``: it does."""
+    """Return why RE2 rejects a pattern or its rewrite; ``None`` if it accepts both."""
     import re2
 
     options = re2.Options()
@@ -134,16 +134,16 @@ def regex_fault(pattern: str, rewrite: str) -> str | None:
     try:
         groups = re2.compile(pattern, options).groups
     except re2.error:
-        return f"its pattern {quote(pattern)} is none that RE2 takes"
+        return f"RE2 rejects its pattern {quote(pattern)}"
     for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
         if escape != "\\" and not (escape.isascii() and escape.isdigit() and int(escape) <= groups):
-            return f"its rewrite {quote(rewrite)} is none that RE2 takes"
+            return f"RE2 rejects its rewrite {quote(rewrite)}"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Strip(ChangeStep):
-    """StringStrip: ASCII whitespace at both ends."""
+    """StringStrip: remove ASCII whitespace at both ends."""
 
     description: ClassVar[str] = "strip whitespace at both ends"
 
@@ -153,16 +153,16 @@ class Strip(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitWhitespace(SplitStep):
-    """StringSplitV2 without a separator: at runs of ASCII whitespace, nothing empty.
+    """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings.
 
-    ``most``: cut at most so many times, the rest stays whole; -1: at all.
+    ``most``: the largest number of splits; -1: no limit.
     """
 
     most: int = -1
 
     @property
     def local(self) -> bool:
-        """Whether it cuts at all whitespace."""
+        """Whether it splits at all whitespace."""
         return self.most < 0
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -173,24 +173,24 @@ class SplitWhitespace(SplitStep):
         filled = is_filled(parts)
         if filled.all():
             return parts, offsets
-        # An empty one stands where a text begins or ends with whitespace.
+        # Drop the empty string of leading or trailing whitespace.
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """The rest follows even where it is empty, once there were enough."""
+        """Split one string. After ``most`` splits the rest follows, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
         return [*parts, b""] if len(parts) == self.most else parts
 
     def describe(self) -> str:
-        limit = f", {self.most} times at most" if self.most >= 0 else ""
+        limit = f", at most {self.most} times" if self.most >= 0 else ""
         return f"split at whitespace{limit}"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitOn(SplitStep):
-    """StringSplitV2 with a separator: what stands between is kept, empty or not."""
+    """StringSplitV2 with a separator; empty strings are kept."""
 
     separator: bytes
     most: int = -1
@@ -199,15 +199,15 @@ class SplitOn(SplitStep):
         return text.split(self.separator, self.most)
 
     def describe(self) -> str:
-        limit = f", {self.most} times at most" if self.most >= 0 else ""
+        limit = f", at most {self.most} times" if self.most >= 0 else ""
         return f"split at each {quote(self.separator)}{limit}"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitAtAny(SplitStep):
-    """StringSplit of TensorFlow 1: at each of the bytes in ``delimiters``; none: after each byte.
+    """StringSplit of TensorFlow 1: split at each of the bytes in ``delimiters``.
 
-    ``skip_empty``: leave out what is empty.
+    Without delimiters, every byte is a word. ``skip_empty``: drop empty strings.
     """
 
     delimiters: bytes = b" "
@@ -228,7 +228,7 @@ class SplitAtAny(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class Join(ChangeStep):
-    """StringJoin with constants: each string gets ``before`` and ``after``."""
+    """StringJoin with constants: put ``before`` and ``after`` around each string."""
 
     before: bytes
     after: bytes
@@ -244,15 +244,15 @@ class Join(ChangeStep):
 
     def describe(self) -> str:
         parts = [f"put {quote(self.before)} before"] if self.before else []
-        parts += [f"put {quote(self.after)} behind"] if self.after else []
+        parts += [f"put {quote(self.after)} after"] if self.after else []
         return " and ".join(parts) or "join with nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. ``start``: from the end where negative. ``length``: in units, as ``start``.
+    """Substr. A negative ``start`` counts from the end. ``start`` and ``length`` are in ``unit``.
 
-    Raises :class:`VocabtoolError` where a string is too short: the model fails there, too.
+    Raises :class:`VocabtoolError` for strings that are too short, because the model fails, too.
     """
 
     start: int
@@ -260,29 +260,29 @@ class Substr(ChangeStep):
     unit: Unit = "BYTE"
 
     def change(self, text: bytes) -> bytes:
-        if self.unit == "UTF8_CHAR":  # from a byte that begins a character up to the next such
+        if self.unit == "UTF8_CHAR":  # up to the next byte that begins a character
             units = re.findall(rb"[^\x80-\xbf][\x80-\xbf]*|^[\x80-\xbf]+", text)
         else:
             units = [bytes((byte,)) for byte in text]
         start = self.start + len(units) if self.start < 0 else self.start
         if not 0 <= start <= len(units):
             raise VocabtoolError(
-                f"the model takes {self.describe()}, but the text {quote(text[:40])} has only "
-                f"{len(units)}: the model fails on it"
+                f"the model fails on the text {quote(text[:40])}: it has only {len(units)} units "
+                f"(step: {self.describe()})"
             )
         return b"".join(units[start : start + self.length])
 
     def describe(self) -> str:
         unit = "characters" if self.unit == "UTF8_CHAR" else "bytes"
-        return f"{self.length} {unit} from {self.start} on"
+        return f"take {self.length} {unit} from position {self.start}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """How UnicodeDecode and UnicodeTranscode read UTF-8.
+    """How UnicodeDecode and UnicodeTranscode decode UTF-8.
 
-    ``errors``: what becomes of bytes that are not; ``replacement``: the character put there, and
-    instead of control characters (below U+0020) where ``controls``.
+    ``errors``: how to treat invalid bytes. ``replacement``: the character for them, and with
+    ``controls`` for control characters (below U+0020).
     """
 
     errors: Errors = "replace"
@@ -290,7 +290,7 @@ class Decoder:
     controls: bool = False
 
     def decode(self, text: bytes) -> str:
-        """Read bytes. Raises :class:`VocabtoolError` where the model would fail."""
+        """Decode bytes. Raise :class:`VocabtoolError` if the model would fail."""
         parts: list[str] = []
         rest = text
         while True:
@@ -304,16 +304,16 @@ class Decoder:
         if self.controls:
             decoded = re.sub("[\0-\x1f]", "\ud800", decoded)
         if self.errors == "strict" and "\ud800" in decoded:
-            raise VocabtoolError(f"the model fails on text that is not UTF-8: {quote(text[:40])}")
+            raise VocabtoolError(f"the model fails on a text that is not UTF-8: {quote(text[:40])}")
         return decoded.replace("\ud800", "" if self.errors == "ignore" else chr(self.replacement))
 
 
 @dataclass(frozen=True, slots=True)
 class Transcode(ChangeStep):
-    """UnicodeTranscode from UTF-8 to UTF-8: repairs what is not."""
+    """UnicodeTranscode from UTF-8 to UTF-8: repairs invalid bytes."""
 
     decoding: Decoder = Decoder()
-    description: ClassVar[str] = "repair what is not UTF-8"
+    description: ClassVar[str] = "repair invalid UTF-8"
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
         if self.decoding.controls:
@@ -326,7 +326,7 @@ class Transcode(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Characters(SplitStep):
-    """UnicodeDecode, then each code point as a string of its own: ``tf.strings.unicode_split``."""
+    """UnicodeDecode into one string per code point: ``tf.strings.unicode_split``."""
 
     decoding: Decoder = Decoder()
     description: ClassVar[str] = "split into characters"
@@ -337,9 +337,9 @@ class Characters(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class DropEmpty(Step):
-    """Empty strings left out: padding, or what a model takes for a missing value."""
+    """Drop empty strings: padding, or missing values."""
 
-    description: ClassVar[str] = "leave out what is empty"
+    description: ClassVar[str] = "drop empty strings"
     is_local: ClassVar[bool] = True
 
     def apply(self, tokens: Tokens) -> Tokens:
@@ -348,10 +348,10 @@ class DropEmpty(Step):
 
 @dataclass(frozen=True, slots=True)
 class NGrams(Step):
-    """StringNGrams: of each text all runs of ``widths[0]`` words joined, then of ``widths[1]`` ...
+    """StringNGrams: all runs of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    ``pad_width``: so many pads stand before and behind a text, at most one less than the width;
-    -1: just as many. ``preserve_short``: a text too short for any run is one run.
+    ``pad_width``: pads before and after a text, at most one less than the width; -1: exactly so
+    many. ``preserve_short``: a text that is too short is one run.
     """
 
     separator: bytes
@@ -362,7 +362,7 @@ class NGrams(Step):
     preserve_short: bool = False
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Join the strings of each text; where all texts are empty there are no pads either."""
+        """Join the strings of each text; if all texts are empty there are no pads."""
         if not len(tokens.values):
             return Tokens(tokens.values, np.zeros_like(tokens.offsets))
         runs = list(self._runs(tokens))
@@ -373,7 +373,7 @@ class NGrams(Step):
         return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        """For each width, and for each length of texts that are too short: whose, and the runs."""
+        """Yield for each width, and for each length of short texts: their numbers, and the runs."""
         pads = pa.array([self.left_pad, self.right_pad], pa.binary())
         words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
         lengths = np.diff(tokens.offsets)
@@ -392,7 +392,7 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """The runs of some texts; the pads are the last two of ``words``."""
+        """Return the runs of some texts; the pads are the last two of ``words``."""
         begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
         counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
         owners = np.repeat(np.arange(len(texts)), counts)

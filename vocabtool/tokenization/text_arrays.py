@@ -1,11 +1,11 @@
-"""Texts and tokens as Arrow arrays: what every step from text to tokens takes and gives.
+"""Texts and tokens as Arrow arrays, and the base classes of steps.
 
-Strings are bytes here, as they are in TensorFlow: an Arrow ``string`` array whose content need not
-be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters;
-where strings are told apart, or joined, they are viewed as ``binary``, without a look at the bytes.
+Strings are bytes, as in TensorFlow: an Arrow ``string`` array that may not be UTF-8. On ``binary``
+arrays, Arrow's regular expressions would match bytes instead of characters. To compare or join
+strings, they are viewed as ``binary``, without validation.
 
-Steps are frozen dataclasses, equal when they do the same. A rule's fingerprint is made of their
-``repr``, and indexes store it: names of the classes and of their fields must not change.
+Steps are frozen dataclasses, equal if they do the same. A rule's fingerprint is made from their
+``repr``, and indexes store it: do not rename the classes or their fields.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from vocabtool.vocabulary import encode, is_utf8, printable
 
 SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
 Integers = NDArray[np.int64]
-WHITESPACE = b" \t\n\v\f\r"  # what isspace() of C says
+WHITESPACE = b" \t\n\v\f\r"  # as isspace() of C
 EMPTY: Final = np.zeros(0, np.int64)
 
 
 class Tokens(NamedTuple):
-    """The strings that ``n`` texts were cut into.
+    """The m strings of ``n`` texts.
 
-    ``values``: Arrow ``string`` array of length m, without nulls, perhaps not UTF-8.
-    ``offsets``: int64, shape (n + 1,), ascending from 0 to m; those of text ``i`` are
+    ``values``: Arrow ``string`` array of length m, without nulls, may not be UTF-8. ``offsets``:
+    int64, shape (n + 1,), ascending from 0 to m; the strings of text ``i`` are
     ``values[offsets[i]:offsets[i + 1]]``.
     """
 
@@ -41,15 +41,15 @@ class Tokens(NamedTuple):
 
     @classmethod
     def whole(cls, texts: pa.StringArray) -> Tokens:
-        """Each text as its own and only token."""
+        """Return each text as its only token."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        """Only the strings that are ``kept``."""
+        """Return only the strings that are ``kept``."""
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
-        """The strings of each text as ``bytes``: for small answers."""
+        """Return the strings of each text as ``bytes``; for small results."""
         values = as_bytes(self.values)
         return [values[start:end] for start, end in pairwise(self.offsets.tolist())]
 
@@ -57,7 +57,7 @@ class Tokens(NamedTuple):
 class TokenCodes(NamedTuple):
     """:class:`Tokens` with each distinct string once.
 
-    ``codes``: int32, shape (m,), places in ``distinct``; ``offsets``: int64, shape (n + 1,).
+    ``codes``: int32, shape (m,), positions in ``distinct``; ``offsets``: int64, shape (n + 1,).
     """
 
     codes: NDArray[np.int32]
@@ -71,9 +71,9 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """The tokens of texts, where these are the tokens of the distinct chunks of the texts.
+        """Return the tokens of texts from the tokens of their distinct chunks.
 
-        ``chunks``: which chunks the texts consist of; ``offsets``: those of each text.
+        ``chunks`` are the chunks of the texts; ``offsets`` are the chunks of each text.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
@@ -87,51 +87,51 @@ class TokenCodes(NamedTuple):
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
-    """Texts as an Arrow ``string`` array; ``bytes`` need not be UTF-8."""
+    """Return texts as an Arrow ``string`` array; ``bytes`` may not be UTF-8."""
     return pa.array(list(map(text_bytes, texts)), pa.binary()).view(pa.string())
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    """Texts, which may lie in an Arrow array of another type of strings.
+    """Return texts, also from Arrow arrays of other string types, as a ``string`` array.
 
-    Raises :class:`VocabtoolError` where one is null, ``TypeError`` for what holds no texts.
+    Raises :class:`VocabtoolError` if a text is null, ``TypeError`` if there are no texts.
     """
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if not isinstance(texts, pa.Array):
         if isinstance(texts, str | bytes):
-            raise TypeError("wanted several texts, got one: put it in a list")
+            raise TypeError("expected several texts, got one; put it in a list")
         return string_array(texts)
     if texts.null_count:
-        raise VocabtoolError("a text that is null is not a text: fill or drop it first")
+        raise VocabtoolError("a text is null; fill or drop null values first")
     if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
         texts = texts.cast(pa.binary())
     texts = texts.view(pa.string())
     if len(texts) and not texts.offset and text_bounds(texts)[0]:
-        texts = pa.concat_arrays([texts])  # Arrow 26 lower-cases other bytes of such an array
+        texts = pa.concat_arrays([texts])  # Arrow 26 lower-cases other bytes of a sliced array
     return texts
 
 
 def text_bytes(text: str | bytes) -> bytes:
-    """A text as bytes. Raises ``TypeError`` for what is no text."""
+    """Return a text as bytes. Raise ``TypeError`` if it is not a text."""
     if isinstance(text, bytes):
         return text
     if isinstance(text, str):
         try:
             return encode(text)
-        except UnicodeEncodeError:  # half a character of UTF-16, as JSON may hold
+        except UnicodeEncodeError:  # lone surrogates, which JSON allows
             return text.encode("utf-8", "surrogatepass")
-    raise TypeError(f"wanted a text (str or bytes), got {type(text).__name__}")
+    raise TypeError(f"expected a text (str or bytes), got {type(text).__name__}")
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
-    """The strings as Python ``bytes``, UTF-8 or not."""
+    """Return the strings as Python ``bytes``, UTF-8 or not."""
     found: list[bytes] = array.view(pa.binary()).to_pylist()
     return found
 
 
 def not_utf8(texts: pa.StringArray) -> int:
-    """How many texts are not UTF-8; where all are, Arrow says so at 2 GB/s and more."""
+    """Return how many texts are not UTF-8; Arrow checks 2 GB/s if all are."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -140,18 +140,18 @@ def not_utf8(texts: pa.StringArray) -> int:
 
 
 def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
-    """Where items of these lengths begin when they stand side by side, and where the last ends."""
+    """Return the offsets of consecutive items of these lengths."""
     return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
-    """For each string, whether it is not empty."""
+    """Return whether each string is not empty."""
     filled: NDArray[np.bool_] = pc.binary_length(values).to_numpy(zero_copy_only=False) > 0
     return filled
 
 
 def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
-    """``change`` applied to each string, once for equal ones."""
+    """Apply ``change`` to each string, once for equal ones."""
     encoded = values.view(pa.binary()).dictionary_encode()
     results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
     return results.take(encoded.indices).view(pa.string())
@@ -162,9 +162,9 @@ def map_unless_ascii(
     change_ascii: Callable[[pa.StringArray], pa.StringArray],
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
-    """``change`` applied to each string; ``change_ascii``, which does the same, to ASCII.
+    """Apply ``change`` to each string; ``change_ascii`` is an equivalent for ASCII.
 
-    NUL counts as not ASCII: some of TensorFlow's ops end a text there.
+    NUL does not count as ASCII, because some of TensorFlow's ops end a text there.
     """
     easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
     hard = pc.invert(easy)
@@ -179,28 +179,28 @@ def map_unless_ascii(
 
 
 def list_offsets(lists: pa.ListArray) -> Integers:
-    """The offsets of a list array without nulls, beginning at 0: shape (n + 1,)."""
+    """Return the offsets of a list array without nulls from 0, shape (n + 1,)."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     found: Integers = offsets - (offsets[0] if len(offsets) else 0)
     return found
 
 
 def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
-    """Where texts begin in their buffer, and where the last one ends: int32, shape (n + 1,)."""
+    """Return the offsets of texts in their buffer: int32, shape (n + 1,)."""
     buffer = texts.buffers()[1]
     return np.frombuffer(buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
 def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
-    """The bytes of texts, one text behind the other."""
+    """Return the bytes of all texts, joined."""
     bounds = text_bounds(texts)
     return np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
 
 
 def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-    """Texts cut behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
+    """Split texts behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
 
-    Returns the chunks, which together are the texts, and offsets of shape (n + 1,) into them.
+    Returns the chunks, which joined are the texts, and offsets of shape (n + 1,).
     """
     data = text_data(texts)
     is_last = data == SPACE
@@ -212,9 +212,9 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Chunks of texts, which begin at ``cuts``, counted from the first text's first byte.
+    """Split texts at ``cuts``, counted from the first byte of the first text.
 
-    All texts begin at a cut; the last cut is where the last text ends.
+    All texts begin at a cut; the last cut is the end of the last text.
     """
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])
@@ -223,7 +223,7 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
 
 
 class Step:
-    """One step from text to tokens: it changes the strings, or cuts each further."""
+    """A step from text to tokens: it changes the strings or splits them."""
 
     __slots__ = ()
     description: ClassVar[str] = ""
@@ -231,24 +231,24 @@ class Step:
 
     @property
     def local(self) -> bool:
-        """Whether it may be applied to what stands between ASCII whitespace, piece by piece.
+        """Whether it may be applied to each part between ASCII whitespace alone.
 
-        True only where the step treats each piece alone, whatever stands around it, and makes
-        ASCII whitespace of ASCII whitespace: then texts may be cut there first.
+        True only if the step treats each part independently and keeps ASCII whitespace as such.
+        Then texts may be split there first.
         """
         return self.is_local
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Change the strings, or cut each further."""
+        """Change or split the strings."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What it does, in plain words: ``lower-case A to Z``."""
+        """Return a plain description: ``lower-case A to Z``."""
         return self.description
 
 
 class ChangeStep(Step):
-    """A step that makes one string of each: equal ones once, by :meth:`change`, or all at once."""
+    """A step that makes one string of each, by :meth:`change` or :meth:`change_all`."""
 
     __slots__ = ()
 
@@ -266,17 +266,17 @@ class ChangeStep(Step):
 
 
 class SplitStep(Step):
-    """A step that makes several strings of each, or none: of equal ones once, or of all at once."""
+    """A step that splits each string, by :meth:`split` or :meth:`split_all`."""
 
     __slots__ = ()
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Cut each string."""
+        """Split each string."""
         values, offsets = self.split_all(tokens.values)
         return Tokens(values, offsets[tokens.offsets])
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        """Cut many strings; returns the parts, and offsets of shape (len(values) + 1,)."""
+        """Split many strings. Return the parts, and offsets of shape (len(values) + 1,)."""
         encoded = values.view(pa.binary()).dictionary_encode()
         parts = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
         flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
@@ -285,10 +285,10 @@ class SplitStep(Step):
         return lists.flatten().view(pa.string()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
-        """Cut one string."""
+        """Split one string."""
         raise NotImplementedError
 
 
 def quote(text: bytes | str) -> str:
-    """A pattern or a separator for people, as it is but for what cannot be printed."""
+    """Return a printable pattern or separator in quotes."""
     return f"'{printable(text.encode() if isinstance(text, str) else text)}'"

@@ -1,9 +1,9 @@
-"""Ops of tensorflow-text as steps: normalising, splitting, and the two of its fast BERT tokenizer.
+"""Steps that do the same as ops of tensorflow-text: normalize, split, and its fast BERT tokenizer.
 
 Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
-whitespace_tokenizer.cc. Normalising is ICU's there; the rules are those of Unicode (annex 15, and
-NFKC_Casefold of section 3.13 of the standard). Characters younger than Python's own tables stay as
-they are. Cutting words into pieces is in ``lookup.py`` and ``sentencepiece.py``.
+whitespace_tokenizer.cc. The ops normalize with ICU. The rules here are Unicode's (annex 15, and
+NFKC_Casefold of section 3.13 of the standard). Characters newer than Python's tables are not
+changed. ``lookup.py`` and ``sentencepiece.py`` split words into pieces.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from vocabtool.tokenization.text_arrays import (
 
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
-# Default_Ignorable_Code_Point (DerivedCoreProperties.txt): kept for them, assigned or not.
+# Default_Ignorable_Code_Point (DerivedCoreProperties.txt), including reserved code points.
 IGNORABLE: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-# White_Space of Unicode (PropList.txt), the same since version 6.3.
+# White_Space of Unicode (PropList.txt), unchanged since version 6.3.
 BLANKS: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -44,8 +44,8 @@ BLANKS: Final = (
 _BLANK: Final = b"|".join(blank.encode() for blank in BLANKS)
 _BLANK_RUN: Final = re.compile(b"(%b)(?:%b)*" % (_BLANK, _BLANK))
 
-# fast_wordpiece_tokenizer_utils.h: what is a word of its own. The marks of ASCII are more than
-# Unicode's punctuation; the blocks are those of Chinese characters.
+# Characters that are words of their own in fast_wordpiece_tokenizer_utils.h: ASCII symbols (more
+# than Unicode's punctuation), punctuation and blocks of Chinese characters.
 ALONE: Final = (
     r"[!-/:-@\[-`{-~\pP\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
@@ -53,7 +53,7 @@ ALONE: Final = (
 BOUNDARY: Final = rf"({ALONE}|[{BLANKS}]+)"
 LOWER_CASE_FIELD: Final = 0  # lower_case_nfd_strip_accents of fast_bert_normalizer_model.fbs
 
-# One thing that a pattern asks for: a class, a character, an escape.
+# One element of a pattern: a class, a character, an escape.
 _CLASS: Final = (
     r"(?:\[\^?\]?(?:\\x\{\w+\}|\\[pP]\{\^?\w+\}|\\.|\[:\^?\w+:\]|[^\\\]])+\]"
     r"|\\[pP]\{\^?\w+\}|\\[pP]\w|\\x\{\w+\}|\\[dDwWsS]|\\[^\w]|[^\\\[\](){}.^$*+?|])"
@@ -66,12 +66,12 @@ _LOOKS_BACK: Final = re.compile(r"\^|\\[AbB]")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NormalizeUtf8(ChangeStep):
-    """NormalizeUTF8. Bytes that are not UTF-8 stay."""
+    """NormalizeUTF8. Invalid bytes are kept."""
 
     form: Form
-    is_local: ClassVar[bool] = True  # no character composes with whitespace or moves past it
+    is_local: ClassVar[bool] = True  # whitespace neither composes nor moves
 
-    def __repr__(self) -> str:  # with "local", as fingerprints that are stored have it
+    def __repr__(self) -> str:  # with "local", as in stored fingerprints
         return f"NormalizeUtf8(form={self.form!r}, local=True)"
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -86,9 +86,9 @@ class NormalizeUtf8(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class CaseFold(ChangeStep):
-    """CaseFoldUTF8: NFKC_Casefold. Bytes that are not UTF-8 stay."""
+    """CaseFoldUTF8: NFKC_Casefold. Invalid bytes are kept."""
 
-    description: ClassVar[str] = "fold case and compatibility forms, leave out ignorable characters"
+    description: ClassVar[str] = "fold case and compatibility forms, remove ignorable characters"
     is_local: ClassVar[bool] = True
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -100,7 +100,7 @@ class CaseFold(ChangeStep):
 
 @cache
 def _fold(character: str) -> str:
-    """NFKC_Casefold of one character: fold, leave out and normalize until nothing changes."""
+    """Return NFKC_Casefold of one character: repeat all steps until nothing changes."""
     before, after = "", unicodedata.normalize("NFD", character)
     while before != after:
         before = after
@@ -118,10 +118,10 @@ def _encode(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BertNormalize(ChangeStep):
-    """FastBertNormalize: control and format characters become spaces.
+    """FastBertNormalize: replace control and format characters by spaces.
 
-    ``lower``: before that case is folded, marks are taken off. Bytes that are not UTF-8 stay. The
-    op's model is a table that was made by Unicode's rules, so these are applied instead.
+    ``lower``: first fold case and remove accents. Invalid bytes are kept. The op's model is a table
+    made from Unicode's rules, so these rules are applied instead.
     """
 
     lower: bool
@@ -129,7 +129,7 @@ class BertNormalize(ChangeStep):
 
     @classmethod
     def read(cls, model: bytes) -> BertNormalize:
-        """The step of a normalizer's model. Raises :class:`InvalidFile` where it is damaged."""
+        """Return the step of a normalizer's model. Raise :class:`InvalidFile` if it is damaged."""
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -144,7 +144,7 @@ class BertNormalize(ChangeStep):
 
     def describe(self) -> str:
         spaced = "control characters become spaces"
-        return f"fold case, take off accents, {spaced}" if self.lower else spaced
+        return f"fold case, remove accents, {spaced}" if self.lower else spaced
 
 
 @cache
@@ -157,9 +157,9 @@ def _bert_character(character: str, lower: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BertSplit(SplitStep):
-    """FastWordpieceTokenizeWithOffsets, end to end: how it cuts a text into words.
+    """FastWordpieceTokenizeWithOffsets: its split of a text into words.
 
-    At whitespace of Unicode; punctuation and Chinese characters are words, each alone.
+    Splits at Unicode whitespace. Each punctuation mark and Chinese character is a word.
     """
 
     description: ClassVar[str] = (
@@ -173,10 +173,10 @@ class BertSplit(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class RegexSplit(SplitStep):
-    """RegexSplitWithOffsets: what stands between matches of ``delimiter``, nothing empty.
+    """RegexSplitWithOffsets: the non-empty text between matches of ``delimiter``.
 
-    ``delimiter``: RE2, what its first group matches counts. ``keep``: a delimiter that it matches
-    from end to end is a word, too. A text ends at NUL. Raises :class:`VocabtoolError` where the
+    ``delimiter`` is an RE2 pattern; its first group is the delimiter. A delimiter that ``keep``
+    matches completely is a word, too. A text ends at NUL. Raises :class:`VocabtoolError` if the
     model would fail.
     """
 
@@ -185,9 +185,9 @@ class RegexSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether no match holds whitespace and anything else, or looks at what is around it.
+        """Whether matches do not mix whitespace with other characters or depend on the context.
 
-        What stands behind a NUL and a blank is lost only if texts are not cut first.
+        The text after a NUL and a blank is lost only if texts are not split first.
         """
         return _matches_whitespace_apart(self.delimiter)
 
@@ -195,14 +195,14 @@ class RegexSplit(SplitStep):
         return split_at_matches(self.delimiter, self.keep, text.partition(b"\0")[0])
 
     def describe(self) -> str:
-        kept = f", keep those of {quote(self.keep)} as words"
+        kept = f", keep matches of {quote(self.keep)} as words"
         return f"split at matches of {quote(self.delimiter)}{kept}"
 
 
 def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
-    """What stands between matches of ``delimiter``, and those that ``keep`` matches, too.
+    """Return the text between matches of ``delimiter``, and delimiters that match ``keep``.
 
-    Raises :class:`VocabtoolError` for a pattern that is none, or that matches nothing at all.
+    Raises :class:`VocabtoolError` for an invalid pattern, and for an empty match.
     """
     regex, kept = _compile(delimiter), _compile(keep)
     words, read = [], 0
@@ -215,8 +215,8 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
         start, end, after = (offset + at for at in (*match.span(1), match.end()))
         if after == read or start < offset:
             raise VocabtoolError(
-                f"the model splits at {delimiter!r}, which matches nothing at all in "
-                f"{text[:40]!r}: the model never ends on it"
+                f"the model splits at {delimiter!r}, which has an empty match in {text[:40]!r}: "
+                "the model would never end"
             )
         if start > read:
             words.append(text[read:start])
@@ -236,13 +236,13 @@ def _compile(pattern: str) -> Any:
         return re2.compile(pattern.encode(), options)
     except re2.error as error:
         raise VocabtoolError(
-            f"the model splits at {pattern!r}, which is no regular expression of RE2: {error}"
+            f"the model splits at {pattern!r}, which RE2 rejects: {error}"
         ) from error
 
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Whether each alternative is one class of blanks only, or several that hold none."""
+    """Return whether each alternative is one class of blanks, or classes without blanks."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -261,18 +261,17 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScriptSplit(SplitStep):
-    """UnicodeScriptTokenizeWithOffsets on text that was decoded: runs of one script.
+    """UnicodeScriptTokenizeWithOffsets on decoded text: runs of one script.
 
-    Common and Inherited are scripts like others, and whitespace is Common. It is left out only
-    after that: ``a b`` is cut, ``! ?`` is one word ``!?``. ``keep_whitespace``: runs of
-    whitespace are words.
+    Common (with whitespace) and Inherited count as scripts. Whitespace is removed afterwards: ``a
+    b`` is split, ``! ?`` is one word ``!?``. ``keep_whitespace``: runs of whitespace are words.
     """
 
     keep_whitespace: bool = False
 
     @property
     def local(self) -> bool:
-        """Whether whitespace parts what stands around it."""
+        """Whether whitespace separates the text around it."""
         return self.keep_whitespace
 
     def split(self, text: bytes) -> list[bytes]:
@@ -284,7 +283,7 @@ class ScriptSplit(SplitStep):
         return [word.encode() for word in words if word]
 
     def describe(self) -> str:
-        kept = "keep" if self.keep_whitespace else "leave out"
+        kept = "keep" if self.keep_whitespace else "remove"
         return f"split where the script changes, {kept} whitespace"
 
 
@@ -298,11 +297,10 @@ def _script(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceSplit(SplitStep):
-    """WhitespaceTokenizeWithOffsets: what stands between whitespace of Unicode, nothing empty.
+    """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    ``version`` 1 takes text that was decoded, 2 takes bytes and leaves a word that stands before
-    whitespace of n bytes (a no-break space) the first n - 1 of them: a flaw of the op that words
-    must share to be found.
+    ``version`` 1 takes decoded text, 2 takes bytes. Version 2 has a flaw that is reproduced here: a
+    word before whitespace of n bytes (a no-break space) includes the first n - 1 of them.
     """
 
     version: Literal[1, 2] = 1

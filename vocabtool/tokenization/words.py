@@ -1,10 +1,10 @@
-"""The words of texts as one model makes them, and which of them it knows: the public ``Words``.
+"""The public ``Words``: the words of texts, and which of them a model knows.
 
-Either by the rule recovered from its graph, or by one that the caller names, or by running the
-model (``exact``). Counting over a corpus is in ``oov/``, rewriting lines in ``mask.py``.
+The words come from a rule read from the model's graph, from a rule that the caller names, or from
+the running model (``exact``). ``oov/`` counts words over a corpus; ``mask.py`` rewrites lines.
 
-Most of what reads models is imported where one is read: an index, which has its words in a file of
-their own, opens sooner without.
+Modules that read models are imported only on use. An index stores its words in a file of its own
+and opens faster without them.
 """
 
 from __future__ import annotations
@@ -41,21 +41,22 @@ from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
 if TYPE_CHECKING:
     from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
-NAME_RULE = f"Name a rule (--rule, in Python rule=): {', '.join(RULE_NAMES)}"
-LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {NAME_RULE}"
+NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
+LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
 NAME_TOKENIZER = (
-    "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
-    "--rule tokenizer:FILE, in Python rule='tokenizer:FILE'"
+    "name their tokenizer, a tokenizer.json or a SentencePiece .model: --rule tokenizer:FILE "
+    "(in Python rule='tokenizer:FILE')"
 )
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
-MIN_SHARED_PIECES = 0.9  # control pieces need not be among a model's entries
+MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
 How = Literal["recovered", "named", "exact"]
 
 
 class Word(NamedTuple):
-    """A word of a text: as it is looked up, and what came of that.
+    """A word of a text, and the result of its lookup.
 
-    ``id``: ``None`` where a hash bucket decides. ``pieces``: how many, of models of subwords.
+    ``id`` is ``None`` if a hash bucket determines it. ``pieces`` is the number of subword pieces,
+    ``None`` for models of whole words.
     """
 
     word: bytes
@@ -66,12 +67,13 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Words:
-    """How one model cuts texts, and which words it knows.
+    """The words that one model makes of texts, and which of them it knows.
 
-    ``vocabulary``: where it looks them up. ``how``: whether the way from text to words was read
-    off the graph, named by the caller, or is the running model itself.
-    ``others``: the model's other lookups of the same text (of n-grams, say), each by itself.
-    ``notes``: what a person should know of these words.
+    - ``vocabulary``: The vocabulary in which the words are looked up.
+    - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
+      it, ``"exact"`` if the running model makes the words.
+    - ``others``: The model's other lookups of the same text, for example of n-grams.
+    - ``notes``: Warnings for the user.
     """
 
     vocabulary: Vocabulary
@@ -90,17 +92,20 @@ class Words:
         exact: bool = False,
         trust: bool = False,
     ) -> Words:
-        """The words of a model, or of a mere vocabulary: itself, or any file that holds one.
+        """Return the words of a model, of a vocabulary file, or of a vocabulary.
 
-        ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
-        looked up in. ``rule``: how texts become words, where no model says: whitespace, lower,
-        keras, ptb, regex:PATTERN or tokenizer:FILE.
-        ``exact``: run the model itself, which needs TensorFlow; ``trust``: even where it holds ops
-        that read files, use the network or run Python.
-        Raises :class:`VocabtoolError` where the way to the words is not understood.
+        - ``name``: The vocabulary, as ``inspect`` prints it. The default is the largest vocabulary
+          in which the model looks words up.
+        - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
+          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN`` or ``tokenizer:FILE``.
+        - ``exact``: Run the model itself. This needs TensorFlow.
+        - ``trust``: Run the model even if it contains ops that read files, use the network or run
+          Python.
+
+        Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
         if exact and rule is not None:
-            raise VocabtoolError("exact words are the model's own: name no rule")
+            raise VocabtoolError("exact words cannot be combined with a rule; use only one of them")
         if rule is not None:
             vocabulary = model
             if not isinstance(vocabulary, Vocabulary):
@@ -115,10 +120,10 @@ class Words:
             steps = Rule(parse_rule(rule))
             marker = vocabulary.marker or guess_marker(vocabulary.stored)
             if marker is not None or vocabulary.kind in SUBWORDS:
-                how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
+                how = f"marker {marker!r}" if marker else vocabulary.kind
                 raise VocabtoolError(
-                    f"{vocabulary.name}: its entries are pieces of words ({how}), among which a "
-                    f"rule of whole words would find few. {NAME_TOKENIZER}"
+                    f"{vocabulary.name}: its entries are subword pieces ({how}), but the rule "
+                    f"{rule!r} makes whole words; {NAME_TOKENIZER}"
                 )
             return cls(vocabulary, "named", RuleTokenizer(steps, vocabulary))
         if isinstance(model, Vocabulary):
@@ -128,7 +133,7 @@ class Words:
         if exact:
             if not registry.has_graphs(model):
                 raise VocabtoolError(
-                    f"{model}: it holds words, and no graph that could be run. {NAME_RULE}"
+                    f"{model}: contains no graph to run for exact words; {NAME_RULE}"
                 )
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
@@ -138,19 +143,21 @@ class Words:
         return _from_graph(model, name)
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """The words of many texts as arrays, known and unknown."""
+        """Return the words of many texts as arrays, known and unknown ones."""
         return self.tokenizer.look_up(texts_array(texts))
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """The old name of :meth:`look_up`."""
+        """Call :meth:`look_up` (deprecated name)."""
         warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
         return self.look_up(texts)
 
     def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
-        """The words of each text: an Arrow list of structs ``word``, ``id``, ``known``, ``pieces``.
+        """Return the words of each text as an Arrow list of structs.
 
-        ``word``: binary, as it is looked up; ``id``: int64, null where a hash bucket decides;
-        ``pieces``: int32, null but for models of subwords.
+        - ``word``: binary, as the model looks it up.
+        - ``id``: int64, null if a hash bucket determines it.
+        - ``known``: bool.
+        - ``pieces``: int32, the number of subword pieces, null for models of whole words.
         """
         judged = self.look_up(texts)
         ids = pa.array(judged.ids, mask=judged.ids < 0)
@@ -167,10 +174,10 @@ class Words:
     def pipe(
         self, texts: Iterable[str | bytes], *, batch_size: int = 256, workers: int = 1
     ) -> Iterator[tuple[Word, ...]]:
-        """The words of each text as :meth:`split` gives them, in order, while texts come in.
+        """Yield the words of each text, in order, while texts come in.
 
-        Whole batches are judged, ``workers`` of them at a time in threads; no more than
-        ``2 * workers`` batches are taken ahead of what was asked for.
+        The words are those of :meth:`split`. Batches of ``batch_size`` texts are processed by
+        ``workers`` threads. At most ``2 * workers`` batches are read ahead.
         """
         return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
 
@@ -184,30 +191,30 @@ class Words:
         return [tuple(found[start:end]) for start, end in pairwise(judged.offsets.tolist())]
 
     def unknown(self, text: str | bytes) -> list[str]:
-        """The words of a text that the model does not know, in order."""
+        """Return the words of a text that the model does not know, in order."""
         judged = self.look_up([text])
         missing = judged.codes[~judged.known[judged.codes]]
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
     def pieces(self, word: str | bytes) -> list[str]:
-        """What a subword model makes of one of its words; empty for whole words, and exact ones."""
+        """Return the pieces of a word in a subword model; empty for whole words and exact words."""
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
 
     def describe(self) -> tuple[str, ...]:
-        """What happens to a text, a line for each step."""
+        """Return the steps from a text to its words, one line for each step."""
         return self.tokenizer.describe()
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of the way from text to words."""
+        """Hexadecimal SHA-256 of the rule from a text to its words."""
         return self.tokenizer.fingerprint
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts.
+    """Return the words of a file without graphs: a SentencePiece model or a tokenizer.json.
 
-    Of several vocabularies the first that says how, unless ``name`` tells which is meant.
+    Without ``name``, the first vocabulary with a tokenizer is used.
     """
     from vocabtool.formats import registry
 
@@ -222,25 +229,26 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         notes = found.warnings
         left_out = [other.name for other in found.vocabularies if other is not vocabulary]
         if name is None and left_out:
-            notes = (*notes, f"not looked at, --name takes another: {', '.join(left_out)}")
+            listed = ", ".join(left_out)
+            notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
-        f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
+        f"{path}: contains subword pieces, but no tokenizer that vocabtool can read; "
         f"{NAME_TOKENIZER}"
     )
 
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
-    """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
+    """Return the tokenizer of the file that contains the vocabulary; ``None`` if there is none."""
     from vocabtool.tokenization import hf_tokenizer
 
-    model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
+    model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
         return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
     files = [path]
-    if path.is_dir():  # the files of the folder in which the vocabulary was found
+    if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
     for file in files:
@@ -252,14 +260,14 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
 
 
 def tokenizer_of(file: Path) -> Words:
-    """The words of a tokenizer by itself: of a tokenizer.json or a SentencePiece model.
+    """Return the words of a tokenizer.json or a SentencePiece model.
 
-    Raises :class:`NotFound`, and :class:`VocabtoolError` for a file that cuts no texts.
+    Raises :class:`NotFound`, and :class:`VocabtoolError` if the file contains no tokenizer.
     """
     if not file.is_file():
         raise NotFound(
-            f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
-            "with one"
+            f"{file}: no such file (expected a tokenizer.json, a SentencePiece .model, or a folder "
+            "with one of them)"
         )
     from vocabtool.formats.registry import extract
 
@@ -267,24 +275,23 @@ def tokenizer_of(file: Path) -> Words:
     tokenizer = _own_tokenizer(vocabulary, file)
     if tokenizer is None:
         raise VocabtoolError(
-            f"{file}: does not say how texts are cut; wanted a tokenizer.json or a SentencePiece "
-            ".model"
+            f"{file}: not a tokenizer (expected a tokenizer.json or a SentencePiece .model)"
         )
     return Words(vocabulary, "recovered", tokenizer)
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
-    """Refuse a tokenizer whose pieces are not the entries of any of the vocabularies."""
+    """Raise :class:`VocabtoolError` if the tokenizer's pieces are not entries of a vocabulary."""
     pieces = tokenizer.vocabulary.stored
     counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
     if max(counts) < len(pieces) * MIN_SHARED_PIECES:
         shares = " and ".join(
-            f"{each.name} holds only {count:,}"
+            f"{count:,} are in {each.name}"
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file} cuts texts into {len(pieces):,} pieces, of which {shares}: it is not this "
-            "model's tokenizer. --name takes another vocabulary"
+            f"{file}: not the tokenizer of this model: of its {len(pieces):,} pieces only {shares}"
+            "; choose another file, or another vocabulary with --name"
         )
 
 
@@ -301,14 +308,15 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
         try:
             others.append(Words(path.vocabulary, "recovered", path.tokenizer()))
         except VocabtoolError as error:
-            notes.append(f"left out: {error}")
+            notes.append(f"skipped: {error}")
     return Words(chosen.vocabulary, "recovered", tokenizer, tuple(others), tuple(notes))
 
 
 def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """The words that a running model looks up. Raises :class:`NoVocabulary` where it looks up none.
+    """Return the words that the running model looks up.
 
-    ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
+    ``model`` is the path of the loaded model, ``name`` the vocabulary if there are several. Raises
+    :class:`NoVocabulary` if the model looks up no words.
     """
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
