@@ -1,4 +1,4 @@
-"""``python -m vocabtool`` is the command line."""
+"""Run the command line: ``python -m vocabtool``."""
 
 from vocabtool.cli.main import main
 

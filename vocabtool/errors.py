@@ -1,19 +1,21 @@
-"""What can go wrong, as types that carry their data.
+"""The exceptions of vocabtool. Each carries its data as attributes.
+
+::
 
     VocabtoolError
-    ├── NotFound          nothing at that path, or no such handle in the cache   (FileNotFoundError)
-    ├── InvalidFile       damaged or hostile: file, byte offset, what is wrong   (ValueError)
-    ├── UnknownFormat     not a model: what was tried and why each said no       (ValueError)
-    ├── UnsupportedFormat recognised, and deliberately not read                  (ValueError)
-    ├── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
-    ├── OperatorFailed    a function given to a stream's operator failed: on which element
-    ├── FolderInUse       another process, or this one, writes in that folder
-    ├── FolderNotEmpty    a new folder is wanted, and that one holds something   (FileExistsError)
-    ├── InvalidCondition  a condition on fields, or a query, not understood: where (ValueError)
-    ├── OtherModel        an index belongs to another model than the one given  (ValueError)
-    └── ChangedRun        a folder holds another run than the one asked for: what differs
+    ├── NotFound          no such path, or no such handle in the cache         (FileNotFoundError)
+    ├── InvalidFile       damaged or malicious file: name, byte offset, problem (ValueError)
+    ├── UnknownFormat     not a model: each format tried, and why it did not fit (ValueError)
+    ├── UnsupportedFormat recognised, but not supported                        (ValueError)
+    ├── NoVocabulary      the model contains no vocabulary (of this name)      (LookupError)
+    ├── OperatorFailed    a function passed to a stream operator failed
+    ├── FolderInUse       another process, or this one, already writes to the folder
+    ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
+    ├── InvalidCondition  invalid condition on fields, or invalid query        (ValueError)
+    ├── OtherModel        the index was made with another model                (ValueError)
+    └── ChangedRun        the folder contains a run with other settings
 
-A message says what, where, what was wanted, what was found and what to do next.
+A message states the location, the problem, the expected and the actual value, and the next step.
 """
 
 from __future__ import annotations
@@ -31,17 +33,18 @@ GIT_LFS: Final = (
 
 
 class VocabtoolError(Exception):
-    """Root of every error that vocabtool raises on purpose."""
+    """Base class of all vocabtool errors."""
 
 
 class NotFound(VocabtoolError, FileNotFoundError):
-    """Nothing readable at a path, or a hub handle that is not in the local cache."""
+    """No readable file at a path, or a TensorFlow Hub handle that is not in the local cache."""
 
 
 class InvalidFile(VocabtoolError, ValueError):
-    """A file breaks the rules of its own format.
+    """A file that violates its own format.
 
-    ``offset`` counts bytes from the start of ``file``; both are ``None`` until known.
+    ``file`` is the name of the file and ``offset`` a position in it, in bytes from its start.
+    Both are ``None`` if unknown.
     """
 
     def __init__(self, what: str, *, file: str | None = None, offset: int | None = None) -> None:
@@ -57,7 +60,7 @@ class InvalidFile(VocabtoolError, ValueError):
 
 
 class UnknownFormat(VocabtoolError, ValueError):
-    """No reader recognises a file; ``tried`` holds one reason per reader."""
+    """A file of an unknown format; ``tried`` contains one reason per supported format."""
 
     def __init__(self, what: str, tried: Sequence[str] = ()) -> None:
         self.what = what
@@ -66,7 +69,7 @@ class UnknownFormat(VocabtoolError, ValueError):
 
 
 class UnsupportedFormat(VocabtoolError, ValueError):
-    """A format that is recognised and refused; the message says what to do instead."""
+    """A format that is recognised but not supported; the message names an alternative."""
 
     def __init__(self, what: str, *, file: str | None = None) -> None:
         self.what = what
@@ -78,14 +81,14 @@ class UnsupportedFormat(VocabtoolError, ValueError):
 
 
 class NoVocabulary(VocabtoolError, LookupError):
-    """A readable model without a vocabulary, or without one of the name asked for."""
+    """A model without any vocabulary, or without a vocabulary of the requested name."""
 
 
 class OperatorFailed(VocabtoolError):
-    """A function that an operator of a stream calls failed; it is raised from what was raised.
+    """A failure of a function passed to a stream operator; the original error is the cause.
 
-    ``place``: the id of the document it was called with, or which element that was. Out of another
-    process its cause is the text of the traceback there.
+    ``place`` is the id of the document, or the number of the element. For an error in another
+    process, the cause contains the text of its traceback.
     """
 
     def __init__(self, place: str, what: str) -> None:
@@ -98,15 +101,15 @@ class OperatorFailed(VocabtoolError):
 
 
 class FolderInUse(VocabtoolError):
-    """Another process writes in a folder, or this one does already."""
+    """A folder that another process, or this one, already writes to."""
 
 
 class FolderNotEmpty(VocabtoolError, FileExistsError):
-    """A folder holds what nothing is to be written beside, an index perhaps."""
+    """A folder that must be empty but has files, for example an index."""
 
 
 class InvalidCondition(VocabtoolError, ValueError):
-    """A condition or query that cannot be understood. ``position``: which character, from 0 on."""
+    """An invalid condition or query; ``position`` is the index of the character, from 0."""
 
     def __init__(self, what: str, condition: str, position: int) -> None:
         self.what = what
@@ -121,9 +124,10 @@ class InvalidCondition(VocabtoolError, ValueError):
 
 
 class OtherModel(VocabtoolError, ValueError):
-    """An index belongs to another model: which part of it differs, and both fingerprints.
+    """An index made with another model.
 
-    ``model``: by which name it was made, where another one was named.
+    ``part`` is the part that differs, ``wanted`` the fingerprint in the index, ``found`` that of
+    the model in use, and ``model`` the name of the original model, if it is known and differs.
     """
 
     def __init__(
@@ -145,7 +149,7 @@ class OtherModel(VocabtoolError, ValueError):
 
 
 class ChangedRun(VocabtoolError):
-    """A folder holds another run than the one that is asked for; ``changes`` says what differs."""
+    """A folder that contains a run with other settings; ``changes`` lists the differences."""
 
     def __init__(self, folder: str, changes: Sequence[str]) -> None:
         self.folder = folder
@@ -162,10 +166,10 @@ class ChangedRun(VocabtoolError):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Name ``file`` in what the block raises about a file, where no name is given yet.
+    """Add ``file`` to errors of the block that name no file, and convert ``OSError``.
 
-    That is :class:`InvalidFile` and :class:`UnsupportedFormat`. What the system says (a name too
-    long, no permission) becomes :class:`NotFound`.
+    This sets ``file`` of :class:`InvalidFile` and :class:`UnsupportedFormat`. An ``OSError``
+    (name too long, no permission) becomes :class:`NotFound`.
     """
     try:
         yield
@@ -179,7 +183,7 @@ def reading(file: str) -> Iterator[None]:
 
 
 def refuse_pointer(head: bytes) -> None:
-    """Raise :class:`InvalidFile` where a file, told by its first bytes, is a Git LFS pointer."""
+    """Raise :class:`InvalidFile` if the first bytes are those of a Git LFS pointer."""
     magic, what, instead = GIT_LFS
     if head.startswith(magic):
         raise InvalidFile(f"{what}. {instead}")

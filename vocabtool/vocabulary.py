@@ -1,9 +1,9 @@
-"""A vocabulary: entries in id order, their ids, what stands for the unknown, where it was found.
+"""A vocabulary: entries in id order, their ids, the ids of unknown words, and its locations.
 
-Formats fill it, everything else reads it. Entries are kept as they are stored; what the marks of
-pieces mean (:data:`Marker`) is for showing and comparing them. Byte-level entries show every byte
-as a character: those of printable Latin-1 as themselves, the others, in order, from U+0100 on
-(``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
+The readers in ``formats/`` create vocabularies. Entries stay as stored. Piece markers
+(:data:`Marker`) are only interpreted when entries are displayed or compared. Byte-level entries
+show each byte as one character: printable Latin-1 bytes as themselves, the others, in order, from
+U+0100 on (``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
 """
 
 from __future__ import annotations
@@ -29,74 +29,67 @@ Kind = Literal[
     "bpe",
     "unigram",
     "phrase",
-    "vectors",  # the words of a file of word vectors
-    "variable",  # a string variable: a list, nothing says what it is for
-    "constant",  # a string constant that no table uses: likely a vocabulary, not certainly
+    "vectors",  # the words of a word vector file
+    "variable",  # a string variable of unknown purpose
+    "constant",  # a string constant that no table uses; probably a vocabulary
     "asset",  # a text file of the model that no table reads
-    "config",  # a list in a Keras layer's configuration
-    "list",  # a file of words, nothing more
-    "stop words",  # that are dropped from a text: no vocabulary, taken only by name
+    "config",  # a list in the configuration of a Keras layer
+    "list",  # a word list
+    "stop words",  # words that a layer removes; extracted only by name
 ]
 LINKED: frozenset[Kind] = frozenset(
     ("table", "sentencepiece", "wordpiece", "bpe", "unigram", "phrase", "vectors")
 )
 EntryType = Literal["text", "integer"]
-# How pieces of words are marked: where an entry begins with "▁", "Ġ" (byte-level: every byte is
-# shown as a character) or a blank, a word begins; "##" before it: it goes on from the one before;
-# "@@" behind it: the word goes on; "</w>" behind it: the word ends.
+# "▁", "Ġ" (byte-level) or a space at the start: the entry begins a word. "##" at the start: it
+# continues the previous entry. "@@" at the end: the word continues. "</w>" at the end: the word
+# ends.
 Marker = Literal["▁", "Ġ", " ", "##", "@@", "</w>"]
 
 
 class Place(NamedTuple):
-    """Where a vocabulary lies: ``file`` relative to the model, ``place`` inside that file."""
+    """The location of a vocabulary."""
 
-    file: str
-    place: str
+    file: str  #: Path of the file, relative to the model.
+    place: str  #: Location inside the file.
 
 
 class Special(NamedTuple):
-    """An entry that no file stores: a layer adds it by itself (Keras' mask and ``[UNK]``)."""
+    """An entry that a layer adds itself (mask and ``[UNK]`` of Keras); no file stores it."""
 
-    id: int
-    entry: str
-    role: Literal["mask", "unknown"]
+    id: int  #: Id of the entry.
+    entry: str  #: Text of the entry.
+    role: Literal["mask", "unknown"]  #: Purpose of the entry.
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Words outside the vocabulary get one of ``count`` ids from ``id`` on, by hash if several."""
+    """The ids of unknown words; if there are several, a hash of the word selects one."""
 
-    id: int
-    count: int = 1
+    id: int  #: First id.
+    count: int = 1  #: Number of ids.
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The entries of one vocabulary, in id order.
 
-    ``stored``: the entries as they lie in the file, as bytes; ``len()`` counts these.
-    ``ids``: int64, shape (n,), ascending, or ``None`` when they are ``first_id .. first_id+n-1``.
-    ``unknown``: ``None`` when nothing in the model says.
-    ``specials``: entries that are not stored, in id order; never counted in ``len()``.
-    ``places``: everywhere this content was found, best first.
-    ``notes``: further facts for a person to read.
-    ``marker``: how entries that are pieces of words are marked; ``None`` for whole words.
-
-    Two vocabularies are equal when entries, ids, specials and unknown are; names and places
-    do not matter.
+    Two vocabularies are equal if their entries, ids, specials and unknown ids are equal. Names
+    and places do not matter.
     """
 
-    name: str
-    kind: Kind
-    stored: ByteStrings
-    first_id: int = 0
+    name: str  #: Name, unique in its model.
+    kind: Kind  #: Kind of the source, for example ``"table"``.
+    stored: ByteStrings  #: Entries as stored in the file, in bytes; ``len()`` counts these.
+    first_id: int = 0  #: Id of the first stored entry.
+    #: Ids in ascending order, int64, shape (n,). ``None``: ``first_id .. first_id + n - 1``.
     ids: NDArray[np.int64] | None = None
-    unknown: Unknown | None = None
-    specials: tuple[Special, ...] = ()
-    places: tuple[Place, ...] = ()
-    entry_type: EntryType = "text"
-    notes: tuple[str, ...] = field(default=())
-    marker: Marker | None = None
+    unknown: Unknown | None = None  #: Ids of unknown words; ``None`` if the model sets none.
+    specials: tuple[Special, ...] = ()  #: Entries not stored, in id order; not in ``len()``.
+    places: tuple[Place, ...] = ()  #: All locations with these entries, most relevant first.
+    entry_type: EntryType = "text"  #: ``"text"``, or ``"integer"`` for keys of integer tables.
+    notes: tuple[str, ...] = field(default=())  #: Further facts, as text.
+    marker: Marker | None = None  #: Piece marker of the entries; ``None`` for whole words.
 
     @classmethod
     def from_ids(
@@ -111,7 +104,7 @@ class Vocabulary:
         notes: tuple[str, ...] = (),
         marker: Marker | None = None,
     ) -> Self:
-        """Entries and their ids in any order; ``ids``: shape (n,), ``None`` for positions."""
+        """Create a vocabulary; ``ids`` has shape (n,), any order; ``None`` means positions."""
         stored, first_id, uneven = in_id_order(entries, ids)
         return cls(
             name, kind, stored, first_id, uneven, unknown, places=places, notes=notes, marker=marker
@@ -119,7 +112,7 @@ class Vocabulary:
 
     @property
     def repeated_id(self) -> int | None:
-        """The first id that two stored entries have."""
+        """The first id that occurs twice among the stored entries."""
         ids = self.ids
         repeated = [] if ids is None else ids[1:][ids[1:] == ids[:-1]]
         return int(repeated[0]) if len(repeated) else None
@@ -128,11 +121,11 @@ class Vocabulary:
         return len(self.stored)
 
     def __iter__(self) -> Iterator[str]:
-        """The stored entries in id order, as :func:`decode` shows them."""
+        """Iterate over the stored entries in id order, as text (see :func:`decode`)."""
         return map(decode, self.stored)
 
     def __contains__(self, entry: object) -> bool:
-        """Whether ``entry`` (str or bytes) is stored; specials are not: the model adds those."""
+        """Return whether ``entry`` (str or bytes) is stored; specials do not count."""
         return isinstance(entry, str | bytes) and self._position(entry) is not None
 
     def __eq__(self, other: object) -> bool:
@@ -153,54 +146,54 @@ class Vocabulary:
 
     @property
     def last_id(self) -> int:
-        """The id of the last stored entry, the highest; -1 where nothing is stored."""
+        """The highest id of the stored entries; -1 without entries."""
         if not len(self):
             return -1
         return self.first_id + len(self) - 1 if self.ids is None else int(self.ids[-1])
 
     @property
     def id_range(self) -> str:
-        """The ids for people: ``0..1999``; uneven where they have gaps or repeat."""
+        """The ids as text: ``0..1999``; with ``, uneven`` if they have gaps or repeat."""
         if not len(self):
             return "none"
         return f"{self.first_id}..{self.last_id}" + ", uneven" * (self.ids is not None)
 
     @property
     def linked(self) -> bool:
-        """Whether something in the model looks words up in it (else its role is a guess)."""
+        """Whether the model uses it to look words up; otherwise its purpose is a guess."""
         return self.kind in LINKED
 
     @property
     def sha256(self) -> str:
-        """Hexadecimal sha256 of the stored entries joined by ``\\n``, in id order."""
+        """SHA-256 of the stored entries, joined by ``\\n`` in id order; hexadecimal."""
         return self.stored.sha256
 
     @property
     def tokens(self) -> list[str]:
-        """The stored entries in id order; makes one ``str`` per entry."""
+        """The stored entries in id order, as text; creates one ``str`` per entry."""
         return list(self)
 
     @property
     def duplicates(self) -> int:
-        """How many stored entries repeat an earlier one."""
+        """Number of stored entries that repeat an earlier one."""
         return len(self) - self.stored.distinct
 
     def entries(self) -> list[str]:
-        """Stored and special entries together in id order: Keras' ``get_vocabulary()``."""
+        """Return stored and special entries in id order, as Keras' ``get_vocabulary()``."""
         joined = [(special.id, special.entry) for special in self.specials]
         joined += zip(self.id_array().tolist(), self, strict=True)
         return [entry for _, entry in sorted(joined, key=lambda pair: pair[0])]
 
     def id_array(self) -> NDArray[np.int64]:
-        """The id of each stored entry: int64, shape (n,)."""
+        """Return the id of each stored entry: int64, shape (n,)."""
         if self.ids is not None:
             return self.ids
         return np.arange(self.first_id, self.first_id + len(self), dtype=np.int64)
 
     def id_of(self, entry: str | bytes) -> int:
-        """The id of an entry, stored or special (the first, where it repeats).
+        """Return the id of a stored or special entry; of the first one if it repeats.
 
-        Raises ``KeyError`` where the vocabulary does not hold it.
+        Raises ``KeyError`` if the entry does not exist.
         """
         position = self._position(entry)
         if position is not None:
@@ -211,8 +204,8 @@ class Vocabulary:
                 return special.id
         raise KeyError(entry)
 
-    def entry_of(self, id: int) -> str:  # noqa: A002 - the field's word for it
-        """The entry with an id, stored or special. Raises ``KeyError`` for an id not in use."""
+    def entry_of(self, id: int) -> str:  # noqa: A002 - the standard term
+        """Return the stored or special entry with an id. Raises ``KeyError`` for an unused id."""
         position = id - self.first_id
         if self.ids is not None:
             position = int(np.searchsorted(self.ids, id))
@@ -227,7 +220,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of everything that equality compares."""
+        """SHA-256 of everything that equality compares; hexadecimal."""
         import hashlib
 
         digest = hashlib.sha256(b"vocabtool vocabulary 1, %d entries\n" % len(self))
@@ -241,19 +234,19 @@ class Vocabulary:
     def _position(self, entry: str | bytes) -> int | None:
         try:
             return self.positions.get(encode(entry) if isinstance(entry, str) else entry)
-        except UnicodeEncodeError:  # a lone surrogate that no bytes are shown as
+        except UnicodeEncodeError:  # a lone surrogate that decode() never produces
             return None
 
     @cached_property
     def positions(self) -> dict[bytes, int]:
-        """Where each stored entry stands first; one object per entry, made on first use."""
+        """First position of each stored entry; created on first use, one object per entry."""
         positions: dict[bytes, int] = {}
         for position, entry in enumerate(self.stored):
             positions.setdefault(entry, position)
         return positions
 
     def to_arrow(self) -> pa.Table:
-        """An Arrow table with the columns ``id`` (int64) and ``token`` (large_binary)."""
+        """Return an Arrow table with the columns ``id`` (int64) and ``token`` (large_binary)."""
         import pyarrow as pa
 
         offsets = np.zeros(len(self) + 1, np.int64)
@@ -267,7 +260,7 @@ class Vocabulary:
 
 
 def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
-    """``first_id`` and ``ids`` of a vocabulary whose ascending ids are given."""
+    """Return ``first_id`` and ``ids`` of a vocabulary with these ascending ids."""
     first = int(ids[0]) if len(ids) else 0
     if np.array_equal(ids, np.arange(len(ids)) + first):
         return first, None
@@ -277,9 +270,9 @@ def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """``stored``, ``first_id`` and ``ids`` of a vocabulary, from entries and ids in any order.
+    """Return ``stored``, ``first_id`` and ``ids`` for entries and ids in any order.
 
-    Entries that share an id keep their order. ``None``: ids are positions.
+    Entries with the same id keep their order. ``None``: the ids are the positions.
     """
     if ids is None:
         return entries, 0, None
@@ -294,17 +287,17 @@ def in_id_order(
 
 
 def decode(entry: bytes) -> str:
-    """Show an entry as text; bytes that are not UTF-8 become lone surrogates, so none are lost."""
+    """Decode an entry as text; invalid UTF-8 bytes become lone surrogates, so none is lost."""
     return entry.decode("utf-8", "surrogateescape")
 
 
 def encode(entry: str) -> bytes:
-    """The inverse of :func:`decode`."""
+    """Encode text as bytes; the inverse of :func:`decode`."""
     return entry.encode("utf-8", "surrogateescape")
 
 
 def is_utf8(data: bytes, *, cut: bool = False) -> bool:
-    """Whether bytes are UTF-8; ``cut``: the last character may be incomplete."""
+    """Return whether bytes are UTF-8; with ``cut`` the last character may be incomplete."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -313,7 +306,7 @@ def is_utf8(data: bytes, *, cut: bool = False) -> bool:
 
 
 def printable(entry: bytes) -> str:
-    """Bytes as a person may safely see them: what is not a printable character is escaped."""
+    """Decode bytes for display and escape all characters that are not printable."""
     text = entry.decode("utf-8", "backslashreplace")
     if text.isprintable():
         return text
@@ -322,10 +315,10 @@ def printable(entry: bytes) -> str:
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
 BYTE_LEVEL: Final[Marker] = "Ġ"
-# One entry in so many bears a mark, or it is taken for chance. Of the lists of words in gensim's
-# test data and in ours none bears any; of tokenizers' pieces a half do, fewer where no blanks part
-# words. ``##`` stands for digits in word2vec's GoogleNews, and Ġ begins words of Maltese; ▁ and
-# ``</w>`` are in the words of no language.
+# One entry in so many must have the marker; fewer are taken as coincidence. The word lists in
+# gensim's test data and in ours contain none. In subword vocabularies half of the pieces have it,
+# fewer for scripts without spaces. ``##`` replaces digits in GoogleNews (word2vec), and Ġ begins
+# Maltese words; ▁ and ``</w>`` occur in the words of no language.
 ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
 
 _SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
@@ -337,10 +330,10 @@ _CHARMAP: Final = codecs.charmap_build(ALPHABET)
 
 
 def plain(entry: bytes, marker: Marker | None) -> bytes:
-    """An entry without its mark; a byte-level one as the bytes that it stands for.
+    """Return an entry without its marker; for byte-level entries, the bytes that it represents.
 
-    What bears no mark stays as it is, and so does, in a byte-level vocabulary, an entry with a
-    character that stands for no byte: a token that was added to it.
+    Entries without the marker stay as they are. So do byte-level entries with a character outside
+    the byte alphabet: these are added tokens.
     """
     if marker is None:
         return entry
@@ -352,7 +345,7 @@ def plain(entry: bytes, marker: Marker | None) -> bytes:
 
 
 def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
-    """:func:`plain` of every entry; over the same buffer unless the entries are byte-level."""
+    """Apply :func:`plain` to every entry; share the buffer unless entries are byte-level."""
     if marker is None:
         return stored
     bearing = bear_marker(stored, marker)
@@ -374,7 +367,7 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
 
 
 def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
-    """Which entries bear the mark: bool, shape (n,)."""
+    """Return which entries have the marker: bool, shape (n,)."""
     mark = np.frombuffer(marker.encode(), np.uint8)
     bearing = np.asarray(stored.lengths >= len(mark), np.bool_)
     buffer = np.frombuffer(stored.data, np.uint8)
@@ -390,9 +383,9 @@ def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
 
 
 def guess_marker(stored: ByteStrings) -> Marker | None:
-    """The mark of entries whose file does not say: what most of them bear, if that is enough.
+    """Return the marker that most entries have, or ``None`` if too few have one.
 
-    An entry that is nothing but the mark does not count. See :data:`ONE_IN`.
+    Entries that consist of the marker alone do not count. See :data:`ONE_IN`.
     """
     best: Marker | None = None
     most = 0
@@ -405,7 +398,7 @@ def guess_marker(stored: ByteStrings) -> Marker | None:
 
 
 def _bytes_of(entry: bytes) -> bytes | None:
-    """The bytes that a byte-level entry stands for; ``None`` where a character stands for none."""
+    """Return the bytes of a byte-level entry; ``None`` if a character is not in the alphabet."""
     try:
         return codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
     except UnicodeError:

@@ -153,7 +153,8 @@ def test_extract_wrong_name(model: Path) -> None:
     done = run("extract", model, "--name", "nothing")
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.decode() == (
-        f"vocabtool: error: {model}: no vocabulary named 'nothing'. It holds:\n  words\n  labels\n"
+        f"vocabtool: error: {model}: no vocabulary named 'nothing'. "
+        "Available vocabularies:\n  words\n  labels\n"
     )
     done = run("extract", model, "--name", "wrods")
     assert (done.returncode, b"did you mean words?" in done.stderr) == (3, True)
@@ -182,7 +183,11 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (["extract", "--nmae", "x"], 2, "Did you mean '--name'?"),
         (["inspect", "nowhere"], 3, "vocabtool: error: nowhere: no such file or folder"),
         (["extract", "README.md"], 3, "vocabtool: error: README.md: "),
-        (["extract", "data/sentence_encoder", "-o", "no/such/f"], 3, "such: no such folder to"),
+        (
+            ["extract", "data/sentence_encoder", "-o", "no/such/f"],
+            3,
+            "such: the folder does not exist",
+        ),
         (["extract", "data/sentence_encoder", "-o", ""], 2, "-o wants the name of a file"),
         (
             ["extract", "data/sentence_encoder", "-o", "words.foo"],

@@ -70,7 +70,7 @@ class Demo:
 
 def test_hybrid_finds_what_vectors_miss(demo: Demo) -> None:
     """The claim of the whole project, on queries that a rule draws."""
-    match = re.search(r"Of the (\d+) that vectors alone miss, hybrid finds (\d+)\.", demo.output)
+    match = re.search(r"alone miss (\d+) queries; hybrid search finds (\d+)", demo.output)
     assert match is not None
     missed, found = map(int, match.groups())
     assert demo.found("vectors alone") == 100 - missed
@@ -84,7 +84,7 @@ def test_what_it_tells_is_what_is_there(demo: Demo) -> None:
     """Vocabulary, documents and index are in the folder; the words are those of the model."""
     documents = [json.loads(line) for line in demo.lines("documents.jsonl")]
     assert len({document["id"] for document in documents}) == len(documents) > 3_000
-    assert f"{len(documents):,} texts of its documentation" in demo.output
+    assert f"{len(documents):,} texts of Python's documentation" in demo.output
     words = vocabtool.read(demo.folder / "vocabulary.txt")
     assert list(vocabtool.extract(demo.model)) == list(words)
     with vocabtool.open(demo.folder / "index") as index:
@@ -116,7 +116,7 @@ def test_its_commands_do_what_it_says(demo: Demo) -> None:
     counted = f"{tokens['unknown']:,} of {tokens['all']:,} words in the texts"
     assert counted in demo.output
     search = told(demo.code, *shlex.split(commands[4])[1:])
-    document = re.search(r"made of (\S+)", demo.output)
+    document = re.search(r"made from (\S+)", demo.output)
     assert document is not None
     assert document[1] in search
 

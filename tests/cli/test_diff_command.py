@@ -203,7 +203,7 @@ def test_what_the_files_say_of_themselves_is_told(here: Path, tmp_path: Path) ->
     told = [line.removeprefix("vocabtool: ") for line in done.stderr.decode().splitlines()]
     incomplete, taken, _ = told
     assert incomplete.startswith(f"{folder}: incomplete: broken.onnx.tflite")
-    assert taken.startswith(f"{folder}: took vocab.txt, one of 2 vocabularies")
+    assert taken.startswith(f"{folder}: using vocab.txt, one of 2 vocabularies")
     assert json.loads(done.stdout)["notes"][:2] == [incomplete, taken]
     done = run("diff", f"{folder}#words", "one.txt", "two.txt", cwd=here)
     assert done.stderr.decode() == f"vocabtool: {incomplete}\n"

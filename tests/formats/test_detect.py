@@ -156,7 +156,7 @@ def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
     model = vocabtool.inspect(folder)
     assert [v.name for v in model.vocabularies] == ["vocab.json"]
     why = {item.name: item.why for item in model.passed_over}
-    assert why["vocab.txt"] == why["words.txt"] == "a symbolic link: it is not followed"
+    assert why["vocab.txt"] == why["words.txt"] == "symbolic links are not followed"
 
 
 def cached(root: Path) -> Path:
@@ -228,8 +228,8 @@ def test_pick(tmp_path: Path) -> None:
     first, named = pick(tmp_path), pick(f"{tmp_path}#words")
     assert first.vocabulary.tokens == pick(str(tmp_path)).vocabulary.tokens == ["the", "of", "to"]
     assert named.vocabulary.tokens == ["to", "of"]
-    taken = "took vocab.json, one of 2 vocabularies"
-    assert first.notes == (f"{tmp_path}: {taken}: {tmp_path}#NAME takes another",)
+    taken = "using vocab.json, one of 2 vocabularies"
+    assert first.notes == (f"{tmp_path}: {taken}; select another with {tmp_path}#NAME",)
     assert named.notes == ()
     with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
         pick(f"{tmp_path}#nonsense")

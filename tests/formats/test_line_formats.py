@@ -231,7 +231,7 @@ def test_rwkv_world() -> None:
     read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
     assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
     assert (len(vocabulary), vocabulary.first_id, vocabulary.kind) == (65_529, 1, "table")
-    told = "how texts are cut into these pieces is not read"
+    told = "subword pieces"
     with pytest.raises(vocabtool.VocabtoolError, match=told):
         vocabtool.Words.of(file)
 

@@ -127,7 +127,7 @@ def test_stop_words(tmp_path: Path, op: str) -> None:
     stop_words = only(read(tmp_path, drop))
     assert (stop_words.name, stop_words.kind) == ("n.stopwords", "stop words")
     assert stop_words.notes == ("words that are dropped from a text",)
-    with pytest.raises(NoVocabulary, match=r"stop words only; take them with --name: n\.stopwords"):
+    with pytest.raises(NoVocabulary, match=r"stop words; select them with --name: n\.stopwords"):
         vocabtool.extract(path)
     assert list(vocabtool.extract(path, "n.stopwords")) == list(stop_words) == dropped
     read(tmp_path, drop, node("DictVectorizer", "d", string_vocabulary=["the"]))

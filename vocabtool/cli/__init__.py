@@ -1,5 +1,6 @@
-"""The command line: arguments, messages, progress, exit codes; the one place that prints and exits.
+"""The command line: arguments, messages, progress and exit codes.
 
-What commands do is done by the other rooms, how results look by ``reports/``. Begin with
-``main.py``; a command is in the file of its name, shared options in ``options.py``.
+Only this package prints and exits.
+The other packages do the work, and ``reports/`` formats the results. Begin with ``main.py``. Each
+command is in the file of its name; shared options are in ``options.py``.
 """

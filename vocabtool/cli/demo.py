@@ -1,8 +1,8 @@
-"""``demo``: the whole story offline, on text that every Python has, told while it is made.
+"""The command ``demo``: all steps offline, on text that every Python installation contains.
 
-A small model is trained on Python's own documentation; its words are read out again, what it does
-not know is counted, the documents are indexed, and queries whose answer is known are asked, by
-vectors alone and with keywords.
+It trains a small model on Python's own documentation, extracts its vocabulary, counts unknown
+words, indexes the documents, and runs queries with known answers, by vectors alone and with
+keywords.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, printable
 
-MIN_CHARACTERS: Final = 60  # of a docstring: "Return x." says nothing
-PASSAGE_WORDS: Final = 200  # so few that a word that occurs once still counts
+MIN_CHARACTERS: Final = 60  # minimum length of a docstring; "Return x." is too short
+PASSAGE_WORDS: Final = 200  # few, so that a word that occurs once still counts
 MAX_DOCUMENTS: Final = 10_000
-MIN_DOCUMENTS: Final = 1_000  # that vectors of words can be made of
-# What others installed, and what tests the library instead of documenting it.
-PASSED_OVER: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+MIN_DOCUMENTS: Final = 1_000  # minimum for training word vectors
+# Folders of other packages, and of tests.
+SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 
 
 def documentation(library: Path | None = None) -> tuple[Document, ...]:
-    """What this Python says about itself, in a fixed order, long texts cut between paragraphs.
+    """Return Python's documentation in a fixed order; long texts are split between paragraphs.
 
-    Topics of ``help``, and docstrings read out of source files: nothing is run, and ``-OO`` does
-    not strip them. ``library``: a folder other than Python's standard library.
-    Raises :class:`NotFound` where that is too little to show anything with.
+    The documents are the topics of ``help`` and the docstrings in source files. No code is run,
+    and ``-OO`` does not remove them. ``library``: a folder other than Python's standard library.
+    Raises :class:`NotFound` if there are too few texts.
     """
     library = library or Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
-    with suppress(ImportError):  # a distribution may leave it out
+    with suppress(ImportError):  # missing in some distributions
         from pydoc_data.topics import topics
 
         texts = {f"topics.{name}": topics[name].strip() for name in sorted(topics)}
     for file in sorted(library.rglob("*.py")):
         parts = file.relative_to(library).with_suffix("").parts
-        if PASSED_OVER.isdisjoint(parts[:-1]):
-            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # as of templates
-                warnings.simplefilter("ignore")  # some files have escapes that Python warns of
+        if SKIPPED_FOLDERS.isdisjoint(parts[:-1]):
+            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # such as templates
+                warnings.simplefilter("ignore")  # Python warns of escapes in some files
                 module = ".".join(parts).removesuffix(".__init__")
                 tree = ast.parse(file.read_bytes())
                 own = ast.get_docstring(tree) or ""
@@ -88,14 +88,15 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
             documents.append(Document(id_, f"{name}\n\n{passage}", fields))
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
-            f"{library}: expected Python's own documentation, found {len(documents):,} texts. Run "
-            "the demo with a Python that has its library as .py files (python.org, pyenv, conda)"
+            f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
+            f"got {len(documents):,}; run the demo with a Python that has its library as .py files "
+            "(python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])
 
 
 def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Of what stands in a module or class, also below an ``if``; not inside functions."""
+    """Yield names and docstrings in a module or class, also below ``if``; not in functions."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
             yield from _docstrings(inner, name)
@@ -107,16 +108,16 @@ def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
 
 MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
-WINDOW: Final = 5  # words to either side count as near
-SMOOTHING: Final = 0.75  # the exponent of a neighbour's count, so that rare ones surprise less
-COMMON: Final = 1e-3  # a word of this frequency counts half
+WINDOW: Final = 5  # words on each side that count as near
+SMOOTHING: Final = 0.75  # exponent of a neighbour's count; reduces the effect of rare words
+COMMON: Final = 1e-3  # a word of this frequency has half the weight
 
 
 def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
-    """The commonest words and their vectors, shape (n, dim); the same texts give the same vectors.
+    """Return the most frequent words and their vectors, float32, shape (n, dim); deterministic.
 
-    Positive pointwise mutual information of words that stand near each other, then a truncated
-    singular value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
+    The vectors are a truncated singular value decomposition of the positive pointwise mutual
+    information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
     Factorization", 2014). Rare words get no vector: the model does not know them.
     ``rule``: how texts become words, as in ``Words.of``.
     """
@@ -130,7 +131,7 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
     numbers[chosen] = np.arange(size)
     ids = numbers[lookup.codes]
     text_of = np.repeat(np.arange(len(texts)), np.diff(lookup.offsets))
-    # How often words are near each other, nearer ones counting more.
+    # Count pairs of nearby words, weighted by 1 / distance.
     counts = csr_matrix((size, size), dtype=np.float64)
     for distance in range(1, WINDOW + 1):
         left, right = ids[:-distance], ids[distance:]
@@ -138,12 +139,12 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
         ones = np.full(int(near.sum()), 1 / distance)
         counts += csr_matrix((ones, (left[near], right[near])), (size, size))
     pairs = (counts + counts.T).tocoo()
-    # Which of them are together more often than chance has it.
+    # Keep pairs that occur together more often than by chance.
     rows = np.bincount(pairs.row, pairs.data, size)
     columns = rows**SMOOTHING
     expected = rows[pairs.row] * columns[pairs.col] / columns.sum()
     pairs.data = np.maximum(np.log(pairs.data / expected), 0)
-    # In few dimensions, rows of unit length, common words weakened; a fixed start: no chance in it.
+    # Reduce to few dimensions, normalize, weaken common words. A fixed start makes it repeatable.
     left, strength, _ = svds(pairs.tocsr(), k=DIMENSIONS, v0=np.ones(size))
     vectors = left * np.sqrt(strength)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
@@ -153,11 +154,11 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
 
 
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
-    """Train, and write a SavedModel of TensorFlow that does all text processing itself.
+    """Train a TensorFlow SavedModel that contains all text processing, and save it.
 
-    It takes texts, shape (n,), and gives float32, shape (n, dim): the mean of a text's word
-    vectors, where unknown words count as zeros. Raises :class:`UnsupportedFormat` without
-    TensorFlow.
+    It takes texts, shape (n,), and returns float32, shape (n, dim): the mean of the word vectors
+    of each text, where unknown words count as zeros. Raises :class:`UnsupportedFormat` if
+    TensorFlow is not installed.
     """
     tf: Any = import_tensorflow()
     words, vectors = train(texts, r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
@@ -178,27 +179,27 @@ def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
 
     model.__call__ = encode
     tf.saved_model.save(model, str(folder), signatures=encode)
-    (folder / "fingerprint.pb").unlink(missing_ok=True)  # tells one save from the next
+    (folder / "fingerprint.pb").unlink(missing_ok=True)  # differs between saves
 
 
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 ABOUT: Final = b"""
-documents.jsonl   Python's own documentation, a text a line
-model/            what was trained on it: a SavedModel, or vectors.npz without TensorFlow
-vocabulary.txt    the words that it knows, read out of its files
-index/            what `vocabtool search` searches
-queries.jsonl     queries with a word that the model does not know, drawn by a rule ...
-qrels.tsv         ... and which document each was made of, as `vocabtool eval` reads them
+documents.jsonl   Python's own documentation, one text per line
+model/            the trained model: a SavedModel, or vectors.npz without TensorFlow
+vocabulary.txt    the words that the model knows, extracted from its files
+index/            the index for `vocabtool search`
+queries.jsonl     random queries with a word that the model does not know, for `vocabtool eval`
+qrels.tsv         the document that each query was made from, for `vocabtool eval`
 """
 FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jsonl", "qrels.tsv")
 
 
 def tell_story(folder: Path, seed: int = 0) -> None:
-    """Build everything in ``folder``, and print of each step when it is done what it was.
+    """Run all steps in ``folder``, and print the result of each.
 
     With TensorFlow the model is a SavedModel, without it a file of word vectors.
-    Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
-    this Python lacks its documentation.
+    Raises :class:`VocabtoolError` if the folder contains other files, :class:`NotFound` if this
+    Python lacks its documentation or the folder cannot be written to.
     """
     start = now = time.perf_counter()
     about = folder / "ABOUT.txt"
@@ -206,8 +207,12 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         is_own = about.is_file() and about.read_bytes().startswith(MARK)
         if not is_own and any(folder.iterdir()):
-            raise VocabtoolError(f"{folder}: holds files not made by the demo: name a new folder")
-        for path in (folder / name for name in (*FILES, "model", "index")):  # a link goes alone
+            raise VocabtoolError(
+                f"{folder}: contains files not made by the demo; name a new folder"
+            )
+        for path in (
+            folder / name for name in (*FILES, "model", "index")
+        ):  # of a link, only the link
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -221,10 +226,12 @@ def tell_story(folder: Path, seed: int = 0) -> None:
     corpus = folder / "documents.jsonl"
     rows = ({"id": each.id, "text": each.text, **each.fields} for each in documents)
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    count = f"{len(texts):,} texts of its documentation, {sum(map(len, texts)) / 1e6:.1f} million"
-    now = _tell_step(now, "What every Python has", f"{count} characters, in {corpus}")
+    count = (
+        f"{len(texts):,} texts of Python's documentation, {sum(map(len, texts)) / 1e6:.1f} million"
+    )
+    now = _tell_step(now, "Documents are collected", f"{count} characters, in {corpus}")
 
-    told = [f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts"]
+    told = [f"vectors of {MAX_WORDS:,} words, computed from the words near them in these texts"]
     try:
         path, rule, flags = folder / "model", None, ("", "")
         save_sentence_encoder(path, texts)
@@ -237,19 +244,19 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
     words = Words.of(path, rule=rule)
     save(words.vocabulary, folder / "vocabulary.txt")
-    count = f"{len(words.vocabulary):,} entries, called {words.vocabulary.name} in the model"
-    model, source = quote(str(path)), quote(str(corpus))  # as a shell reads them
+    count = f"{len(words.vocabulary):,} entries, named {words.vocabulary.name} in the model"
+    model, source = quote(str(path)), quote(str(corpus))  # quoted for a shell
     command = f"$ vocabtool extract {model}"
-    now = _tell_step(now, "Its vocabulary is read out of its files", count, command)
+    now = _tell_step(now, "Its vocabulary is extracted from its files", count, command)
     counter = OovCounter(words)
     counter.count([string_array(texts)])
     report = counter.report(model=str(path), sources=(str(corpus),))
     now = _tell_step(
         now,
-        "What it does not know",
-        f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
-        f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
-        f"the commonest: {', '.join(printable(each.word) for each in report.commonest(6))}",
+        "Unknown words are counted",
+        f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts are unknown, "
+        f"{report.token_rate:.1%}; {report.distinct_unknown:,} distinct words",
+        f"the most frequent: {', '.join(printable(each.word) for each in report.commonest(6))}",
         f"$ vocabtool oov {model} {source}{flags[0]}",
     )
 
@@ -258,30 +265,30 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         writer.add(documents)
     now = _tell_step(
         now,
-        "They are indexed",
-        f"{len(index):,} documents by their vectors and by their words, in {index.path}",
+        "The documents are indexed",
+        f"{len(index):,} documents, by vectors and by words, in {index.path}",
         f"$ vocabtool index {source} --model {model}{''.join(flags)} "
         f"-o {quote(str(folder / 'another-index'))}",
     )
 
     _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)
     seconds = time.perf_counter() - start
-    click.echo(f"\nAll of it is in {folder}, to play with; it took {seconds:.0f} s.")
+    click.echo(f"\nAll files are in {folder}. The demo took {seconds:.0f} s.")
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """What was done since a time, and a command that does the same; the time now."""
+    """Print what was done since a time, and a command that does the same; return the time now."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now
 
 
 QUERIES: Final = 100
-MAX_SHOWN: Final = 5  # queries told of: the first that vectors alone miss
-MAX_HOLDERS: Final = 3  # documents that hold the unknown word of a query
-ORDINARY: Final = (0.01, 0.1)  # share of the documents that hold a known word of a query
-PLACES: Final = 10  # that a person looks at
-DEPTH: Final = 100  # places that a document is looked for in
+MAX_SHOWN: Final = 5  # queries that are printed: the first that vectors alone miss
+MAX_HOLDERS: Final = 3  # documents that contain the unknown word of a query
+ORDINARY: Final = (0.01, 0.1)  # share of documents that contain a known word of a query
+PLACES: Final = 10  # a document in these first places counts as found
+DEPTH: Final = 100  # number of hits that are searched for the document
 SHOWN: Final[tuple[Fusion, ...]] = ("dense", "coverage")
 FUSIONS: Final[dict[Fusion, str]] = {
     "dense": "vectors alone",
@@ -294,7 +301,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Queries, each with its unknown word and the id of its document; of a seed the same ones."""
+    """Yield queries with their unknown word and the id of their document; ``seed`` fixes them."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -304,7 +311,7 @@ def draw_questions(
     rare = {code for code in plain if frequency[code] <= MAX_HOLDERS and not lookup.known[code]}
     low, high = (share * len(documents) for share in ORDINARY)
     ordinary = {code for code in plain if low <= frequency[code] <= high and lookup.known[code]}
-    generator = random.Random(seed)  # noqa: S311 - nothing secret
+    generator = random.Random(seed)  # noqa: S311 - not for security
     for at in generator.sample(range(len(documents)), len(documents)):
         unknown = [code for code in codes_of[at] if code in rare]
         known = [code for code in codes_of[at] if code in ordinary]
@@ -318,7 +325,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Where each way of searching puts the document that a query was made of."""
+    """Print at which place each fusion ranks the document that a query was made from."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):
@@ -334,40 +341,42 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
     path = quote(str(index.path))
     _tell_step(
         now,
-        "It is asked",
-        f"{len(questions)} queries of three words of a document: one of 5 to 20 letters that the",
-        f"model does not know and at most {MAX_HOLDERS} documents hold in any form, and two that",
-        f"it knows and {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents hold; no stop words",
+        "Queries are run",
+        f"{len(questions)} queries of three words from one document, without stop words: one word",
+        f"of 5 to 20 letters that the model does not know, in at most {MAX_HOLDERS} documents, and",
+        f"two known words that are in {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents",
         f"$ vocabtool eval {path} --queries {quote(str(folder / 'queries.jsonl'))} "
         f"--qrels {quote(str(folder / 'qrels.tsv'))}",
     )
     missed = [at for at, place in enumerate(places["dense"]) if place > PLACES]
     for number, at in enumerate(missed[:MAX_SHOWN], 1):
         text, unknown, document = questions[at]
-        click.echo(f"Query {number}: {text}\n  made of {document}")
+        click.echo(f"Query {number}: {text}\n  made from {document}")
         query = index.search(text, k=1, explain=True).query
         for word in query.words:
             known = "known" if word.known else "unknown to the model"
             held_by = plural(word.document_frequency or 0, "document", "documents")
             click.echo(f"    {word.surface}: {known}, in {held_by}")
-        click.echo(f"  the unknown is {query.m or 0:.0%} of what the query says (by idf),")
+        click.echo(f"  the unknown word has {query.m or 0:.0%} of the query's weight (by idf),")
         click.echo(f"  so keywords count {query.weight or 0:.0%} of the score")
         encoder = index.encoder
         if encoder and np.array_equal(*encoder.encode([text, text.replace(unknown, "xqzzyvw")])):
-            click.echo("  the vector is the same with any other unknown word in its place")
+            click.echo("  the vector is the same with any other unknown word")
         for fusion in SHOWN:
             place = places[fusion][at]
             where = f"not among the first {DEPTH}" if place == np.inf else f"at place {place}"
             click.echo(f"  {FUSIONS[fusion]}: {where}")
             for rank, hit in enumerate(index.search(text, k=3, fusion=fusion, explain=True), 1):
                 told = hit.explanation.words if hit.explanation else ()
-                held = f"  (holds {', '.join(word.surface for word in told)})" if told else ""
+                held = f"  (contains {', '.join(word.surface for word in told)})" if told else ""
                 click.echo(f"   {' >'[hit.id == document]}{rank}. {hit.id}{held}")
         click.echo(f"  $ vocabtool search {path} {quote(text)} --explain\n")
     hybrid = sum(places["coverage"][at] <= PLACES for at in missed)
-    click.echo(f"Shown are the first {len(missed[:MAX_SHOWN])} that vectors alone miss.")
-    click.echo(f"Of the {len(missed)} that vectors alone miss, hybrid finds {hybrid}.")
-    click.echo(f"Of all {len(questions)}, the document that the query was made of comes")
+    click.echo(f"These are the first {len(missed[:MAX_SHOWN])} queries that vectors alone miss.")
+    click.echo(f"Vectors alone miss {len(missed)} queries; hybrid search finds {hybrid} of them.")
+    click.echo(
+        f"Place of the document that the query was made from, for all {len(questions)} queries:"
+    )
     click.echo(f"  {'':34}first   among the first ten")
     for fusion, name in FUSIONS.items():
         ten = sum(place <= PLACES for place in places[fusion])

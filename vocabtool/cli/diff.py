@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
 
 DiffFormat = Literal["text", "json", "csv", "parquet"]
-WHOLE: Final = (".json", ".html")  # endings of files that hold the whole comparison
-BATCH_BYTES: Final = 4 << 20  # of text counted together
+WHOLE: Final = (".json", ".html")  # endings of files that contain the whole comparison
+BATCH_BYTES: Final = 4 << 20  # bytes of text per batch
 
 HELP = """A and B are models or word lists: anything that `vocabtool extract` reads. FILE#NAME
 selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
@@ -36,7 +36,7 @@ byte for byte unless --fold is set. Three vocabularies or more give a table of a
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """``case,nfkc`` as names."""
+    """Split ``case,nfkc`` into names."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
@@ -58,12 +58,13 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Count what the difference means for these documents; may be repeated.",
+    help="Count which words of these documents A and B know; may be repeated.",
 )
-@text_options("Corpus: ", "an invalid row of the corpus.")
+@text_options("the corpus", "an invalid row of the corpus.")
 @click.option(
     "--rule",
     callback=check_rule,
+    metavar="RULE",
     help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras]",
 )
 @click.option(
@@ -100,7 +101,7 @@ def diff_command(
     limit: int | None,
     only: Only | None,
 ) -> None:
-    """Compare the vocabularies A and B: entries of both, and of only one."""
+    """Compare the vocabularies A and B: entries in both, and entries in only one."""
     if len(vocabularies) < 2:
         raise click.UsageError("expected two vocabularies or more, got one")
     if not corpus and (rule or read.field or read.format):
@@ -109,7 +110,7 @@ def diff_command(
         check_ending(file)
     check_files(file, html, output)
     several = len(vocabularies) > 2
-    if only is not None:  # nothing but lists of entries holds just these
+    if only is not None:  # other formats contain the whole comparison
         ending = Path(file).suffix.lower()
         if html is not None or output == "json" or (output is None and ending in WHOLE):
             raise click.UsageError(
@@ -132,7 +133,7 @@ def diff_command(
     report = diff_report(found, limit, only)
     deliver_report(report, file, html, output, as_list=only is not None)
     if file == "-" and output in (None, "text") and only is None and width() is not None:
-        return  # the tables hold these figures
+        return  # the tables contain these figures
     common, only_a, only_b = found.common, found.only_a, found.only_b
     a, b = found.a.label, found.b.label
     tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")

@@ -1,4 +1,4 @@
-"""The command that makes vectors: ``embed``."""
+"""The command that computes vectors: ``embed``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ RUN = gather(
         help="Rows in each shard; an interruption loses one shard at most.",
     ),
     click.option(
-        "--dtype", type=click.Choice(get_args(Dtype)), default="float32", show_default=True
+        "--dtype",
+        type=click.Choice(get_args(Dtype)),
+        default="float32",
+        show_default=True,
+        help="Type of the vectors.",
     ),
     click.option(
         "--batch-size",
@@ -55,7 +59,11 @@ RUN = gather(
         help="Cache of vectors, also for later runs: no text is encoded twice.",
     ),
     click.option(
-        "--runner", type=click.Choice(get_args(Runner)), default="local", show_default=True
+        "--runner",
+        type=click.Choice(get_args(Runner)),
+        default="local",
+        show_default=True,
+        help="Run on this machine, or on Ray.",
     ),
     click.option(
         "--workers",
@@ -70,7 +78,9 @@ RUN = gather(
         help="Batches that a worker encodes at once. [default: depends on the model]",
     ),
     click.option(
-        "--ray-address", help="Address of a Ray cluster. [default: start Ray on this machine]"
+        "--ray-address",
+        metavar="ADDRESS",
+        help="Address of a Ray cluster. [default: start Ray on this machine]",
     ),
 )
 
@@ -112,7 +122,7 @@ def embed_command(
     """Write a vector for each document of FILE... into Parquet shards in DIR.
 
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
+    also with .gz or .zst. FILE can be a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 
@@ -146,10 +156,10 @@ def embed_command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """What to call as the work goes on; nothing where nobody is watching."""
+    """Show progress; yield the function that updates it, or ``None`` without a terminal."""
     from vocabtool.reports.index import progress_line
 
-    with progress_bar(quiet) as update:
+    with progress_bar(quiet, eta=False) as update:  # progress_line has its own
         if update is None:
             yield None
             return

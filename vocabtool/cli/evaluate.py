@@ -1,4 +1,4 @@
-"""Commands that judge an index: ``eval`` and ``calibrate``."""
+"""Commands that evaluate and tune the ranking: ``eval`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ QUERIES = gather(
         metavar="FILE",
         help="Vectors of the queries (.npy, .npz), if the index has no model.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, help="Seed of the random samples."
+    ),
 )
 
 
@@ -61,10 +63,11 @@ def eval_command(
     sample: int,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Evaluate the ranking of the index in DIR: all fusions side by side.
+    """Evaluate the ranking of the index in DIR: compare all fusions.
 
-    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, over all queries and split by
-    whether they hold a word that the model does not know. With --self-check: known documents.
+    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, and separately for
+    queries with and without a word that the model does not know. With --self-check: how well
+    known documents are found again.
     """
     from vocabtool.evaluation.compare import evaluate
     from vocabtool.evaluation.compare import self_check as check
@@ -104,8 +107,8 @@ def calibrate_command(
 ) -> int:
     """Find the weight of the keyword leg for the index in DIR, and store it.
 
-    Without judgements: from the documents themselves, with queries made of them. With --queries and
-    --qrels it is tuned on judged queries by cross-validation.
+    Without judgements, the weight is estimated with queries made from the documents. With
+    --queries and --qrels, it is tuned on judged queries by cross-validation.
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
@@ -138,7 +141,7 @@ def calibrate_command(
 
 
 def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
-    """Queries, their judgements and vectors, and the seed, as the library takes them."""
+    """Read queries, judgements and vectors; return the arguments of the library."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:

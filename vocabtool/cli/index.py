@@ -1,4 +1,4 @@
-"""The commands that make an index, keep it up to date with its files, and keep it in order."""
+"""Commands that create, update, repair and check an index."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
-vectors, a folder of sentence-transformers, python:MODULE:NAME. Omit it if FILE is a folder that
-embed wrote; then DIR is searched by keywords, and by vectors that you pass in Python. If the
+INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
+word vectors, a folder of sentence-transformers, python:MODULE:NAME. Omit it if FILE is a folder
+that embed wrote; then DIR is searched by keywords, and by vectors that you pass in Python. If the
 command is interrupted, run it again: it resumes."""
 
 
 def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """``512M`` or ``1G`` as bytes."""
+    """Convert ``512M`` or ``1G`` to bytes."""
     if text is None:
         return None
     number, unit = text.upper().removesuffix("B"), ""
@@ -177,9 +177,9 @@ def index_command(
     """Create an index of the documents of FILE... in DIR, or add to it.
 
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, - is standard input, and so is
-    a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
-    reads them again.
+    also with .gz or .zst. FILE can be a folder, a quoted glob, or a folder that embed wrote, whose
+    vectors are then used; - is standard input. DIR stores the names of FILE... and the options:
+    update reads the files again.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
@@ -246,10 +246,10 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    Every FILE is read with the options that index was given for it, a new one with those of the
-    last. Documents of new ids are added, changed ones are put in the place of what was there; only
-    where the text changed is it encoded. --sync looks at the documents that came from FILE...
-    alone, wants each FILE whole and readable, and deletes in the last commit.
+    Each FILE is read with the options that were passed to index for it; a new FILE with those of
+    the last one. Documents with new ids are added, and changed documents are replaced. Only changed
+    texts are encoded. --sync affects only documents that came from FILE.... It needs every FILE to
+    be complete and readable, and deletes in the last commit.
     """
 
     _refuse_an_index(files)
@@ -263,7 +263,7 @@ def update_command(
             report = index.update(
                 list(files) or None, sync=sync, force=force, progress=progress, **filling
             )
-            if not sync:  # which may have removed the last document
+            if not sync:  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder])
             seconds = _calibrate(index, held, calibrate, report, quiet)
     if not quiet:
@@ -280,7 +280,7 @@ def _advice_after_a_stop() -> Iterator[None]:
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
-    """An index holds files that would be read as documents."""
+    """Raise an error if a FILE is an index: its files would be read as documents."""
     from vocabtool.index.folder import is_index
 
     for name in files:
@@ -292,7 +292,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
-    """An index, by the options of ``INDEX_MODEL``."""
+    """Open an index with the options of ``INDEX_MODEL``."""
     from vocabtool.index.index import Index
 
     return Index.open(folder, model["model"], **({"trust": True} if model["trust"] else {}))
@@ -306,11 +306,11 @@ def _open(
     shape: dict[str, Any],
     force: str | None,
 ) -> tuple[Path, Index | None]:
-    """The folder to build in, and the open index; ``None`` where it must be created.
+    """Return the folder to build in, and the open index; ``None`` if it must be created.
 
-    ``force``: everything that was asked for, as text. The index is then built in a folder beside
-    the existing one, and the same command continues there after an interruption. An index of a
-    stream is built anew, since a stream cannot be read again.
+    ``force``: all requested options as text. The index is then built in a folder next to the
+    existing one, and the same command resumes there after an interruption. An index of a stream
+    is built from the start, because a stream cannot be read again.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
@@ -327,7 +327,7 @@ def _open(
             if is_index(build) and can_be_read_again(found):
                 index = Index.open(build, model, **options)
                 if model is not None:
-                    index.encoder  # noqa: B018 - opened now, for what was built may be of another
+                    index.encoder  # noqa: B018 - opened now: the folder may be of another model
                 return build, index
         except (InvalidFile, NotFound, OtherModel):
             pass
@@ -336,7 +336,7 @@ def _open(
     if not is_index(path):
         return path, None
     index = Index.open(path, model, **options)
-    # It stays what it was created as: an option that says otherwise is not passed over.
+    # The shape of an existing index is fixed: refuse an option that differs from it.
     context = click.get_current_context()
     for name, wanted in shape.items():
         held = getattr(index.configuration, name)
@@ -351,9 +351,9 @@ def _open(
 def _calibrate(
     index: Index, before: int, wanted: bool | None, report: LoadReport, quiet: bool
 ) -> float:
-    """Find out how much keywords weigh, where that is due or wanted; the seconds that it took.
+    """Calibrate the weight of the keyword leg if requested or due; return the seconds it took.
 
-    ``before``: documents that the index held. It needs a model to ask, and text that tells.
+    ``before``: number of documents before this run. Calibration needs a model and enough text.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
@@ -361,7 +361,7 @@ def _calibrate(
         return 0.0
     held = index.calibration
     if held is not None and held.judged:
-        return 0.0  # tuned on judgements, which an estimate is not to replace
+        return 0.0  # tuned on judgements: an estimate must not replace it
     from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
@@ -391,9 +391,9 @@ def _show(
 @DIR
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing.
+    """Delete the documents of these IDs from the index in DIR; exit with 1 if one is missing.
 
-    One comes back where a FILE that holds it is indexed after that FILE changed.
+    FILEs are not changed: update adds a deleted document again once its FILE has changed.
     """
     from vocabtool.index.index import Index
     from vocabtool.reports.model import safe

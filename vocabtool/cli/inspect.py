@@ -1,4 +1,4 @@
-"""The commands that look into a model: ``inspect``, ``extract`` and ``words``."""
+"""Commands that read a model: ``inspect``, ``extract`` and ``words``."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ MODEL#NAME selects one of several vocabularies. The model is not run. TensorFlow
 def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
     """List every vocabulary in MODEL: name, kind, size, ids, location.
 
-    `"complete": true` in JSON says that every place was read in which vocabtool knows this format
-    to keep words. It does not say that there are no others: what is passed over (--all tells),
-    folders inside a folder, and what code or a custom op holds do not count.
+    In JSON, `"complete": true` means that vocabtool read every place where it expects words in this
+    format. Other places can exist: skipped lists (see --all), folders inside a folder, code, and
+    custom ops.
     """
     from vocabtool.formats.registry import choose
     from vocabtool.reports.inspection import model_report
@@ -69,7 +69,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
 
 
 def _show(report: Report, report_format: Literal["table", "json"]) -> None:
-    """Text in the encoding of standard output, which may lack what a vocabulary holds."""
+    """Print a report; text is in the encoding of standard output."""
     from vocabtool.reports.renderers import render_text
 
     if report_format == "json":
@@ -83,6 +83,7 @@ def _show(report: Report, report_format: Literal["table", "json"]) -> None:
 @click.argument("model")
 @click.option(
     "--name",
+    metavar="NAME",
     help="Name of the vocabulary, as inspect prints it. "
     "[default: the largest lookup table, else the largest list]",
 )
@@ -109,7 +110,7 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         tell(f"incomplete: {warning}")
     if file == "-":
         escaped = vocabulary_files.write(vocabulary, sys.stdout.buffer, output or "text")
-        sys.stdout.flush()  # what cannot be written is an error before anything is said
+        sys.stdout.flush()  # report a write error before any message
     else:
         escaped = vocabulary_files.save(vocabulary, file, output)
         output = output or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())
@@ -133,7 +134,10 @@ WORDS_OPTIONS = gather(
     click.option(
         "--rule",
         callback=check_rule,
-        help=f"Rule that splits texts into words, for models without their own: {RULES}.",
+        metavar="RULE",
+        help=f"Rule that splits texts into words, for models without their own: {RULES}. Take "
+        "the rule that the model was trained with: keras for TextVectorization, ptb for GloVe, "
+        "tokenizer:FILE for subword pieces, lower for lower-cased entries, else whitespace.",
     ),
     click.option(
         "--exact-words",
@@ -164,7 +168,7 @@ def words_command(
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:
-    """The words of MODEL, by the options of ``WORDS_OPTIONS``."""
+    """Return the words of MODEL, with the options of ``WORDS_OPTIONS``."""
     from vocabtool.tokenization.words import Words
 
     if options["exact"] and options["rule"] is not None:

@@ -1,7 +1,7 @@
-"""The command line: the commands together, errors told, exit codes.
+"""The entry point of the command line: the commands, error messages and exit codes.
 
-Exit codes: 0 fine, 1 a condition that the caller stated (``oov --fail-over``), 2 usage, 3 bad
-input.
+Exit codes: 0 success, 1 a condition of the caller is met (``oov --fail-over``), 2 wrong usage,
+3 bad input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import vocabtool
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.messages import tell
 
-# Where each command is: only the one that runs is imported.
+# Module and function of each command. Only the command that runs is imported.
 COMMANDS: Final = {
     "calibrate": "evaluate:calibrate_command",
     "compact": "index:compact_command",
@@ -41,7 +41,7 @@ COMMANDS: Final = {
 
 
 class _Commands(click.Group):
-    """Imports a command on use; lists each with its whole sentence, which click would cut."""
+    """A group that imports a command on use and lists it with its full first sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -68,7 +68,7 @@ class _Commands(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The first paragraph of each command's help."""
+        """Write the first paragraph of each command's help; click would shorten it."""
         commands = ((name, self.get_command(ctx, name)) for name in COMMANDS)
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -90,14 +90,14 @@ def cli() -> None:
 @click.argument(
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
-@click.option("--seed", default=0, show_default=True, help="Draw other queries.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random queries.")
 def demo_command(folder: str, seed: int) -> None:
-    """Show everything offline, in under a minute, on Python's own documentation.
+    """Demonstrate all steps offline, in under a minute, on Python's own documentation.
 
-    Trains a small sentence encoder on it, extracts its vocabulary, reports which words it does not
-    know, builds an index, and searches it by vectors alone and by both legs. The encoder is a
-    TensorFlow model, or a file of word vectors where TensorFlow is not installed. The files
-    stay in DIR (vocabtool-demo).
+    The demo trains a small sentence encoder, extracts its vocabulary, reports which words it does
+    not know, builds an index, and searches it with vectors alone and with both legs. The encoder
+    is a TensorFlow model, or a file of word vectors if TensorFlow is not installed. All files are
+    written to DIR [default: vocabtool-demo].
     """
 
     from vocabtool.cli.demo import tell_story
@@ -106,28 +106,28 @@ def demo_command(folder: str, seed: int) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit; no traceback for anything that is the input's fault."""
+    """Run the command line and exit. Bad input gives a message, not a traceback."""
     try:
         code = _run()
-    except OSError:  # not even standard error can be written
+    except OSError:  # standard error cannot be written either
         code = 3
-    # Everything is written; taking NumPy apart would cost a tenth of the run.
+    # All output is written. A normal exit spends a tenth of the run on unloading NumPy.
     os._exit(code)
 
 
 def _escape(stream: TextIO | None) -> None:
-    """Escape what the encoding of a stream lacks: vocabularies hold any character."""
+    """Escape characters that the encoding of a stream lacks: vocabularies contain any character."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # the parent process closed it
         tell("error: standard output is closed")
         return 3
     _escape(sys.stdout)
     _escape(sys.stderr)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow tells of its build at length
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its build at length
     try:
         result = cli.main(prog_name="vocabtool", standalone_mode=False)
         sys.stdout.flush()
@@ -136,7 +136,7 @@ def _run() -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except (BrokenPipeError, SystemExit):  # the reader has what it wanted; click exits with 1 then
+    except (BrokenPipeError, SystemExit):  # the reader closed the pipe; click exits with 1 then
         return 0
     except (VocabtoolError, OSError) as error:
         tell(f"error: {error}")
@@ -149,7 +149,7 @@ def _run() -> int:
 
 
 def _tell_repair(error: Exception) -> None:
-    """A hint how to repair an index, where one of its files is damaged."""
+    """Print how to repair an index if one of its files is damaged."""
     if isinstance(error, InvalidFile) and error.file is not None:
         from vocabtool.index.folder import advice
 

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch
     from vocabtool.tokenization.words import Words
 
-COUNT_BYTES: Final = 1 << 19  # of text counted together: larger batches take more memory
+COUNT_BYTES: Final = 1 << 19  # bytes of text per batch; larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 
 def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """``2%`` or ``0.02`` as a number from 0 to 1."""
+    """Convert ``2%`` or ``0.02`` to a number from 0 to 1."""
     if text is None:
         return None
-    try:  # in decimals: 0.7 / 100 of floats is less than 7 / 1000, the rate it is compared with
+    try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
         share = -1.0
@@ -52,12 +52,13 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @WORDS_OPTIONS
-@text_options("", "an invalid row.")
+@text_options("the FILEs", "an invalid row.")
 @click.option(
     "--format",
     "output",
     type=click.Choice(get_args(ReportFormat)),
-    help="table: the report; json: all figures; csv and parquet: a row for each unknown word. "
+    help="table: the report, as tab-separated text if not on a terminal; json: all figures; csv "
+    "and parquet: a row for each unknown word. "
     "[default: by the ending of -o, else table]",
 )
 @OUTPUT
@@ -104,8 +105,8 @@ def oov_command(
 ) -> int:
     """Report which words of FILE... MODEL does not know.
 
-    A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, perhaps .gz or .zst;
-    a glob in quotes is a FILE too, and - is standard input.
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
+    .zst. FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, batches, left_out
     from vocabtool.oov.counter import OovCounter
@@ -166,7 +167,7 @@ def _print_masked(
     totals = masks.Totals()
     lines = (decode(text) for batch in batches for text in as_bytes(batch.texts))
     with open_output(file) as out:
-        shown = file == "-" and width() is not None  # a terminal obeys what it is shown
+        shown = file == "-" and width() is not None  # control characters act on a terminal
         for masked in masks.mask(lines, words.look_up, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, each written once."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES: Final = ", ".join(RULE_NAMES)
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
-    """Options that the command gets as one argument, made ``into`` of their values by name."""
+    """Pass several options to the command as one argument: ``into(name=value, ...)``."""
 
     def probe() -> None: ...
 
@@ -38,7 +38,7 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def _together(*options: Decorator) -> Decorator:
-    """Several options as one decorator, in their order."""
+    """Combine several options into one decorator, in their order."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
@@ -49,7 +49,7 @@ def _together(*options: Decorator) -> Decorator:
 
 
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
-    """Refuse a rule that there is not."""
+    """Raise :class:`click.BadParameter` if a rule is unknown or invalid."""
     if spec is not None:
         from vocabtool.tokenization.rule import parse_rule, tokenizer_file
 
@@ -62,7 +62,7 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
 
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:
-    """The path of MODEL, and which vocabulary is meant: by ``#NAME`` or by ``--name``."""
+    """Return the path of MODEL and the name of the vocabulary (``#NAME`` or ``--name``)."""
     from vocabtool.formats.registry import split_name
 
     path, own = split_name(model)
@@ -82,13 +82,16 @@ OUTPUT = click.option(
     help="FILE to write, atomically. [default: standard output]",
 )
 HTML = click.option(
-    "--html", type=click.Path(dir_okay=False), help="Also write an HTML page with plots."
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Also write an HTML page with plots.",
 )
 QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no report.")
 
 
-def format_option(help_text: str | None = None, *, people: str = "text") -> Decorator:
-    """``--format`` of a report that is text or JSON. ``people``: the name of the first."""
+def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
+    """``--format`` of a report that is text or JSON. ``people``: the name of the text format."""
     return click.option(
         "--format",
         "report_format",
@@ -101,7 +104,7 @@ def format_option(help_text: str | None = None, *, people: str = "text") -> Deco
 
 # Models.
 
-NAME = click.option("--name", help="Name of the vocabulary, as inspect prints it.")
+NAME = click.option("--name", metavar="NAME", help="Name of the vocabulary, as inspect prints it.")
 TRUST = click.option(
     "--trust",
     is_flag=True,
@@ -110,7 +113,7 @@ TRUST = click.option(
 
 
 def encoder_options(*first: Decorator) -> Decorator:
-    """:class:`EncoderOptions` as ``encoder``; ``first``: further ones that stand above them."""
+    """Pass :class:`EncoderOptions` as ``encoder``; ``first``: options listed before them."""
 
     def make(**given: Any) -> EncoderOptions:
         from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
@@ -124,10 +127,14 @@ def encoder_options(*first: Decorator) -> Decorator:
             "--encoder",
             "kind",
             type=click.Choice(get_args(EncoderKind)),
-            help="[default: by the content of MODEL]",
+            help="Kind of MODEL. [default: by its content]",
         ),
-        click.option("--signature", help="TensorFlow models: the signature that takes texts."),
-        click.option("--output", "output", help="TensorFlow models: the output to use."),
+        click.option(
+            "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
+        ),
+        click.option(
+            "--output", "output", metavar="NAME", help="TensorFlow models: the output to use."
+        ),
         NAME,
         click.option(
             "--fingerprint",
@@ -137,7 +144,8 @@ def encoder_options(*first: Decorator) -> Decorator:
         click.option(
             "--rule",
             callback=check_rule,
-            help="Rule that splits texts into words. [default: the model's own]",
+            metavar="RULE",
+            help=f"Rule that splits texts into words: {RULES}. [default: the model's own]",
         ),
         TRUST,
         click.option(
@@ -164,16 +172,18 @@ def encoder_options(*first: Decorator) -> Decorator:
 # Documents.
 
 FIELD = click.option(
-    "--field", help="Field or column of the text. [default: text, or the only one]"
+    "--field",
+    metavar="FIELD",
+    help="Field or column of the text. [default: text, or the only one]",
 )
 
 
-def _input_format(of: str = "") -> Decorator:
+def _input_format(of: str = "the FILEs") -> Decorator:
     return click.option(
         "--input-format",
         "format",
         type=click.Choice(get_args(Format)),
-        help=f"{of}[default: by the ending of each file, else lines of text]",
+        help=f"Format of {of}. [default: by the ending of each file, else lines of text]",
     )
 
 
@@ -188,10 +198,9 @@ def _on_error(what: str) -> Decorator:
 
 
 def text_options(of: str, what: str) -> Decorator:
-    """:class:`ReadOptions` as ``read``, of texts without ids.
+    """Pass :class:`ReadOptions` as ``read``, for texts without ids.
 
-    ``of``: a sentence in front of the help of ``--input-format``; ``what``: ``--on-error`` is
-    about, as "a bad row."
+    ``of`` and ``what`` complete the help of ``--input-format`` and ``--on-error``.
     """
     return gather("read", FIELD, _input_format(of), _on_error(what), into=ReadOptions)
 
@@ -200,7 +209,7 @@ DOCUMENTS = gather(
     "read",
     FIELD,
     _input_format(),
-    click.option("--id-field", help="Field of the id. [default: FILE:LINE]"),
+    click.option("--id-field", metavar="FIELD", help="Field of the id. [default: FILE:LINE]"),
     click.option(
         "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
     ),
@@ -220,6 +229,8 @@ DOCUMENTS = gather(
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 INDEX_MODEL = gather(
     "model",
-    click.option("--model", help="The model of the vectors. [default: the one of the index]"),
+    click.option(
+        "--model", metavar="MODEL", help="Model of the vectors. [default: the model of the index]"
+    ),
     TRUST,
 )

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from vocabtool.reports.renderers import Format
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
-SHOWN: Final = 3  # rows that were left out
+SHOWN: Final = 3  # skipped rows that are printed
 
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
-    """Refuse what cannot be written before hours of reading, not after."""
+    """Raise an error before hours of reading if an output file cannot be written."""
     if not file:
         raise click.UsageError("-o wants the name of a file")
     if html in ("", "-"):
@@ -35,11 +35,11 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
     for path in (file, html):
         folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
         if folder is not None and not folder.is_dir():
-            raise NotFound(f"{folder}: no such folder to write in")
+            raise NotFound(f"{folder}: the folder does not exist")
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Refuse a file whose ending promises what is not written; none, and ``.txt``, is text."""
+    """Raise :class:`click.UsageError` if the ending of a file names no format; none is text."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -47,7 +47,7 @@ def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
 
 
 def width() -> int | None:
-    """Columns of the terminal that standard output is; ``None`` where it is none."""
+    """Return the columns of the terminal; ``None`` if standard output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -57,17 +57,17 @@ def width() -> int | None:
 
 @contextmanager
 def standard_output() -> Iterator[BinaryIO]:
-    """Standard output; a reader that stops early, as ``head`` does, is no failure."""
+    """Open standard output. A reader that stops early, such as ``head``, causes no error."""
     try:
         yield sys.stdout.buffer
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards the rest
 
 
 @contextmanager
 def open_output(file: str) -> Iterator[BinaryIO]:
-    """A file that appears when it is whole, or standard output for ``-``."""
+    """Open a file that is written atomically, or standard output for ``-``."""
     if file == "-":
         with standard_output() as out:
             yield out
@@ -79,7 +79,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format) -> None:
-    """A report on standard output; text looks the same on a terminal and elsewhere."""
+    """Print a report; text has the same width on a terminal and elsewhere."""
     from vocabtool.reports.renderers import FILE_WIDTH, write
 
     with standard_output() as out:
@@ -94,10 +94,10 @@ def deliver_report(
     *,
     as_list: bool = False,
 ) -> None:
-    """A report into ``file``, and as a page into ``html``; ``-``: standard output.
+    """Write a report to ``file`` (``-``: standard output), and as a page to ``html``.
 
-    Without ``output`` the ending of the file tells. ``as_list``: text is a complete list for
-    people, too, as it is for programs.
+    ``output``: the format; by default, the ending of the file decides. ``as_list``: print the
+    complete list on a terminal too.
     """
     from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
@@ -110,7 +110,7 @@ def deliver_report(
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turn ``ValueError`` of the library into wrong usage."""
+    """Turn a ``ValueError`` of the library into :class:`click.UsageError`."""
     try:
         yield
     except ValueError as error:
@@ -120,15 +120,29 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(quiet: bool, *, bar: bool = True) -> Iterator[Callable[..., None] | None]:
-    """Called with ``description``, ``total`` and ``completed``; ``None`` where nobody watches."""
+def progress_bar(
+    quiet: bool, *, bar: bool = True, eta: bool = True
+) -> Iterator[Callable[..., None] | None]:
+    """Show progress; yield a function of ``description``, ``total`` and ``completed``.
+
+    Yield ``None`` if ``quiet`` is set or standard error is not a terminal. ``bar`` and ``eta``:
+    also show a bar and the remaining time.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (*([BarColumn()] * bar), TextColumn("{task.description}"), TimeElapsedColumn())
+    text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
+    columns = (*[BarColumn()] * bar, text, elapsed, *[TimeRemainingColumn()] * eta)
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), *columns, console=console, transient=True) as progress:
         yield partial(progress.update, progress.add_task("reading", total=None))
@@ -136,7 +150,7 @@ def progress_bar(quiet: bool, *, bar: bool = True) -> Iterator[Callable[..., Non
 
 @contextmanager
 def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """Called with the step and the share of it that is done; ``None`` where nobody watches."""
+    """Show progress; yield a function of a step and its share (0 to 1), or ``None``."""
     with progress_bar(quiet) as update:
         if update is None:
             yield None
@@ -149,8 +163,8 @@ def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
 
 
 def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches, with progress on standard error when a person is watching."""
-    with progress_bar(False, bar=False) as update:
+    """Yield the batches, with progress on standard error if it is a terminal."""
+    with progress_bar(False, bar=False, eta=False) as update:
         count = size = 0
         for batch in batches:
             yield batch
@@ -161,16 +175,13 @@ def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
-    """Nothing can be said of nothing: bad input for every command that reads documents or queries.
-
-    Raises :class:`NotFound`.
-    """
+    """Raise :class:`NotFound` if no documents or queries were read."""
     if not documents:
         raise NotFound(f"{', '.join(names)}: no {what} in it")
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """Notes may hold names of strangers: they are made printable."""
+    """Print notes; names from input files are made printable."""
     from vocabtool.reports.model import safe
 
     for note in notes:
@@ -178,7 +189,7 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 
 def tell_skipped(skipped: SkipCounter) -> None:
-    """How many rows of documents were left out, and the first of them."""
+    """Print the number of skipped rows, and the first of them."""
     if skipped.count:
         tell(f"{plural(skipped.count, 'row', 'rows')} skipped")
         for skip in skipped.first[:SHOWN]:
@@ -188,6 +199,6 @@ def tell_skipped(skipped: SkipCounter) -> None:
 
 
 def tell_left_out(skips: Iterable[Skip]) -> None:
-    """The first rows, or values, that were left out."""
+    """Print the first skipped rows or values."""
     for skip in skips:
         tell(f"skipped: {skip.place}: {skip.reason}")

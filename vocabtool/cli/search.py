@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.search.hits import Hits
 
-PURE: Final = ("dense", "keyword")  # fusions that ask one leg only
+PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
@@ -60,7 +60,13 @@ SETTINGS = gather(
         show_default=True,
         help="Keyword search counts a whole identifier at least 1 + X times.",
     ),
-    click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
+    click.option(
+        "--k-rrf",
+        type=click.IntRange(1),
+        default=60,
+        show_default=True,
+        help="Constant k of reciprocal rank fusion.",
+    ),
     click.option(
         "--depth",
         type=click.IntRange(1, 1_000_000),
@@ -116,8 +122,8 @@ def search_command(
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
 
-    Words that the model does not know weigh more among the keywords. QUERY - takes a query a line
-    from standard input.
+    Keyword search gives more weight to words that the model does not know. If QUERY is -, each
+    line of standard input is a query.
     """
     from vocabtool.reports.index import hits_report
 
@@ -135,7 +141,7 @@ def search_command(
             if report_format == "text":
                 show_report(report, report_format)
                 continue
-            with standard_output() as out:  # a line a query
+            with standard_output() as out:  # one line per query
                 out.write(json.dumps(report.data()).encode() + b"\n")
 
 
@@ -144,7 +150,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
         _refuse_open_quote(query)
         yield index.search(query, **asked)
         return
-    # Whatever the locale, and a line that is not UTF-8 leaves the others be.
+    # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.keywords.cutter import open_quote
     from vocabtool.system.parallel import in_batches
@@ -152,7 +158,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
     count = 0
     for batch in in_batches(lines, BATCH_QUERIES):
         bad = (at for at, line in enumerate(batch) if open_quote(line) is not None)
-        end = next(bad, len(batch))  # what stands before it is answered
+        end = next(bad, len(batch))  # queries before the invalid one are answered
         yield from index.search_many(batch[:end], **asked)
         for line in batch[end:]:
             _refuse_open_quote(line, f"line {count + end + 1:,}: ")
@@ -161,7 +167,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
 
 
 def _refuse_open_quote(query: str, place: str = "") -> None:
-    """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
+    """Raise :class:`InvalidCondition` if a quote is never closed."""
     from vocabtool.keywords.cutter import open_quote
 
     position = open_quote(query)

@@ -1,4 +1,4 @@
-"""Model files -> vocabularies. A file a format; ``registry.py`` lists them in order: begin there.
+"""Readers of model files, one file per format. Start at ``registry.py``, which lists them in order.
 
-Graphs of TensorFlow are in ``saved_model/``. How a text is cut into words is not asked here.
+TensorFlow graphs are in ``saved_model/``. Tokenization of texts is not part of this package.
 """

@@ -1,7 +1,7 @@
-"""What every reader of a format is, what it takes and gives, and what is made of it: a model.
+"""Interface of all readers, and the model that their results are combined into.
 
-``registry.py`` lists the readers and asks each in turn; a reader knows one format only. A model
-holds each content once, as a vocabulary or as what was not taken for one.
+``registry.py`` lists the readers and tries each in turn. A reader knows one format only. A model
+contains each list of strings once, either as a vocabulary or as a skipped list.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
-MIN_ENTRIES: Final = 10  # fewer strings are more often something else than a vocabulary
+MIN_ENTRIES: Final = 10  # shorter lists are more often something else
 TOO_FEW: Final = f"fewer than {MIN_ENTRIES} strings that no table uses"
 
-# What says most about a vocabulary is kept when several places hold the same entries.
+# If several places contain the same entries, the kind that comes first here is kept.
 PRECEDENCE: Final[tuple[Kind, ...]] = (
     "table",
     "sentencepiece",
@@ -42,38 +42,37 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
 
 
 class PassedOver(NamedTuple):
-    """A list of strings that is not reported as a vocabulary, and why."""
+    """A skipped list of strings: it is not reported as a vocabulary."""
 
-    name: str
-    size: int
-    place: Place
-    why: str
+    name: str  #: Name of the list.
+    size: int  #: Number of strings.
+    place: Place  #: Location.
+    why: str  #: Reason, as text.
 
 
 Finding = Vocabulary | PassedOver
 
 
 class Model(NamedTuple):
-    """``format``: for people, "SavedModel". ``warnings``: what could not be read, and why."""
+    """The contents of a model."""
 
-    path: str
-    format: str
-    vocabularies: tuple[Vocabulary, ...]
-    passed_over: tuple[PassedOver, ...] = ()
-    warnings: tuple[str, ...] = ()
+    path: str  #: Path of the model.
+    format: str  #: Format, as text, for example ``"SavedModel"``.
+    vocabularies: tuple[Vocabulary, ...]  #: Vocabularies; see :func:`~vocabtool.vocabularies`.
+    passed_over: tuple[PassedOver, ...] = ()  #: Skipped lists of strings.
+    warnings: tuple[str, ...] = ()  #: Parts that could not be read, with reasons.
 
     @property
     def complete(self) -> bool:
-        """Whether every place was read in which the format is known to keep words.
+        """Whether every place was read where the format can store words.
 
-        Not that there are no others: what is passed over, folders inside a folder, and what code
-        or a custom op holds do not count.
+        Skipped lists, subfolders, and words inside code or custom ops do not count.
         """
         return not self.warnings
 
 
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Strings of which nothing says what they are for."""
+    """Return strings of unknown purpose as a finding."""
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
@@ -85,11 +84,11 @@ def _is_small(vocabulary: Vocabulary) -> bool:
 
 def _join_equal(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     notes = a.notes
-    if b.linked:  # what is said of a mere list is of no use beside what looks words up
+    if b.linked:  # notes on an unused list add nothing
         notes += tuple(note for note in b.notes if note not in a.notes)
     if a.unknown and b.unknown and a.unknown != b.unknown:
         notes += (
-            f"elsewhere unknown words get id {b.unknown.id} ({b.unknown.count} ids): "
+            f"other places give unknown words id {b.unknown.id} ({b.unknown.count} ids): "
             + ", ".join(place.place for place in b.places),
         )
     return replace(
@@ -102,14 +101,14 @@ def _join_equal(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     )
 
 
-HEAD: Final = 1 << 16  # bytes that recognition may look at
+HEAD: Final = 1 << 16  # bytes available for format detection
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file. ``name``: what places call it; ``head``: its first ``HEAD`` bytes.
+    """A file or folder, the name for its places, and its first ``HEAD`` bytes.
 
-    A folder is one too, without a head.
+    A folder has an empty head.
     """
 
     file: Path
@@ -119,7 +118,7 @@ class Source:
 
     @classmethod
     def open(cls, file: Path) -> Source:
-        """A file or folder, called by its bare name."""
+        """Open a file or folder under its bare name."""
         name = printable(os.fsencode(file.name))
         if file.is_dir():
             return cls(file, name, b"", 0)
@@ -129,10 +128,10 @@ class Source:
 
 @dataclass(slots=True)
 class Findings:
-    """What is found in one model while its parts are read in turn.
+    """Results of reading one model, collected part by part.
 
-    ``warnings``: what could not be read, and why. ``format``: what the file is for people, where
-    the reader knows several formats.
+    ``warnings`` lists parts that could not be read, with reasons. ``format`` is set by readers of
+    several formats.
     """
 
     found: list[Finding] = field(default_factory=list)
@@ -140,10 +139,10 @@ class Findings:
     format: str | None = None
 
     def model(self, path: Path, *, small: bool) -> Model:
-        """The whole of a model. ``small``: with constants of few strings as vocabularies.
+        """Return the complete model; with ``small``, short constants are vocabularies too.
 
-        Vocabularies of equal content are joined, and each has a name of its own; those that words
-        are looked up in come first, then the largest.
+        Vocabularies with equal content are merged. Names become unique. Linked vocabularies come
+        first, then the largest.
         """
         passed_over, vocabularies = [], []
         for found in self.found:
@@ -153,7 +152,7 @@ class Findings:
                 passed_over.append(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
             else:
                 vocabularies.append(found)
-        # Quick to compare, and equal where the content is.
+        # Fast to compare; equal contents have equal outlines.
         outlines = [
             (len(v), v.entry_type, *(v.stored[i] for i in (0, -1) if len(v))) for v in vocabularies
         ]
@@ -166,7 +165,7 @@ class Findings:
                 key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
                 group = alike.setdefault(key, [])
                 for i, other in enumerate(group):
-                    # a mere list has no ids but its positions
+                    # the ids of an unused list are its positions
                     same_ids = not vocabulary.linked or np.array_equal(
                         other.id_array(), vocabulary.id_array()
                     )
@@ -179,7 +178,7 @@ class Findings:
         joined.sort(key=len, reverse=True)
         joined = [v for linked in (True, False) for v in joined if v.linked == linked]
         taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
-        # the first of a name keeps it; small constants, which are rarely shown, come last
+        # the first keeps its name; small constants, which are rarely displayed, come last
         few = [_is_small(vocabulary) for vocabulary in joined]
         for i in sorted(range(len(joined)), key=few.__getitem__):
             name = joined[i].name
@@ -201,26 +200,26 @@ class Findings:
     def warning(
         self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
     ) -> Iterator[None]:
-        """Turn an error into a warning that names the part, so that it does not hide the rest.
+        """Turn an error into a warning that names the part, so that reading continues.
 
-        ``effect``: what comes of it. ``kind``: which errors; others go on.
+        ``effect`` describes the consequence. Errors of other kinds than ``kind`` propagate.
         """
         try:
             yield
         except kind as error:
             self.warnings.append(": ".join(filter(None, (part, str(error), effect))))
-            # Its frames hold what was read, and from Python 3.13 on each other.
+            # Its frames keep the data alive, and from Python 3.13 on each other.
             error.__traceback__ = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One format, told by content.
+    """A format, detected by content.
 
-    ``format``: its name for people. ``recognise``: ``None`` where a file is of this format, else
-    why not, in a few words; looks at ``head`` and never raises. ``read``: raises
-    :class:`~vocabtool.errors.InvalidFile` for a damaged file,
-    :class:`~vocabtool.errors.UnsupportedFormat` for one that is deliberately not read.
+    ``format`` is its name, for display. ``recognise`` returns ``None`` for a file of this format,
+    else a short reason; it only reads ``head`` and never raises. ``read`` raises
+    :class:`~vocabtool.errors.InvalidFile` for a damaged file, and
+    :class:`~vocabtool.errors.UnsupportedFormat` for a file that is not supported.
     """
 
     format: str
@@ -230,7 +229,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """One format that is JSON: the file is parsed once, then shown to each such reader."""
+    """A JSON format; the file is parsed once and passed to all of these readers."""
 
     format: str
     recognise: Callable[[object], str | None]

@@ -1,18 +1,17 @@
-"""Every format, in the order in which a file is shown to their readers; the first that fits reads.
+"""All formats, in the order in which their readers are tried; the first that matches is used.
 
-What a format is, its content tells and never its name. Graphs come first, then what a few first
-bytes tell, then JSON, then text; plain words, which nearly any text could be, come last. Nothing is
-unpacked onto the disk and nothing is executed.
+Formats are detected by content, never by file name. Graphs come first, then formats with magic
+bytes, then JSON, then text. Word lists come last because nearly any text could be one. No file is
+unpacked to disk and no code of a model runs.
 
-Of a folder without a SavedModel every file at its top level is read that a reader recognises; of
-files that are nothing but text, only those that are called like vocabularies (``vocab*.txt``,
-``words*.txt``, ``tokens*.txt``, ``dict*.txt``, ``*.vocab`` but not beside a ``.model`` that says
-the same), so that a README, ``merges.txt`` or a licence is none. Pickles, which are never read, and
-weights are passed over. Folders inside are not looked into, and no links are followed but those of
-a Hugging Face cache (``../../blobs/<name>``).
+In a folder without a SavedModel, every recognised top-level file is read. Plain text is read only
+if its name is that of a vocabulary: ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``,
+``dict*.txt``, or ``*.vocab`` without a ``.model`` of the same name. This excludes READMEs,
+``merges.txt`` and licences. Pickles and weights are skipped. Subfolders are not searched. Links
+are followed only in a Hugging Face cache (``../../blobs/<name>``).
 
-The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them;
-``split_name`` tells which one ``FILE#NAME`` means, ``pick`` takes it.
+Public functions: ``vocabularies`` lists the vocabularies of a model, ``extract`` returns one,
+``split_name`` parses ``FILE#NAME``, and ``pick`` returns the vocabulary that it selects.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
-MAX_FILES: Final = 10_000  # of a folder
+MAX_FILES: Final = 10_000  # in a folder
 WORD_LISTS: Final = re.compile(r"(vocab|words|tokens|dict).*\.txt|.*\.vocab", re.IGNORECASE)
 WEIGHTS: Final = re.compile(
     r".*\.(safetensors|h5|hdf5|msgpack|pt|pth|ckpt|npz|npy)|(pytorch|tf|flax)_model.*",
@@ -46,18 +45,18 @@ WEIGHTS: Final = re.compile(
 )
 CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 MAX_NAMED: Final = 3
-MARK: Final = "#"  # before the name of a vocabulary
+MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Every reader of a file, imported when it is reached: a graph needs none of the others."""
+    """Yield all readers of files; each is imported only when it is reached."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
 
 
 def other_readers() -> tuple[Reader, ...]:
-    """Those of files that are no graphs."""
+    """Return the readers of files other than graphs."""
     from vocabtool.formats import (
         binary_vectors,
         byte_tokens,
@@ -92,7 +91,7 @@ def other_readers() -> tuple[Reader, ...]:
 
 
 def json_readers() -> tuple[JsonReader, ...]:
-    """Those of JSON, which is parsed once."""
+    """Return the readers of JSON documents."""
     from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras
 
     return (
@@ -115,19 +114,19 @@ def _read_json(source: Source) -> Findings:
         if reason is None:
             return replace(reader.read(document, source), format=reader.format)
         reasons.append(f"{reader.format}: {reason}")
-    raise UnknownFormat(f"{source.name}: JSON, but of no format that vocabtool reads", reasons)
+    raise UnknownFormat(f"{source.name}: JSON in a format that vocabtool does not read", reasons)
 
 
 JSON: Final = Reader("JSON", json_file.recognise, _read_json)
 
 
 def find(source: Source) -> Reader:
-    """The first reader that recognises a file."""
+    """Return the first reader that recognises a file."""
     return next(reader for reader in readers() if reader.recognise(source) is None)
 
 
 def read(model: str | Path) -> tuple[Path, Findings]:
-    """Everything in a folder, a file or a TensorFlow Hub handle, and where that lies.
+    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings.
 
     Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
     :class:`InvalidFile`.
@@ -151,7 +150,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
 
 
 def has_graphs(model: str | Path) -> bool:
-    """Whether a model consists of graphs; raises as :func:`read` does."""
+    """Return whether a model consists of graphs; raise the errors of :func:`read`."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():
@@ -160,7 +159,7 @@ def has_graphs(model: str | Path) -> bool:
 
 
 def _read_folder(folder: Path) -> Findings:
-    """What all files of a folder hold, or the ``vocab`` folder of a spaCy pipeline."""
+    """Read all files of a folder, or the ``vocab`` folder of a spaCy pipeline."""
     from vocabtool.formats import spacy_vocab
 
     spacy = spacy_vocab.folder_in(folder)
@@ -168,9 +167,9 @@ def _read_folder(folder: Path) -> Findings:
         return spacy_vocab.read(folder, spacy)
     paths = sorted(folder.iterdir())
     if len(paths) > MAX_FILES:
-        raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files: pass one of them")
+        raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files; pass a single file")
     findings, formats = Findings(), []
-    files_of: dict[str, set[str]] = {}  # of each name of a vocabulary
+    files_of: dict[str, set[str]] = {}  # by vocabulary name
     for path in paths:
         if path.name.startswith(".") or WEIGHTS.fullmatch(path.name) or not path.is_file():
             continue
@@ -178,7 +177,7 @@ def _read_folder(folder: Path) -> Findings:
         try:
             with reading(name):
                 result = _read_part(path)
-        except UnknownFormat as error:  # JSON of some other kind: settings, an index of weights
+        except UnknownFormat as error:  # other JSON, for example settings or a weights index
             findings.found.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
         except VocabtoolError as error:
             findings.warnings.append(str(error))
@@ -205,24 +204,24 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """What a file of a folder holds; ``None`` for a text that is no list of words.
+    """Read a file of a folder; return ``None`` for text that is not a word list.
 
-    Raises :class:`UnknownFormat` for what is to be passed over.
+    Raises :class:`UnknownFormat` for a file to be reported as skipped.
     """
     from vocabtool.formats import pickles, word_list
 
-    if path.is_symlink():  # those of a Hugging Face cache lead to a regular file there
+    if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
         target = os.fspath(path.readlink())
         blob = path.parent / target
         if not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink():
-            raise UnknownFormat("a symbolic link: it is not followed")
+            raise UnknownFormat("symbolic links are not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
     reader = next((each for each in other_readers() if each.recognise(source) is None), None)
     if reader is pickles.READER:
         raise UnknownFormat(pickles.refusal(source))
     if reader is word_list.READER:
-        # SentencePiece writes its pieces twice: in a .model, and with scores in a .vocab
+        # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
         scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
         if scored or WORD_LISTS.fullmatch(path.name) is None:
             return None
@@ -233,61 +232,62 @@ def _read_part(path: Path) -> Findings | None:
 
 
 class PickedVocabulary(NamedTuple):
-    """What :func:`pick` takes. ``notes``: what was not read, which others there are."""
+    """A vocabulary and notes about parts that were not read and other vocabularies."""
 
     vocabulary: Vocabulary
     notes: tuple[str, ...] = ()
 
 
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
-    """Every vocabulary of a model: a folder, a file, or a TensorFlow Hub handle in the cache.
+    """Return all vocabularies of a model: a folder, a file, or a cached TensorFlow Hub handle.
 
-    Those that the model looks words up in come first, the largest first. Nothing of the model is
-    run. Raises :class:`VocabtoolError`; what could be read only in part is told by
-    :func:`inspect`.
+    Vocabularies that the model uses for look-ups come first, then the largest. No code of the
+    model runs. Raises :class:`VocabtoolError`. Use :func:`inspect` to see which parts could not
+    be read.
     """
     return inspect(model).vocabularies
 
 
 def inspect(model: str | Path, *, small: bool = False) -> Model:
-    """Like :func:`vocabularies`, with what was passed over and what could not be read.
+    """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
-    ``small``: take unlinked string constants of fewer than ten entries for vocabularies too.
+    With ``small``, string constants of fewer than ten entries that no table uses are vocabularies
+    too.
     """
     path, result = read(model)
     return result.model(path, small=small)
 
 
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
-    """One vocabulary of a model: by the name that ``inspect`` gives it, or the most likely one.
+    """Return one vocabulary: the one of this name (see :func:`inspect`), or the most likely one.
 
-    Without a name: the largest that words are looked up in, failing that the largest constant,
-    failing that the largest list of another kind, but never stop words.
-    Raises :class:`NoVocabulary` where there is none, or none of that name.
+    The most likely one is the largest that the model uses for look-ups. If there is none, it is
+    the largest constant, else the largest list of another kind, but never stop words.
+    Raises :class:`NoVocabulary` if there is no vocabulary, or none of this name.
     """
     return choose(inspect(model, small=name is not None), name)
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """The vocabulary that ``FILE`` or ``FILE#NAME`` means: the one that :func:`extract` takes.
+    """Return the vocabulary that ``FILE`` or ``FILE#NAME`` selects, as :func:`extract` does.
 
-    Raises what :func:`extract` raises.
+    Raises the errors of :func:`extract`.
     """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, among = choose(model, name), len(model.vocabularies)
     notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
     if name is None and among > 1:
-        taken = f"took {vocabulary.name}, one of {among} vocabularies"
-        notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
+        taken = f"using {vocabulary.name}, one of {among} vocabularies"
+        notes.append(f"{path}: {taken}; select another with {path}{MARK}NAME")
     return PickedVocabulary(vocabulary, tuple(notes))
 
 
 def split_name(model: str) -> tuple[str, str | None]:
-    """``FILE#NAME`` as a path and the name of a vocabulary in it, ``None`` where none is named.
+    """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
-    A path that holds a ``#`` itself is tried as a whole first, then the longest part of it
-    that is there.
+    If the path itself contains ``#``, the whole string is tried first, then the longest part
+    that exists.
     """
     if os.path.lexists(model):
         return model, None
@@ -299,7 +299,7 @@ def split_name(model: str) -> tuple[str, str | None]:
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:
-    """The vocabulary that :func:`extract` takes from what was found."""
+    """Return the vocabulary that :func:`extract` selects."""
     if name is not None:
         names = [found.name for found in model.vocabularies]
         if name in names:
@@ -309,19 +309,20 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
         close = [known for known in names if name.casefold() in known.casefold()]
         close = close or get_close_matches(name, names, MAX_NAMED)
         meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."
-        listed = "".join(f"\n  {known}" for known in names) or " nothing"
-        raise NoVocabulary(f"{model.path}: no vocabulary named {name!r}{meant} It holds:{listed}")
+        listed = "".join(f"\n  {known}" for known in names) or " none"
+        missing = f"no vocabulary named {name!r}{meant}"
+        raise NoVocabulary(f"{model.path}: {missing} Available vocabularies:{listed}")
     texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
     texts = [v for v in texts if v.kind != "stop words"]
     if texts:
-        # The model has them in this order, but a constant comes before other lists.
+        # Constants come before other unused lists.
         return next((v for v in texts if v.linked or v.kind == "constant"), texts[0])
     count = len(model.passed_over)
-    lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists passed over)."]
+    lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists skipped)."]
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
         others = ", ".join(found.name for found in model.vocabularies)
-        lines.append(f"It holds integers or stop words only; take them with --name: {others}")
+        lines.append(f"It has only integers or stop words; select them with --name: {others}")
     if count:
-        lines.append("`vocabtool inspect --all` shows what was passed over and why.")
+        lines.append("`vocabtool inspect --all` lists skipped lists and the reasons.")
     raise NoVocabulary("\n".join(lines))

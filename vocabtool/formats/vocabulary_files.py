@@ -1,20 +1,19 @@
-r"""A vocabulary written to a file of its own and read back: text, JSON, CSV and Parquet.
+r"""Files that store one vocabulary: text, JSON, CSV and Parquet.
 
-text     One entry a line, each line ended by ``\n``: entries only, for grep and its like. An entry
-         that a line cannot hold is backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for a byte that
-         is not UTF-8. So is one that would read as if it were escaped; in an escaped entry a
-         backslash is doubled. In every other entry a backslash is just that: ``C:\foo``.
-JSON     Everything, as one object: the facts, then ``tokens``, one a line. ``ids`` is there only
-         where they do not count on by one from ``first_id``; ``base64``, by index in ``tokens``,
-         only for entries that are not UTF-8, whose token is escaped for people to read.
-CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. Only an entry that is not
-         UTF-8 has a ``base64``, and its ``token`` is empty.
-Parquet  Everything: columns ``id``, ``token`` and ``bytes``, facts as JSON in its metadata under
-         the key ``vocabtool``. Each entry is in one of ``token`` and ``bytes``: in the latter where
-         it is not UTF-8. The same version of pyarrow gives the same bytes.
+text     One entry per line, each ending in ``\n``; no ids. Entries that do not fit on a line are
+         backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. So are entries
+         that look escaped. An escaped entry doubles its backslashes; all others keep them as they
+         are: ``C:\foo``.
+JSON     Everything, as one object: the facts, then ``tokens``, one per line. ``ids`` is present
+         only if the ids are not consecutive from ``first_id``. ``base64`` is present only for
+         entries that are not UTF-8, by index in ``tokens``; their tokens are escaped for display.
+CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. ``base64`` is set only for
+         entries that are not UTF-8; their ``token`` is empty.
+Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the facts as JSON in the
+         metadata under the key ``vocabtool``. ``bytes`` is set instead of ``token`` for entries
+         that are not UTF-8. The same version of pyarrow produces the same bytes.
 
-The last three are also recognised as models; a file of plain lines is a list of words like any
-other (``word_list.py``).
+The last three are recognised as models. A text file is read as a word list (``word_list.py``).
 """
 
 from __future__ import annotations
@@ -64,37 +63,37 @@ PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
 PARQUET_KEY: Final = b"vocabtool"
 
 JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
-FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file in which its key stands
+FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file that contain its key
 
 
-def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - as the option is called
-    """Write ``vocabulary`` to an open file; return how many entries had to be escaped.
+def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
+    """Write ``vocabulary`` to an open file; return the number of escaped entries.
 
-    Only ``text`` escapes. The same vocabulary always gives the same bytes.
+    Only ``text`` escapes entries. The same vocabulary always produces the same bytes.
     """
     return _FORMATS[_format_of("", format)][0](vocabulary, file) or 0
 
 
-def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
-    """Write a file wholly or not at all; return what :func:`write` returns.
+def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - the name of the option
+    """Write a vocabulary to a file atomically; return the number of escaped entries.
 
-    Without ``format`` the ending of the file tells; a file without one is ``text``. A link is
-    followed; what is no regular file (a pipe, a device) is written to as it is. Raises
-    :class:`NotFound` where there is no folder to write in, and :class:`UnknownFormat` for another
-    ending.
+    Without ``format``, the file extension selects the format; without an extension it is
+    ``text``, the only format that escapes entries. Links are followed. Pipes and devices are
+    written to directly. Raises :class:`NotFound` if the folder does not exist, and
+    :class:`UnknownFormat` for an unknown extension.
     """
-    format = _format_of(path, format, "text")  # noqa: A001 - as the option is called
+    format = _format_of(path, format, "text")  # noqa: A001 - the name of the option
     with whole_file(path) as file:
         return write(vocabulary, file, format)
 
 
-def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - as the option is called
-    """Read a file that :func:`save` made; without ``format``, its ending tells.
+def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
+    """Read a file that :func:`save` wrote; without ``format``, the file extension selects it.
 
-    JSON and Parquet give back an equal vocabulary with the same name, places and notes. CSV and
-    text hold none of these: the name is the file's, the kind ``asset``, and in text ids count
-    from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for another ending, and
-    :class:`InvalidFile` where the content is not as :func:`save` writes it.
+    JSON and Parquet restore an equal vocabulary with its name, places and notes. CSV and text
+    do not store these: the name becomes that of the file, the kind ``asset``, and the ids of
+    text count from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension,
+    and :class:`InvalidFile` if the content was not written by :func:`save`.
     """
     path = Path(path)
     if not path.is_file():
@@ -105,15 +104,16 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
-    """The format that is given, or by the ending; ``plain``: where there is none."""
+    """Return the format that is set, or else by extension; ``plain`` is for no extension."""
     ending = Path(path).suffix
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
-        raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
+        known_endings = ", ".join(ENDINGS)
+        raise UnknownFormat(f"{path}: unknown extension {ending!r} (expected {known_endings})")
     for known in _FORMATS:
         if found == known:
             return known
-    raise UnknownFormat(f"wanted one of {', '.join(_FORMATS)}, got {found!r}")
+    raise UnknownFormat(f"unknown format {found!r} (expected {', '.join(_FORMATS)})")
 
 
 # Recognised as models.
@@ -128,21 +128,22 @@ def _written_as(source: Source) -> FileFormat | None:
 
 
 def _recognise(source: Source) -> str | None:
-    return None if _written_as(source) else "does not begin as JSON, CSV or Parquet of extract -o"
+    is_ours = _written_as(source)
+    return None if is_ours else "does not start like a JSON, CSV or Parquet file of extract -o"
 
 
 def _read_model(source: Source) -> Findings:
-    """The vocabulary as it was written, this file the first of its places.
+    """Read the vocabulary, with this file as its first place.
 
-    Raises :class:`InvalidFile` where the file was changed or cut off, :class:`UnknownFormat` for a
-    Parquet file of somebody else's.
+    Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
+    for a Parquet file from another program.
     """
     written = _written_as(source)
     if written == "parquet":
         with source.file.open("rb") as file:
             file.seek(max(source.size - FOOTER, 0))
             if PARQUET_KEY not in file.read(FOOTER):
-                what = "a Parquet file that vocabtool did not write"
+                what = "a Parquet file that was not written by vocabtool"
                 raise UnknownFormat(f"{source.name}: {what}")
     vocabulary = read(source.file, written)
     place = Place(source.name, "written by vocabtool extract")
@@ -152,7 +153,7 @@ def _read_model(source: Source) -> Findings:
 READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)
 
 
-# Facts: all of a vocabulary but its entries and ids.
+# Facts: everything in a vocabulary except its entries and ids.
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """In the order in which they are written."""
+    """Facts in the order in which they are written."""
 
     name: str
     kind: Kind
@@ -199,17 +200,17 @@ def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
-    """Put facts, entries and ids together again.
+    """Create a vocabulary from facts, entries and ids.
 
-    Raises :class:`InvalidFile` where a fact is missing, of another type, or contradicts the rest.
+    Raises :class:`InvalidFile` if a fact is missing, has the wrong type, or contradicts the rest.
     """
     held: _Facts = from_json(_Facts, facts, "facts")
     if (held.size, held.sha256) != (len(stored), stored.sha256):
-        raise InvalidFile("size and sha256 are not those of the entries: the file was changed")
+        raise InvalidFile("'size' or 'sha256' does not match the entries; the file was changed")
     first_id, uneven = held.first_id, ids
     if ids is not None:
         if len(ids) != len(stored) or bool((ids[1:] < ids[:-1]).any()):
-            raise InvalidFile(f"wanted {len(stored):,} ascending ids, got {len(ids):,}")
+            raise InvalidFile(f"ids: expected {len(stored):,} ascending ids, got {len(ids):,}")
         first_id, uneven = numbering(ids)
     numbers = [first_id, *(special.id for special in held.specials)]
     if uneven is None:
@@ -217,9 +218,9 @@ def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | Non
     if held.unknown is not None:
         numbers += [held.unknown.id, held.unknown.count]
         if held.unknown.count < 1:
-            raise InvalidFile(f"count: wanted at least 1, got {held.unknown.count}")
+            raise InvalidFile(f"'count' must be at least 1, got {held.unknown.count}")
     if any(number not in INT64 for number in numbers):
-        raise InvalidFile("an id beyond 64 bits")
+        raise InvalidFile("an id does not fit in 64 bits")
     return Vocabulary(
         name=held.name,
         kind=held.kind,
@@ -243,16 +244,16 @@ def _write_text(vocabulary: Vocabulary, file: BinaryIO) -> int:
     for number, piece in enumerate(vocabulary.stored.pieces()):
         at = number * CHUNK
         count = min(CHUNK, len(vocabulary) - at)
-        # NumPy counts what is frequent faster than bytes.count does
+        # NumPy counts frequent bytes faster than bytes.count
         breaks = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord("\n")))
         plain = breaks == count and b"\r" not in piece and b"\\" not in piece
         if not plain or not (piece.isascii() or is_utf8(piece)):
             entries = piece.split(b"\n")[:-1]
-            if breaks != count:  # some entries hold line breaks
+            if breaks != count:  # some entries contain line breaks
                 entries = [vocabulary.stored[i] for i in range(at, at + count)]
             lines = [*map(_escape, entries), b""]
             escaped += sum(map(bytes.__ne__, entries, lines))
-            piece = b"\n".join(lines)  # noqa: PLW2901 - the same lines, escaped
+            piece = b"\n".join(lines)  # noqa: PLW2901 - escaped lines
         file.write(piece)
     return escaped
 
@@ -266,9 +267,9 @@ def _escape(entry: bytes) -> bytes:
 
 def _read_text(data: bytes, name: str) -> Vocabulary:
     if data and not data.endswith(b"\n"):
-        raise InvalidFile("the last line has no end: the file is cut off", offset=len(data))
+        raise InvalidFile("the last line does not end; the file is truncated", offset=len(data))
     if b"\r" in data or not is_utf8(data):
-        raise InvalidFile("a carriage return or bytes that are not UTF-8: these are escaped")
+        raise InvalidFile("unescaped carriage return or invalid UTF-8")
 
     def unescape(line: bytes) -> bytes:
         return ESCAPE.sub(lambda m: MEANING.get(m[1]) or bytes([int(m[1][1:], 16)]), line)
@@ -280,12 +281,12 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
 
 
 def _json(value: object) -> bytes:
-    """JSON in UTF-8; a lone surrogate (``vocabulary.decode`` makes some) stays an escape."""
+    """Return JSON in UTF-8; lone surrogates (from ``vocabulary.decode``) stay escaped."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    """Entries and ids are Python objects ``CHUNK`` at a time."""
+    """Write JSON; only ``CHUNK`` entries and ids at a time become Python objects."""
     stored, facts = vocabulary.stored, _facts(vocabulary).items()
     file.write(b"{\n" + b",\n".join(b"%b: %b" % (_json(key), _json(fact)) for key, fact in facts))
     tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)
@@ -313,27 +314,27 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
     try:
-        parsed = json.loads(data)  # no limit of growth: what was written must be read again
+        parsed = json.loads(data)  # no growth limit: every file that save() wrote must be readable
     except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"not JSON: {error}") from error
-    document = json_file.expect(parsed, dict, "it")
+        raise InvalidFile(f"invalid JSON: {error}") from error
+    document = json_file.expect(parsed, dict, "the document")
     tokens, beside = document.pop("tokens", None), document.pop("base64", {})
     ids = document.pop("ids", None)
     if not isinstance(tokens, list) or not isinstance(beside, dict):
-        raise InvalidFile("tokens: wanted an array, and base64, where it is, an object")
+        raise InvalidFile("'tokens' must be an array, and 'base64', if present, an object")
     if ids is not None and (not isinstance(ids, list) or set(map(type, ids)) - {int}):
-        raise InvalidFile("ids: wanted an array of integers")
+        raise InvalidFile("'ids' must be an array of integers")
     try:
         entries = [token.encode() for token in tokens]
         for at, encoded in beside.items():
             if not at.isdecimal() or int(at) >= len(entries):
-                raise InvalidFile(f"base64: no entry {at}")
+                raise InvalidFile(f"'base64' refers to the missing entry {at}")
             entries[int(at)] = a2b_base64(encoded, strict_mode=True)
         numbers = None if ids is None else np.array(ids, np.int64)
     except InvalidFile:
         raise
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidFile(f"tokens, ids or base64: {error}") from error
+        raise InvalidFile(f"invalid 'tokens', 'ids' or 'base64': {error}") from error
     return _vocabulary(document, ByteStrings.of(entries), numbers)
 
 
@@ -353,7 +354,7 @@ def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
     part: list[Sequence[object]] = [CSV_COLUMNS]
     while part:
         text = io.StringIO(newline="")
-        # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
+        # RFC 4180 line endings; with others, Python 3.11 does not quote a lone CR
         csv.writer(text, lineterminator="\r\n").writerows(part)
         file.write(text.getvalue().encode())
         part = list(islice(rows, CHUNK))
@@ -363,17 +364,17 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
     import csv
 
     if data and not data.endswith(b"\n"):
-        raise InvalidFile("the last row has no end: the file is cut off", offset=len(data))
+        raise InvalidFile("the last row does not end; the file is truncated", offset=len(data))
     ids: list[int] = []
     entries: list[bytes] = []
-    limit = csv.field_size_limit(len(data) + 1)  # it is the process's: put back below
+    limit = csv.field_size_limit(len(data) + 1)  # global in the process; restored below
     try:
         rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
         if next(rows, None) != CSV_COLUMNS:
-            raise InvalidFile(f"wanted the columns {','.join(CSV_COLUMNS)}")
+            raise InvalidFile(f"the first row must contain the columns {','.join(CSV_COLUMNS)}")
         for number, token, encoded in rows:
             if token and encoded:
-                raise InvalidFile(f"row {len(ids) + 1:,}: both token and base64")
+                raise InvalidFile(f"row {len(ids) + 1:,}: both 'token' and 'base64' are set")
             ids.append(int(number))
             entries.append(a2b_base64(encoded, strict_mode=True) if encoded else token.encode())
         numbers = np.array(ids, np.int64)
@@ -384,7 +385,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
     finally:
         csv.field_size_limit(limit)
     if bool((numbers[1:] < numbers[:-1]).any()):
-        raise InvalidFile("ids must ascend")
+        raise InvalidFile("the ids must be in ascending order")
     first_id, uneven = numbering(numbers)
     return Vocabulary(name, "asset", ByteStrings.of(entries), first_id, uneven)
 
@@ -419,18 +420,18 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
             table = file.read()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidFile(f"not Parquet, or damaged: {error}") from error
+        raise InvalidFile(f"invalid or damaged Parquet file: {error}") from error
     found = [(field.name, str(field.type)) for field in table.schema]
-    if sorted(found) != sorted(PARQUET_COLUMNS.items()):  # one may be there twice
-        raise InvalidFile(f"wanted the columns {list(PARQUET_COLUMNS.items())}, got {found}")
+    if sorted(found) != sorted(PARQUET_COLUMNS.items()):  # a column may occur twice
+        raise InvalidFile(f"expected the columns {list(PARQUET_COLUMNS.items())}, got {found}")
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
     entries = []
     for token, raw in zip(table["token"].to_pylist(), table["bytes"].to_pylist(), strict=True):
         if (token is None) == (raw is None):
-            raise InvalidFile("wanted either token or bytes in every row")
+            raise InvalidFile("every row must have either 'token' or 'bytes'")
         entries.append(raw if token is None else token.encode())
     if table["id"].null_count:
-        raise InvalidFile("wanted an id in every row")
+        raise InvalidFile("every row must have an 'id'")
     ids = np.asarray(table["id"].to_numpy(), np.int64)
     return _vocabulary(facts, ByteStrings.of(entries), ids)
 
