@@ -276,3 +276,23 @@ def test_pairs_in_every_format() -> None:
     assert table == document["pairs"]
     page = Page(pairs_as("html").decode())
     assert {"1", "2", "3", "<b>", "as they are stored"} <= set(page.text)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "short_a", "short_b"),
+    [
+        ("/home/x/bert", "glove.txt", "bert", "glove.txt"),
+        ("old/bert/", "new/bert", "old/bert", "new/bert"),
+        ("m/1/vocab.txt", "m/2/vocab.txt", "1/vocab.txt", "2/vocab.txt"),
+        ("same/m", "same/m", "same/m", "same/m"),
+    ],
+)
+def test_titles_show_the_last_parts_of_paths(
+    a: str, b: str, short_a: str, short_b: str, tmp_path: Path
+) -> None:
+    """Show as many parts as it takes to distinguish the models; the paths follow."""
+    found = compared(vocabulary([b"x"], "a"), vocabulary([b"y"], "b"), labels=(a, b))
+    page = saved(found, tmp_path, "html").decode()
+    assert f'<h1>{short_a} and {short_b}</h1>\n<p class="small">{a} and {b}</p>' in page
+    assert f"<h2>Only in A: {short_a}</h2>" in page
+    assert f"<h2>Only in B: {short_b}</h2>" in page

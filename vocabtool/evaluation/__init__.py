@@ -1,5 +1,4 @@
-"""How well an index finds: metrics, every fusion side by side, the weight of the keyword leg.
+"""How well an index finds: metrics, all fusions side by side, the weight of the keyword leg.
 
-Not here: searching itself (``search/``), tables for people (``reports/``). Begin with
-``compare.py``.
+Searching is in ``search/``, tables are in ``reports/``. Begin with ``compare.py``.
 """

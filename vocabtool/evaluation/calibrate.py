@@ -1,15 +1,14 @@
-"""How much the keyword leg should weigh in one index, found without a single judgement.
+"""Estimate the weight of the keyword leg of an index without relevance judgements.
 
-Documents are drawn, queries made of each and searched where the document is a copy without what was
-asked, so that finding it proves something. The weight with which the documents are found best is
-the estimate. How a copy takes the place of its document, and tuning by judged queries instead, is
-in ``tune.py``.
+Queries are made from a sample of documents. Each query is searched in a collection in which the
+document is replaced by a copy without the words of the query, so that finding it means
+something. The weight that finds the documents best is the estimate. ``tune.py`` contains the
+copies, and tuning with judged queries.
 
-Queries are made of what reads like language, where a document holds any: people ask in sentences,
-also for code, and a model may know the one well and the other badly.
-
-Sentences, and whether they read like language, are told by marks, line breaks and letters alone: a
-line of code that is made of words, as ``import numpy as np``, passes for language.
+Queries are made from text that reads like language, if a document has any: people ask in
+sentences, also about code, and a model may know the one well and the other badly. Sentences and
+language are recognised by punctuation, line breaks and letters only, so a line of code made of
+words, such as ``import numpy as np``, counts as language.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """``row``: the document that is looked for; ``copy``: its text without what was asked."""
+    """A query. ``row``: the document to find. ``copy``: its text without the query."""
 
     kind: Kind
     row: int
@@ -80,11 +79,11 @@ class PseudoQuery:
 def pseudo_queries(
     row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
-    """A query of each kind, or none of a document that is too short to do without a part.
+    """Make a query of each kind; none for a document that is too short.
 
-    ``title``: the title and the text without it, also where it is said again; else the first
-    sentence. ``hard``: the content words of a later sentence that has any, drawn by chance, each
-    that the rest of the document repeats dropped by the toss of a coin; and the text without it.
+    ``title``: the title, or else the first sentence; the copy is the text without any occurrence
+    of it. ``hard``: content words of a random later sentence, each word that occurs elsewhere in
+    the document dropped with probability one half; the copy is the text without the sentence.
     """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
@@ -126,7 +125,7 @@ def _without(parts: Sequence[str], place: int) -> str:
 
 
 def _words_of(part: str, cutter: Cutter) -> str:
-    """Nothing but words, of compounds the parts: as people ask for what they do not quote."""
+    """Return the words of a text, compounds split into parts."""
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
         for word in cutter.spans(part[:MAX_CHARACTERS])
@@ -134,11 +133,10 @@ def _words_of(part: str, cutter: Cutter) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Parts of a text that each hold a word; windows of twelve words where there are under three.
+    """Split a text into parts that each contain a word; windows of twelve words if there are few.
 
-    A line break ends a sentence, too: it stands between lines of code, and between items. What
-    follows the first 20,000 characters belongs to the last one. Put together again they are the
-    text; there are none where those characters hold no word.
+    A line break ends a sentence too. Text after the first 20,000 characters belongs to the last
+    part. The parts concatenate to the text. There are none if those characters contain no word.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -157,9 +155,9 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Whether it is words between blanks, four or more, little else, and ends as language does.
+    """Return whether a text is mostly words separated by spaces, at least four, with a normal end.
 
-    In scripts without blanks: whether most of its letters and digits are of them, four or more.
+    In scripts without spaces: whether most letters and digits belong to them, at least four.
     """
     shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
@@ -174,7 +172,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """``loss``: mean ln rank of the documents that queries were made of, with the weight ``a``."""
+    """``loss``: mean ln rank of the documents that queries were made from, with weight ``a``."""
 
     a: float
     loss: float
@@ -182,7 +180,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone finds the document a pseudo-query of this kind was made of."""
+    """How often one leg alone finds the document of a pseudo-query of this kind."""
 
     kind: Kind
     leg: str
@@ -192,11 +190,11 @@ class LegRate:
 
 @dataclass(frozen=True, slots=True)
 class WeightEstimate:
-    """``a``: the weight of the keyword leg, 0 to 1.
+    """``a``: the estimated weight of the keyword leg, 0 to 1.
 
-    It is the mean of the weights whose loss is nearly the lowest of ``curve``. ``rates``: what each
-    leg finds by itself. ``sample``: documents that queries were made of. ``seed``: with it the same
-    index gives the same.
+    It is the mean of the weights with nearly the lowest loss in ``curve``. ``rates``: success of
+    each leg alone. ``sample``: documents that queries were made from. ``seed``: repeats the
+    estimate.
     """
 
     a: float
@@ -208,11 +206,11 @@ class WeightEstimate:
 
     @property
     def calibration(self) -> Calibration:
-        """As an index keeps it."""
+        """Return the estimate in the form that an index stores."""
         return Calibration(self.a, 0, self.sample, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the estimate for JSON."""
         facts = asdict(self)
         facts["found"] = list(facts.pop("rates"))
         return {**facts, "curve": list(facts["curve"]), "notes": list(self.notes)}
@@ -221,12 +219,12 @@ class WeightEstimate:
 def calibrate(
     index: Index, *, sample: int = CALIBRATION_SAMPLE, seed: int = 0
 ) -> WeightEstimate | None:
-    """Estimate the weight ``a`` of an index from its documents; nothing is stored.
+    """Estimate the weight ``a`` of an index from its documents; store nothing.
 
-    Needs the encoder: 2 ``sample`` documents and as many short texts are encoded, and searched.
-    ``None`` where fewer than ten documents have three sentences and 15 words: they tell nothing.
-    Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a smaller
-    ``sample``.
+    Needs the encoder: 2 ``sample`` documents and as many short texts are encoded and searched.
+    Returns ``None`` if fewer than ten documents have three sentences and 15 words.
+    Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
+    that is too small.
     """
     if sample < MIN_SAMPLE:
         raise ValueError(f"sample must be at least {MIN_SAMPLE} documents, got {sample}")
@@ -278,7 +276,7 @@ def calibrate(
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
-    """Two queries for each of so many documents, drawn by chance among those long enough."""
+    """Make two queries for each document of a random sample of long documents."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(np.flatnonzero(snapshot.live))[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
@@ -294,6 +292,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """From 1; 1,000 where it is not found or stands behind that."""
+    """Return the rank from 1; 1,000 if the document is not found or below that."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

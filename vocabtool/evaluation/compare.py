@@ -1,8 +1,8 @@
-"""Every fusion side by side: on judged queries, and on queries made of documents to be found.
+"""All fusions side by side: with judged queries, and with queries made from documents.
 
-All judged queries, and apart those with and without a word that the model does not know. The
-measures are those of ``judgements.py``; an interval is that of the difference to ``coverage``,
-query by query. Without judgements a self-check shows whether an index works, not how good it is.
+Judged queries are also split by whether they contain a word that the model does not know.
+``judgements.py`` contains the measures. Intervals are for the difference to ``coverage``, query by
+query. Without judgements, a self-check shows whether an index works, not how good it is.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 
 @dataclass(frozen=True, slots=True)
 class FusionScore:
-    """A fusion on some of the queries.
+    """Scores of a fusion on a set of queries.
 
-    ``measures``: the means. ``differences``: to ``coverage``, with intervals of 95 %; of
-    ``coverage`` itself, and where it could not be asked, there are none.
+    ``measures``: means. ``differences``: to ``coverage``, with 95 % intervals; none for
+    ``coverage`` itself.
     """
 
     fusion: Fusion
@@ -84,10 +84,10 @@ class FusionScore:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """``rows``: of each fusion in each split that has a query.
+    """``rows``: scores of each fusion on each set of queries.
 
-    ``queries``: judged ones with a relevant document; ``unknown``: of these how many hold a word
-    that the model does not know and the corpus holds. ``notes``: what was left out.
+    ``queries``: judged queries with a relevant document. ``unknown``: those with a word that the
+    model does not know and the corpus contains. ``notes``: what was skipped.
     """
 
     rows: tuple[FusionScore, ...]
@@ -97,7 +97,7 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the evaluation for JSON."""
         facts = asdict(self)
         rows, notes = list(facts.pop("rows")), list(facts.pop("notes"))
         return {**facts, "rows": rows, "notes": notes}
@@ -114,10 +114,10 @@ def evaluate(
 ) -> Evaluation:
     """Search for every judged query with every fusion.
 
-    ``vectors``: shape (queries, dim), of the queries, where the index has no encoder; without them
-    only ``keyword`` is judged then. ``seed``: of the bootstrap. ``settings``: those of a search.
-    Raises :class:`VocabtoolError` where no query has a relevant document, ``ValueError`` for a
-    number of vectors that is not that of the queries.
+    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
+    them only ``keyword`` is evaluated. ``seed``: of the bootstrap. ``settings``: those of a search.
+    Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
+    number of vectors.
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
@@ -165,7 +165,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often the document that a query was made of comes first, and among the first ten."""
+    """How often the document of a query is found first, and among the first ten."""
 
     kind: Kind
     fusion: Fusion
@@ -176,7 +176,7 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """``mean``: share of the ten nearest that are found, 0 to 1. ``queries``: vectors asked for."""
+    """``mean``: share of the ten nearest found, 0 to 1. ``queries``: number of vectors."""
 
     mean: float
     queries: int
@@ -184,10 +184,9 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """``rates``: of each fusion and leg, on each kind of query there is.
+    """``rates``: of each fusion and leg, for each kind of query.
 
-    ``recall``: of the ten nearest vectors how many the index finds; ``None`` where none was asked
-    for. ``sample``: documents drawn, with ``seed``.
+    ``recall``: recall@10 of the vector leg, or ``None``. ``sample``: documents drawn with ``seed``.
     """
 
     rates: tuple[HitRate, ...]
@@ -197,18 +196,18 @@ class SelfCheck:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the result for JSON."""
         facts = asdict(self)
         return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
 
 
 def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> SelfCheck:
-    """Search an index for documents that are known to be there.
+    """Search an index for documents that it contains.
 
-    Of each document drawn: four of its rarest words that the model knows (``ordinary``), and two of
-    them with one that it does not know (``unknown``). Nothing is taken out of the document, so this
+    For each sampled document: four of its rarest words that the model knows (``ordinary``), and two
+    of them with one that it does not know (``unknown``). The words stay in the document, so this
     shows whether an index works, not how good it is.
-    Raises :class:`VocabtoolError` for an index without a document that holds a word.
+    Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
     generator = np.random.default_rng(seed)
@@ -251,7 +250,7 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """The different words of a text that the model knows, rarest first, and those it does not."""
+    """Return the distinct words that the model knows, rarest first, and those it does not."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}
@@ -267,10 +266,10 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
 
 
 def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
-    """How many of the nearest an index finds, against comparing every vector with them.
+    """Measure recall@10 of the vector leg against comparing every vector.
 
-    Of the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; ``None`` where
-    there is none. Documents as near as the tenth are as good as it.
+    Uses the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; ``None`` if
+    there is none. Documents as near as the tenth count as found.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

@@ -66,7 +66,7 @@ Line = tuple[str, int]  # without its end; the byte of the file where it begins
 
 
 def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> float:
-    """The gain of the first ``depth`` documents as a share of the best possible, 0 to 1.
+    """Return normalised discounted cumulative gain at ``depth``, 0 to 1.
 
     Source: Järvelin, Kekäläinen: Cumulated Gain-Based Evaluation of IR Techniques, TOIS 2002, with
     trec_eval's discount (``ndcg_cut``).
@@ -77,13 +77,13 @@ def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> floa
 
 
 def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
-    """The share of the relevant documents that stand among the first ``depth``, 0 to 1."""
+    """Return the share of relevant documents among the first ``depth``, 0 to 1."""
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
     return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
 
 
 def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
-    """1 / the rank of the first relevant document, 0 where none is among the first ``depth``.
+    """Return 1 / the rank of the first relevant document, 0 if none is among the first ``depth``.
 
     Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``. Its mean is MRR.
     """
@@ -99,7 +99,7 @@ def _dcg(gains: Iterable[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and where it lies with the probability asked for."""
+    """A mean and its confidence interval."""
 
     mean: float
     low: float
@@ -113,12 +113,12 @@ def intervals(
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> list[Interval]:
-    """How far the mean of each column may be off: paired bootstrap intervals over queries.
+    """Return paired bootstrap intervals of the mean of each column.
 
-    ``differences``: shape (queries, columns). Percentiles of the means of resampled queries, the
-    same resamples for every column. Source: Efron, Tibshirani: An Introduction to the Bootstrap,
-    1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006.
-    Without a query every figure is NaN. Raises ``ValueError`` for a level that is not within 0..1.
+    ``differences``: shape (queries, columns). Percentiles of the means of resampled queries, with
+    the same resamples for every column. Sources: Efron, Tibshirani: An Introduction to the
+    Bootstrap, 1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap, SIGIR
+    2006. Without a query every figure is NaN. Raises ``ValueError`` for a level outside 0..1.
     """
     if not 0 < level < 1:
         raise ValueError(f"the level must be between 0 and 1, got {level}")
@@ -142,7 +142,7 @@ def intervals(
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A question as a person would type it."""
+    """A query with an id."""
 
     id: str
     text: str
@@ -150,9 +150,9 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries for which somebody found a relevant document: they can tell rankings apart.
+    """The queries with a relevant document, which can distinguish rankings.
 
-    ``at``: which of the ``count`` queries given these are. ``notes``: what was left out.
+    ``at``: their places among the ``count`` queries. ``notes``: what was skipped.
     """
 
     queries: list[JudgedQuery]
@@ -175,7 +175,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """The queries with a relevant document. Raises :class:`VocabtoolError` where there is none."""
+    """Return the queries with a relevant document; raise :class:`VocabtoolError` if none."""
     at = [
         place
         for place, query in enumerate(queries)

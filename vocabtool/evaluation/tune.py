@@ -1,8 +1,8 @@
-"""How much the keyword leg should weigh, by queries that somebody judged.
+"""Tune the weight of the keyword leg with judged queries.
 
-The weight that finds most on all of them is taken; what that is worth on queries that it was not
-chosen by is told by cross-validation. Without judgements: ``calibrate.py``. Either way a query's
-legs are asked once, and fused as often as there are weights to try.
+The weight with the best mean on all queries is chosen; cross-validation estimates its value on
+other queries. Without judgements: ``calibrate.py``. In both cases the legs of a query are searched
+once, and fused with every weight.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore:
-    """A store in which a copy with other text stands in for the document of ``row``.
+    """A store in which a copy with another text replaces the document of ``row``.
 
-    ``vector``: prepared, shape (dim,). ``mean_length``: of the rows' field ``words``. The copy's
-    term frequencies and length are its own, its BM25 score the textbook's; how often words stand in
-    the collection and how long documents are on average stays as it is. Phrases are not looked for
-    in it: queries made of a corpus have none.
+    ``vector``: prepared, shape (dim,). ``mean_length``: mean of the field ``words``. The copy has
+    its own term frequencies and length, scored with the textbook's BM25; document frequencies and
+    the mean length of the collection stay. Phrases are not searched in it: queries made from a
+    corpus have none.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CopyStore:
         self.near_spellings = store.keywords.near_spellings
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """The best documents by BM25, the copy among them."""
+        """Return the best documents by BM25, including the copy."""
         others, is_asked = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -84,7 +84,7 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """The nearest documents, the copy among them, and how near some rows are."""
+        """Return the nearest documents, including the copy, and similarities of rows."""
         others, is_asked = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -116,7 +116,7 @@ class CopyStore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The candidates of a query, each with all that fusing them with any weight takes."""
+    """The candidates of a query with the scores that a fusion needs."""
 
     store: Store
     candidates: Candidates
@@ -124,7 +124,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """The best ``k`` rows, all without it, in the order of a search with that weight."""
+        """Return the best ``k`` rows (all without it) with this weight."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -133,19 +133,19 @@ class LegScores:
 
     @property
     def nearest(self) -> Rows:
-        """The rows that the vector leg gave, best first."""
+        """Return the rows of the vector leg, best first."""
         return self.candidates.rows[: self.candidates.dense]
 
     @property
     def keyword_rows(self) -> Rows:
-        """The rows that the keyword leg gave, best first."""
+        """Return the rows of the keyword leg, best first."""
         return self.candidates.rows[self.candidates.keyword]
 
 
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Ask both legs as a search with the fusion ``coverage`` does."""
+    """Search both legs like a search with the fusion ``coverage``."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
@@ -162,10 +162,10 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class TunedWeight:
-    """``a``: the weight with the highest mean nDCG@10 of ``curve``, the middle one of equals.
+    """``a``: the weight with the highest mean nDCG@10 in ``curve``, the middle one of equals.
 
-    ``held_out``: mean nDCG@10 of queries with weights that were chosen by the others (five folds);
-    ``fixed``: with the weight that is taken without any tuning. ``queries``: judged ones.
+    ``held_out``: mean nDCG@10 of queries with weights chosen on the other queries (five folds).
+    ``fixed``: with the default weight. ``queries``: number of judged queries.
     """
 
     a: float
@@ -178,11 +178,11 @@ class TunedWeight:
 
     @property
     def calibration(self) -> Calibration:
-        """As an index keeps it."""
+        """Return the weight in the form that an index stores."""
         return Calibration(self.a, self.queries, 0, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the result for JSON."""
         facts = asdict(self)
         return {**facts, "curve": list(facts["curve"]), "notes": list(self.notes)}
 
@@ -195,11 +195,11 @@ def tune(
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
 ) -> TunedWeight:
-    """Choose the weight ``a`` by judged queries; nothing is stored.
+    """Choose the weight ``a`` with judged queries; store nothing.
 
-    ``vectors``: shape (queries, dim), where the index has no encoder. ``seed``: of the folds.
+    ``vectors``: shape (queries, dim), if the index has no encoder. ``seed``: of the folds.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
-    where there is neither an encoder nor a vector.
+    without an encoder and vectors.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:
@@ -237,7 +237,7 @@ def tune(
 
 
 def _best(gains: NDArray[np.float64]) -> int:
-    """The place of the weight whose mean is highest, the middle one of several."""
+    """Return the place of the highest mean, the middle one of several."""
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])

@@ -1,7 +1,6 @@
-"""A folder to search in: the public ``Index``.
+"""A searchable folder: the public ``Index``.
 
-What lies in the folder is told in ``folder.py``, changing it in ``writer.py``, ranking in
-``search/``.
+``folder.py`` describes the layout of the folder, ``writer.py`` changes it, ``search/`` ranks.
 """
 
 from __future__ import annotations
@@ -69,9 +68,10 @@ NO_VECTORS: Final = (
 
 
 class Index:
-    """An index, seen as of one commit until :meth:`refresh`. Made by :meth:`create`, :meth:`open`.
+    """An index, as of one commit until :meth:`refresh`.
 
-    Threads may search together. One process writes at a time, others read meanwhile.
+    :meth:`create` makes one, :meth:`open` opens one. Several threads may search at the same time.
+    One process writes at a time, while others read.
     """
 
     def __init__(
@@ -101,20 +101,23 @@ class Index:
         force: bool = False,
         **options: Any,
     ) -> Index:
-        """Make an index without documents in a new folder.
+        """Create an empty index in a new folder.
 
-        ``model``: makes the vectors, as for :func:`open_encoder`, which takes the further
-        ``options``; or ``dim``, the length of vectors of one's own, with the ``vocabulary`` that
-        what makes them knows and the ``rule`` by which it cuts texts (as of :meth:`Words.of`), for
-        entries that are pieces of words ``tokenizer:FILE``; that file is kept in the folder.
-        ``sample``: texts that the weights of a file of word vectors are fitted on.
-        ``metric``: what near means. ``dtype``: how vectors are stored. ``language``: of stems and
-        stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
-        to so many documents every vector is compared. ``memory``: bytes that building may take.
-        ``force``: take the place of an index that is there; it goes when all else was found good.
-        Raises :class:`FolderNotEmpty` for a folder that holds something, an index without
-        ``force``; :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit
-        together.
+        - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
+          ``options``. Without a model: ``dim``, the length of your own vectors, and optionally the
+          ``vocabulary`` of their model and the ``rule`` that splits texts (see :meth:`Words.of`).
+          For vocabularies of subword pieces the rule is ``tokenizer:FILE``; FILE is copied into the
+          folder.
+        - ``sample``: texts on which the weights of word vectors are fitted.
+        - ``metric``: how vectors are compared. ``dtype``: type of the stored vectors.
+        - ``language``: language of stems and stop words.
+        - ``recall``: recall@10 that approximate search must reach. ``exact_below``: up to this many
+          documents, every vector is compared.
+        - ``memory``: limit for building, in bytes.
+        - ``force``: replace an existing index, after all checks have passed.
+
+        Raises :class:`FolderNotEmpty` if the folder contains anything (with ``force``: anything but
+        an index), :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
         if model is not None:
             if dim is not None or vocabulary is not None:
@@ -185,13 +188,12 @@ class Index:
         notify: Callable[[str], object] | None = None,
         **options: Any,
     ) -> Index:
-        """Make an index to :meth:`load` these sources into, which tell what it needs to know.
+        """Create an index for these sources, to be filled with :meth:`load`.
 
-        Of a folder that :func:`embed` wrote that is the length of its vectors, where there is no
-        ``model``, or else the weights of its words; of files, texts that such weights are fitted
-        on. Files that cannot be read are found before anything is made. ``read``: how they will be
-        read. ``notify``: called with what the caller should know. ``options``: those of
-        :meth:`create`, which raises the same.
+        A folder of :func:`embed` gives the length of the vectors if there is no ``model``, and
+        fitted weights of words. Files give the sample on which weights are fitted. Unreadable files
+        are found before anything is created. ``read``: how the sources are read. ``notify``: called
+        with notes for the user. ``options``: those of :meth:`create`, which raises the same errors.
         """
         outside = folder.home(Path(path))
         shards = shards_in(sources)
@@ -231,20 +233,20 @@ class Index:
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index.
 
-        ``model``: what made its vectors, where that is not a file or folder that the index finds
-        again; ``options``: those of :func:`open_encoder`. It is opened when it is needed.
-        Raises :class:`NotFound`, :class:`InvalidFile` with the file that is damaged,
-        :class:`VocabtoolError` for a model where the index holds vectors of one's own, and, when
-        the model is opened, :class:`OtherModel` with both fingerprints.
+        ``model``: the model of its vectors, if the index cannot find it by its recorded path.
+        ``options``: those of :func:`open_encoder`. The model is opened on first use.
+        Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file,
+        :class:`VocabtoolError` for a model if the index contains your own vectors, and, when the
+        model is opened, :class:`OtherModel` with both fingerprints.
         """
         return cls(Path(path), model, options)
 
     @classmethod
     def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
-        """Make the index of version 0.1.0 in a folder one that this version reads, and open it.
+        """Convert an index of version 0.1.0 to the format of this version, and open it.
 
-        No model is needed. Raises what :meth:`open` does, :class:`VocabtoolError` where there is
-        nothing to upgrade, and :class:`FolderInUse` where another process writes.
+        The model is not needed. Raises the errors of :meth:`open`, :class:`VocabtoolError` if there
+        is nothing to upgrade, and :class:`FolderInUse` if another process is writing.
         """
         upgrade(Path(path), progress)
         return cls.open(path)
@@ -258,7 +260,7 @@ class Index:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing: files are let go of with the object."""
+        """Do nothing: files are closed with the object."""
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live
@@ -268,40 +270,40 @@ class Index:
 
     @property
     def manifest(self) -> Manifest:
-        """The commit that is seen, with all that is told of it."""
+        """The manifest of the commit."""
         return self._snapshot.manifest
 
     @property
     def configuration(self) -> Configuration:
-        """What the index was created as."""
+        """The options with which the index was created."""
         return self._snapshot.manifest.configuration
 
     @property
     def encoder(self) -> Encoder | None:
-        """What makes its vectors; ``None`` where they are one's own. Opens the model."""
+        """The encoder of the vectors, or ``None`` for your own vectors. Opens the model."""
         return self._model.encoder
 
     @property
     def calibration(self) -> Calibration | None:
-        """How much the keyword leg weighs; ``None``: not calibrated."""
+        """The calibrated weight of the keyword leg, or ``None``."""
         return self._snapshot.manifest.calibration
 
     def calibration_is_due(self, before: int) -> bool:
-        """Whether the index is new, or holds twice as many documents as when it was calibrated.
+        """Return whether the index is new or has doubled since its last calibration.
 
-        ``before``: how many it held before the last change. One that was not calibrated when there
-        was enough to tell is meant to stay so.
+        ``before``: number of documents before the last change. An index that had enough documents
+        but was not calibrated stays uncalibrated.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
     def snapshot(self) -> Snapshot:
-        """The commit that is seen."""
+        """Return the commit that this object reads."""
         return self._snapshot
 
     def get(self, id_: str) -> Document | None:
-        """A document by its id; ``None``: there is none."""
+        """Return the document with this id, or ``None``."""
         snapshot = self._snapshot
         row = snapshot.row_of(id_)
         if row is None:
@@ -309,7 +311,7 @@ class Index:
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
     def refresh(self) -> bool:
-        """See the last commit from now on; whether it is another one."""
+        """Read the last commit from now on; return whether it is a new one."""
         with self._refreshing:  # else the slower of two threads might put back an earlier commit
             if self._last().manifest.commit == self.manifest.commit:
                 return False
@@ -322,9 +324,9 @@ class Index:
     ) -> Iterator[Writer]:
         """Change the index: one commit at the end of the block, none after an exception.
 
-        ``progress``: called with what is being done and its share, 0 to 1, while codes are built.
-        ``memory``: bytes that building may take from now on, instead of what :meth:`create` said.
-        Raises :class:`FolderInUse` where another process or thread writes.
+        ``progress``: called with the name of the step and its share, 0 to 1, while codes are built.
+        ``memory``: a new limit for building, in bytes.
+        Raises :class:`FolderInUse` if another process or thread is writing.
         """
         with lock_folder(self.path):
             commit = self._last()
@@ -351,16 +353,14 @@ class Index:
         progress: Progress | None = None,
         **read: Unpack[ReadArguments],
     ) -> LoadReport:
-        """Add the documents of files, or of a folder that :func:`embed` wrote.
+        """Add the documents of files, or of a folder written by :func:`embed`.
 
-        Called again with the same arguments after a stop, it goes on where the last commit is;
-        after its end it does nothing. ``sources`` is that of :func:`vocabtool.documents.batches`;
-        how they are read is said by ``options`` or the same as keyword arguments: see
-        :class:`vocabtool.documents.ReadOptions`.
-        ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
-        content be; ``memory`` is that of :meth:`writer`.
-        ``commit_rows``: documents between commits.
-        Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
+        After an interruption, the same call resumes after the last commit; after its end, it does
+        nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or the same
+        keywords: see :class:`vocabtool.documents.ReadOptions`.
+        ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
+        content. ``memory``: as in :meth:`writer`. ``commit_rows``: documents in each commit.
+        Raises :class:`ChangedRun` if a different load is unfinished, and :class:`VocabtoolError`.
         """
         request = LoadRequest(
             sources=sources,
@@ -383,15 +383,15 @@ class Index:
         memory: int | None = None,
         progress: Progress | None = None,
     ) -> LoadReport:
-        """Read again the files that the index was made of, and take over what changed.
+        """Read the files of the index again and apply the changes.
 
-        Only documents whose text is another are encoded. ``sources``: some of these files, or
-        further ones; each is read as :meth:`load` was told to, a new one as the last.
-        ``sync``: delete the documents that came from these files and are in them no longer, all of
-        them in the last commit; above a third of them only with ``force``.
-        Stopped half-way, the same call reads all again and encodes what is left.
-        Raises what :meth:`load` does, and :class:`VocabtoolError` where a sync could not tell what
-        is gone: a stream, a file that is missing or unreadable, rows that were left out.
+        Only documents with a new text are encoded. ``sources``: some of these files, or new ones;
+        each is read as :meth:`load` read it, a new one like the last one.
+        ``sync``: delete the documents that are no longer in these files, in the last commit; more
+        than a third of them only with ``force``.
+        After an interruption, the same call reads everything again and encodes the rest.
+        Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
+        documents are gone: a stream, a missing or unreadable file, skipped rows.
         """
         request = LoadRequest(
             sources=sources,
@@ -415,14 +415,17 @@ class Index:
         explain: bool = False,
         **settings: Any,
     ) -> Hits:
-        """The best ``k`` documents for a query.
+        """Return the best ``k`` documents for a query.
 
-        ``text``: may be left out where there is a ``vector``: of the query, where it is one's own,
-        shape (dim,) or (1, dim). ``where``: a condition on fields, as
-        ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
-        ``settings``: those of :class:`~vocabtool.search.settings.Settings`, as ``fusion="rrf"``.
-        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
-        that there is not.
+        - ``text``: the query; optional with a ``vector``.
+        - ``vector``: your own vector of the query, shape (dim,) or (1, dim).
+        - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
+        - ``explain``: also explain the words and the hits.
+        - ``settings``: those of :class:`~vocabtool.search.settings.Settings`, such as
+          ``fusion="rrf"``.
+
+        Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
+        unknown ones.
         """
         dim = self._snapshot.manifest.configuration.dim
         if vector is None and text is None:
@@ -446,11 +449,11 @@ class Index:
         explain: bool = False,
         **settings: Any,
     ) -> list[Hits]:
-        """What :meth:`search` finds for each of several queries, in their order.
+        """Return the result of :meth:`search` for each of several queries, in their order.
 
-        They are encoded together, and searched in ``threads``, one a core unless said; in one
-        commit, whatever :meth:`refresh` sees meanwhile.
-        Raises what :meth:`search` does, ``ValueError`` also for one text alone.
+        The queries are encoded together and searched in ``threads`` threads (default: one for each
+        core), all in the same commit. Raises the errors of :meth:`search`, and ``ValueError`` for a
+        single text.
         """
         snapshot = self._snapshot
         if isinstance(texts, str):
@@ -469,7 +472,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """What is found for each text, or vector that is ``given`` for it, in one commit."""
+        """Search for each text, or its ``given`` vector, in one commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
@@ -503,9 +506,9 @@ class Index:
             return [*pool.map(ask, texts, made)]
 
     def compact(self, progress: Progress | None = None) -> int:
-        """Write the documents that are left into new files; how many deleted rows that removed.
+        """Rewrite the index without deleted rows; return how many were removed.
 
-        Raises :class:`FolderInUse` where another process writes.
+        Raises :class:`FolderInUse` if another process is writing.
         """
         self._last()  # of this index
         removed = compact(self.path, progress).removed
@@ -513,10 +516,10 @@ class Index:
         return removed
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Look at every byte: checksums, both legs, and the recall measured again.
+        """Check every byte: checksums, both legs, and the recall.
 
-        Begun again where a writer took files away meanwhile.
-        Raises :class:`InvalidFile`, which names the file that is not what was written.
+        Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
+        the damaged file.
         """
         while True:
             self.refresh()
@@ -529,19 +532,19 @@ class Index:
                     raise
 
     def put_in_place(self) -> Index:
-        """Let an index that was built beside another one take its place: that one as it is then."""
+        """Replace another index by this one, if that one is unchanged."""
         given = self._model.encoder
         self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)
         return Index(path, given)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Let every search from now on weigh the keyword leg by it."""
+        """Store the weight of the keyword leg for all later searches."""
         with self.writer() as writer:
             writer.store_calibration(calibration)
 
     def _last(self) -> Commit:
-        """The last commit. Raises :class:`VocabtoolError` where it is one of another index."""
+        """Return the last commit. Raise :class:`VocabtoolError` if the index was replaced."""
         newest = folder.read_commit(self.path, self._snapshot.commit)
         if newest.manifest.index != self.manifest.index:
             raise VocabtoolError(f"{self.path}: it was replaced by another index; open it again")
@@ -552,5 +555,5 @@ class Index:
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads
-    """Open an index: :meth:`Index.open`."""
+    """Open an index. The same as :meth:`Index.open`."""
     return Index.open(path, model, **options)

@@ -1,8 +1,8 @@
-"""Documents from files through the encoder into an index, gone on with after a stop.
+"""Load documents from files into an index, resumable.
 
-Where a load stands is in the manifest of the same commit that holds its documents, so none is lost
-and none is there twice. An update reads all again instead: what is in already is unchanged, and is
-not encoded. Which FILEs an index knows is told in ``sources.py``.
+The state of a load is stored in the commit that contains its documents, so no document is lost
+or added twice. An update reads all files again; unchanged documents are not encoded.
+``sources.py`` describes the files that an index records.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ HALF_DONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did.
+    """Result of a load.
 
-    ``read``: documents, with those of an earlier part that it went on from; ``resumed``: how many
-    these were. ``added``: documents of new ids; ``updated``: put in the place of one with other
-    content; ``unchanged``: left as they were, as their content is the same or ``on_existing`` is
-    ``"skip"``; ``removed``: those that a sync found in the FILEs no longer.
-    Of what was added or updated ``zero``: documents without a vector, found by keywords alone;
-    ``not_utf8``: documents read whose text is not UTF-8 (what ``embed`` wrote always is).
-    ``skipped``: bad rows, the first of them in ``first_skipped``; ``dropped``: documents of an id
-    that came before. ``seconds``: of this part. ``left_out``: values that are not of their field's
-    kind, the first of them in ``first_left_out``; their documents are in.
-    ``notes``: what is to be known of the FILEs.
+    - ``read``: documents read, including ``resumed``: those of the interrupted run.
+    - ``added``: documents with new ids. ``updated``: documents that replaced others. ``unchanged``:
+      documents with the same content, or kept because ``on_existing`` is ``"skip"``. ``removed``:
+      documents deleted by a sync.
+    - ``zero``: added or updated documents without a vector, found by keywords only.
+    - ``not_utf8``: documents whose text is not valid UTF-8.
+    - ``skipped``: invalid rows, the first ones in ``first_skipped``. ``dropped``: documents with a
+      repeated id. ``left_out``: skipped values that did not fit their field, the first ones in
+      ``first_left_out``; their documents were added.
+    - ``seconds``: time of this run. ``notes``: notes about the files.
     """
 
     read: int
@@ -87,10 +87,10 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is loaded, and how: see :meth:`Index.load` and :meth:`Index.update`.
+    """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None``: the FILEs that the index was made of. ``options``: ``None``: each FILE as
-    before, a new one as the last.
+    ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read each file as
+    before, a new one like the last one.
     """
 
     sources: Sources | None
@@ -104,10 +104,10 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncodedBatch:
-    """Documents that were read together, as far as they are to be added, and their vectors.
+    """Documents to add, with their vectors.
 
-    ``source``: the number of their FILE. ``read``: how many were read. ``existing``: rows of the
-    index that have their ids; ``same``: those of them that are unchanged.
+    ``source``: the number of their file. ``read``: number of documents read. ``existing``: rows of
+    the index with their ids. ``same``: those that are unchanged.
     """
 
     batch: Batch
@@ -120,9 +120,9 @@ class EncodedBatch:
 
 
 class Loader:
-    """One load of documents: ``before`` is the commit that it began with.
+    """A load of documents that starts from the commit ``before``.
 
-    Raises ``ValueError`` and :class:`VocabtoolError` for a request that cannot be meant.
+    Raises ``ValueError`` and :class:`VocabtoolError` for an invalid request.
     """
 
     def __init__(
@@ -164,9 +164,9 @@ class Loader:
         self._alone = False
 
     def run(self) -> LoadReport:
-        """Load the documents, or go on; nothing is done where all of them are in already.
+        """Load the documents, or resume; do nothing if all are loaded.
 
-        Raises :class:`ChangedRun` where another load is half done.
+        Raises :class:`ChangedRun` if a different load is unfinished.
         """
         last, request = self._writer.manifest.load, self._request
         if last is not None and last.plan == self._plan:
@@ -185,7 +185,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load what is left, committing on the way; what is to be removed goes with the last."""
+        """Load the remaining documents with commits; the last commit also deletes."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
@@ -233,10 +233,10 @@ class Loader:
         )
 
     def _remove(self) -> int:
-        """Delete the documents that the FILEs no longer hold; how many they are.
+        """Delete documents that are no longer in the files; return their number.
 
-        Raises :class:`VocabtoolError`, and nothing since the last commit is kept: where these are
-        more than a third, or bad rows were left out, unless that is forced; where files changed.
+        Raises :class:`VocabtoolError`, and rolls back, if they are more than a third or rows were
+        skipped (unless forced), or if files changed.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
@@ -276,7 +276,7 @@ class Loader:
         )
 
     def _encode(self, part: Part) -> Iterator[EncodedBatch]:
-        """The documents of a part with their vectors."""
+        """Encode the documents of a part."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
@@ -302,7 +302,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Documents of files, the number of their FILE, and how many were not UTF-8."""
+        """Read documents, the number of their file, and how many are not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -322,7 +322,7 @@ class Loader:
                     yield documents, source, bad
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
-        """The rows of a folder of shards, as they were encoded."""
+        """Read documents and vectors of a folder of shards."""
         held = self._writer.manifest.configuration
         if held.encoder is not None and shards.plan.encoder != held.encoder:
             raise OtherModel(str(shards.path), "encoder", held.encoder, shards.plan.encoder)
@@ -351,9 +351,9 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """The documents of ids that no FILE had which was read before, and which they are.
+        """Select the documents whose ids did not occur in a file read earlier.
 
-        A value that is left out changes no row.
+        A skipped value does not change a row.
         """
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
@@ -370,7 +370,7 @@ class Loader:
         bad: int,
         encoder: Encoder | None,
     ) -> EncodedBatch:
-        """What is new or changed of some documents; equal texts have one vector."""
+        """Find the new and changed documents; equal texts share one vector."""
         existing, is_same = _compare(self._before, batch, vectors)
         changed = batch.only(~is_same)
         if vectors is not None:
@@ -394,7 +394,7 @@ class Loader:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Size and time of each file, by the name that it is told by."""
+    """Return size and time of each file, by its recorded name."""
     return tuple(
         replace(fact, name=told)
         for part in parts
@@ -405,9 +405,9 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """The row of a commit that has each id, -1: none; and whether it holds the same.
+    """Return the row of each id in a commit, -1 if none, and whether its content is the same.
 
-    ``vectors``: those that the documents come with, shape (n, dim).
+    ``vectors``: the documents' own vectors, shape (n, dim).
     """
     kinds = before.manifest.fields
     there = "".join(f", field_{at}" for at in range(len(kinds)))
@@ -444,10 +444,10 @@ def _compare(
 
 
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
-    """A row of a commit with each text whose vector is that of the text too, -1: none.
+    """Return a row of a commit with each text and the encoder's vector for it, -1 if none.
 
-    Its vector was made by the encoder for sure: it came from a FILE, not in Python, perhaps with a
-    vector. It may be deleted.
+    Only rows that came from files qualify, because rows added in Python may have their own
+    vectors. The row may be deleted.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]

@@ -1,6 +1,6 @@
-"""Changes to an index that become one commit, or several: the public ``Writer``.
+"""Changes to an index that become one or more commits: the public ``Writer``.
 
-How files are appended to and committed is in ``generation.py``.
+``generation.py`` appends to the files and commits them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 
 
 class Writer:
-    """Made by :meth:`Index.writer`, which commits at the end, or drops all after an exception.
+    """A writer, made by :meth:`Index.writer`, which commits at the end of its block.
 
-    One thread may use it at a time, while others search the index. Add many documents with a
-    :meth:`commit` now and then, or by :meth:`Index.load`.
-    ``left_out``: values that are not of their fields' kinds, how many, and the first with places.
-    ``sources``: the FILEs that are known from the next commit on.
+    An exception in the block rolls everything back. One thread may use a writer at a time, while
+    others search the index. To add many documents, call :meth:`commit` now and then, or use
+    :meth:`Index.load`.
+    ``left_out``: number of skipped values that did not fit their fields, and the first places.
+    ``sources``: the files that the next commit records.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class Writer:
 
     @property
     def manifest(self) -> Manifest:
-        """The last commit."""
+        """The manifest of the last commit."""
         return self._files.manifest
 
     @property
     def rows(self) -> int:
-        """How many rows there are, committed or not."""
+        """Number of rows, committed or not."""
         return self._files.rows
 
     def add(
@@ -89,15 +90,18 @@ class Writer:
         on_existing: OnExisting = "error",
         on_error: OnError = "raise",
     ) -> int:
-        """Add documents; how many were added.
+        """Add documents; return how many were added.
 
-        ``documents``: :class:`Document`, mappings with ``id`` and ``text`` (all else are fields),
-        texts alone, or an Arrow table. ``vectors``: shape (n, dim), one for each document; without,
-        the encoder makes them. ``on_existing``: what becomes of a document whose id is in the
-        index. ``on_error``: what becomes of a value that is not of its field's kind, that of the
-        first commit which has the field: ``"skip"`` leaves it out, counted in :attr:`left_out`.
-        Raises :class:`VocabtoolError` for it, and for what the encoder refuses;
-        ``ValueError`` for wrong vectors. After an error nothing of this writer is committed.
+        - ``documents``: :class:`Document` objects, mappings with ``id`` and ``text`` (other keys
+          are fields), texts, or an Arrow table.
+        - ``vectors``: shape (n, dim), one for each document. Without them, the encoder makes them.
+        - ``on_existing``: what to do with a document whose id is in the index.
+        - ``on_error``: what to do with a value that does not fit its field, whose type is that of
+          the first commit with the field. ``"skip"`` skips the value and counts it in
+          :attr:`left_out`.
+
+        Raises :class:`VocabtoolError` for such values and for errors of the encoder, ``ValueError``
+        for invalid vectors. After an error this writer cannot commit.
         """
         check_choice(on_existing)
         if on_error not in get_args(OnError):
@@ -127,11 +131,11 @@ class Writer:
         *,
         on_error: OnError = "raise",
     ) -> int:
-        """Add documents, each in the place of the one that has its id, if there is one."""
+        """Add documents; each replaces the document with the same id, if any."""
         return self.add(documents, vectors, on_existing="update", on_error=on_error)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete documents; how many of these ids there were."""
+        """Delete documents; return how many of these ids existed."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
         with self._all_or_nothing():
             found = self._find_existing([*wanted])
@@ -146,12 +150,12 @@ class Writer:
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
-        """Note that rows are of this FILE now."""
+        """Record the file of rows."""
         with self._all_or_nothing():
             self._changed |= self._files.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """All rows, deleted ones too, that are of some FILEs, ascending."""
+        """Return all rows of these files, deleted ones too, ascending."""
         statement = "SELECT row FROM fields WHERE source = ?"
         found = [self._files.database.fetch_rows(statement, (number,)) for number in numbers]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
@@ -166,10 +170,10 @@ class Writer:
         source: int = 0,
         are_new: bool = False,
     ) -> None:
-        """Add documents as :meth:`add` does. ``source``: the number of their FILE.
+        """Add documents like :meth:`add`. ``source``: the number of their file.
 
-        ``are_new``: whether the caller knows that no id is in the index, as in a first load; only
-        an id with U+FFFD may then be that of another one, and is looked for.
+        ``are_new``: the caller knows that no id is in the index, as in a first load. Only ids with
+        U+FFFD are then looked up, because two of them can become equal.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -194,7 +198,7 @@ class Writer:
             self._changed = True
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
-        """The documents in UTF-8, each field's values of its kind."""
+        """Return the documents in UTF-8, with each field's values in its type."""
         for name, texts in batch.columns.items():
             kind = self.manifest.fields.get(name, "null")
             batch, others = fit_to_kind(batch, name, kind)
@@ -208,11 +212,11 @@ class Writer:
         return in_utf8(batch)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
-        """Make everything so far the last commit: on disk, and seen by readers.
+        """Commit all changes so far: they are on disk, and readers see them.
 
-        ``load``: what a command notes to go on from. ``codes``: whether the approximate search is
-        to cover what is new, which may take a while; else it is compared exactly.
-        Raises :class:`VocabtoolError` after a change that failed.
+        ``load``: the state that a command resumes from. ``codes``: whether approximate search
+        covers the new documents, which may take time; otherwise they are compared exactly.
+        Raises :class:`VocabtoolError` after a failed change.
         """
         if self._failed:
             raise VocabtoolError(f"{self._path}: {FAILED}")
@@ -224,7 +228,7 @@ class Writer:
         self._finish(manifest, codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Keep how much the keyword leg weighs, and of how many documents: a commit of its own."""
+        """Commit the weight of the keyword leg and the number of documents."""
         self.commit()
         held = self.manifest
         if calibration is not None:
@@ -232,7 +236,7 @@ class Writer:
         self._finish(replace(held, calibration=calibration), codes=False)
 
     def close(self) -> None:
-        """Let go of the files; what is not committed is dropped."""
+        """Close the files; uncommitted changes are rolled back."""
         self._files.close()
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
@@ -247,7 +251,7 @@ class Writer:
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
-        """Which of some documents are added; those in whose place they come are deleted."""
+        """Choose the documents to add; delete the documents that they replace."""
         existing = self._find_existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each
         if on_existing == "error":
@@ -270,7 +274,7 @@ class Writer:
         return chosen
 
     def _find_existing(self, ids: list[str]) -> dict[str, int]:
-        """The rows of those ids that the index holds, committed or not."""
+        """Return the rows of ids that the index contains, committed or not."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -280,13 +284,13 @@ class Writer:
         }
 
     def _all_deleted(self) -> NDArray[np.bool_]:
-        """Which rows are deleted: shape (rows,)."""
+        """Return which rows are deleted, shape (rows,)."""
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
         return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is raised half-way through a change leaves nothing to commit."""
+        """Forbid commits after an exception in the block."""
         if self._failed:
             raise VocabtoolError(f"{self._path}: {FAILED}")
         try:
@@ -297,12 +301,12 @@ class Writer:
 
 
 def after_other_change(load: Load | None) -> Load | None:
-    """The last load after another change: rows may be of others now."""
+    """Return the last load after another change, which may have moved its rows."""
     return None if load is None else replace(load, alone=False)
 
 
 def check_choice(on_existing: str) -> None:
-    """Raise ``ValueError`` for what is none."""
+    """Raise ``ValueError`` for an unknown choice."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 

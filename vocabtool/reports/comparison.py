@@ -48,7 +48,7 @@ from vocabtool.reports.model import (
     Type,
     as_text,
     percent,
-    short_name,
+    short_names,
 )
 from vocabtool.reports.renderers import Format as DiffFormat
 from vocabtool.tokenization.rule import tokenizer_file
@@ -112,10 +112,9 @@ def save_diff(
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
     """The comparison as sections, figures and lists. Arguments: those of :func:`save_diff`."""
     labels = (comparison.a.label, comparison.b.label)
-    short_a, short_b = map(short_name, labels)
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
-        title=" and ".join(labels if short_a == short_b else (short_a, short_b)),
+        title=" and ".join(short_names(*labels)),
         subtitle=" and ".join(labels),
         sections=partial(_sections, comparison, most),
         data=partial(_data, comparison),
@@ -246,7 +245,8 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
             Table((*columns, Column("doublings", "doublings")), shifts),
         ]
         yield Section("Rank against rank", blocks)
-    for part, name, side in zip(PARTS[1:], "AB", (comparison.a, comparison.b), strict=True):
+    names = short_names(comparison.a.label, comparison.b.label)
+    for part, name, label in zip(PARTS[1:], "AB", names, strict=True):
         rows = []  # a row for each kind, the largest first, with the entries that rank highest
         for kind in sorted(comparison.kinds, key=lambda kind: -getattr(kind, part)):
             if count := getattr(kind, part):
@@ -254,7 +254,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
                 shown = [part for entry in sample for part in ("  ", entry)][1:]
                 rows.append((kind.kind, count, tuple(shown)))
         columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
-        yield Section(f"Only in {name}: {side.label}", [Table(columns, rows)])
+        yield Section(f"Only in {name}: {label}", [Table(columns, rows)])
     if use is not None and not page:
         yield Section("", _known_shares(use, page))
         yield from (Section("", _carriers(use, side, entries)) for side in SIDES)

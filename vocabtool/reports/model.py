@@ -204,4 +204,15 @@ def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
 def short_name(path: str) -> str:
     """The last part of a path or an address; where that is a number, with the part before it."""
     *before, last = path.rstrip("/").split("/")
-    return f"{before[-1]}/{last}" if before and last.isdigit() else last
+    return f"{before[-1]}/{last}" if before and last.isdigit() else last or path
+
+
+def short_names(a: str, b: str) -> tuple[str, str]:
+    """Return the last parts of two paths, as many as it takes to distinguish them."""
+    short = short_name(a), short_name(b)
+    parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
+    count = 2
+    while short[0] == short[1] and count <= max(len(parts_a), len(parts_b)):
+        short = "/".join(parts_a[-count:]), "/".join(parts_b[-count:])
+        count += 1
+    return short

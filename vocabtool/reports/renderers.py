@@ -43,6 +43,7 @@ from vocabtool.reports.model import (
     safe,
     short,
 )
+from vocabtool.reports.plots import ORANGE
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import is_utf8, printable
 
@@ -297,28 +298,42 @@ def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool
 # Pages.
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --bar: #d9722e55; }
+STYLE: Final = (
+    f":root {{ color-scheme: light dark; --line: #8884; --bar: {ORANGE}; }}"
+    """
+html { background: Canvas; color: CanvasText; -webkit-text-size-adjust: 100%; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
+body { overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .rates { display: flex; flex-wrap: wrap; gap: .75rem; }
 .rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
 .rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
+.wide { overflow-x: auto; overflow-wrap: normal; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
 th:last-child, td:last-child { padding-right: 0; }
 th { font-weight: 600; border-bottom: 1px solid var(--line); }
-td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.bar { display: block; height: .3rem; background: var(--bar); border-radius: .15rem; }
+td { border-bottom: 1px solid var(--line); }
+td bdi { display: inline-block; max-width: min(24rem, 50vw); overflow-wrap: break-word; }
+.list { min-width: 14rem; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
+.bar { display: block; height: .3rem; background: var(--bar); opacity: .6; border-radius: .15rem; }
 .example, .small { font-size: .85rem; opacity: .75; }
 .example { display: block; }
 dt { font-weight: 600; }
-dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
+dd { margin: 0 0 .5rem; }
+ul { padding-left: 1.25rem; }
 figure { margin: 0 auto; max-width: 36rem; }
 svg { width: 100%; height: auto; }
+@media (max-width: 30rem) {
+  table { font-size: .875rem; }
+  th, td { padding-right: .45rem; }
+  .list { min-width: 11.5rem; }
+}
 """
+)
 
 
 def render_page(report: Report) -> Iterator[str]:
@@ -396,9 +411,16 @@ def _table_element(table: Table) -> str:
             cells[0] = f"<b>{cells[0]}</b>{bar}"
         if small is not None and cells[small]:
             cells[0] += f'<span class="example">{cells[small]}</span>'
-        line = "".join(f"<td{look[at]}>{cells[at]}</td>" for at in kept)
+        looks = [' class="list"' if _is_list(row[at]) else look[at] for at in range(len(row))]
+        line = "".join(f"<td{looks[at]}>{cells[at]}</td>" for at in kept)
         body += f"<tr>{line}</tr>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table_element = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table_element}</div>'
+
+
+def _is_list(cell: Cell) -> bool:
+    """Whether a cell lists entries, so that its column must not become narrow."""
+    return isinstance(cell, tuple) and len(cell) > 2
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:

@@ -1,8 +1,8 @@
-"""The fusions of two legs, as pure functions on arrays: higher is better, one element a candidate.
+"""The fusions of two legs as pure functions on arrays: higher is better, one element a candidate.
 
-``similarities``: how near each candidate is to the query's vector, NaN for documents without one.
-``bm25``: each candidate's BM25 score, 0 where the keyword leg did not give it.
-A new fusion gets a name in ``choices.py``, and here a function and its line in :func:`fuse`.
+``similarities``: similarity of each candidate to the query's vector, NaN without a vector.
+``bm25``: BM25 score of each candidate, 0 if the keyword leg did not return it.
+A new fusion needs a name in ``choices.py``, a function here, and its line in :func:`fuse`.
 
 Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009; Bruch, Gai, Ingber: An
 Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex combination).
@@ -28,12 +28,12 @@ NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """``n`` documents: first the dense leg's in its order, then what only the keyword leg gave.
+    """``n`` documents: those of the dense leg in its order, then those of the keyword leg alone.
 
-    ``rows``: int64, shape (n,). ``similarities``: float32, shape (n,): how near each is to the
-    vector, exactly. ``bm25``: float32, shape (n,). ``dense``: how many the dense leg gave.
-    ``keyword``: int64: where among the candidates those that the keyword leg gave stand, in its
-    order; the first ``listed`` of them have a rank, the others were only found by identifiers.
+    ``rows``: int64, shape (n,). ``similarities``: exact, float32, shape (n,). ``bm25``: float32,
+    shape (n,). ``dense``: number of documents of the dense leg. ``keyword``: int64, places of the
+    keyword leg's documents among the candidates, in its order; the first ``listed`` have a rank,
+    the others were found only by identifiers.
     """
 
     rows: Rows
@@ -61,9 +61,9 @@ class Candidates:
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
-        """In the dense list and in the keyword leg's, shape (n,) each.
+        """Return the ranks in the dense and the keyword list, shape (n,) each.
 
-        From 1, equal scores share one; 0 for what is not in the list.
+        Ranks start at 1, equal scores share a rank; 0 for documents that are not in the list.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -75,12 +75,12 @@ class Candidates:
 def fuse(
     candidates: Candidates, settings: Settings, m: float, subword: bool
 ) -> tuple[Fused, float | None, float | None]:
-    """Scores by the fusion of the settings; ``a``, and what the keyword leg counts in the end.
+    """Return the scores of the chosen fusion, ``a``, and the final weight of the keyword leg.
 
-    With ``coverage`` that is ``a``, and of what is left to 1 the share ``m`` of the query's idf
-    mass that lies in words which the vectors do not show; a leg that gave nothing leaves it to the
-    other. Both are ``None`` where a fusion has no such number. ``subword``: of what kind the model
-    is known to be.
+    For ``coverage`` the weight is a + (1 - a) m, with ``m`` the share of the query's idf in words
+    that the vectors do not show; a leg without results leaves its weight to the other. ``a`` and
+    weight are ``None`` if the fusion has no such number. ``subword``: whether the model uses
+    subword pieces.
     """
     match settings.fusion:
         case "dense":
@@ -100,10 +100,10 @@ def fuse(
 
 
 def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
-    """Convex combination: ``weight`` is that of the keyword leg.
+    """Return the convex combination; ``weight`` is that of the keyword leg.
 
-    Similarities count from 0, the lowest, to 1, the best: 0 without a vector, 1 where all are
-    equal. BM25 scores from 0, no word found, to 1, the best: a single document found gets 1.
+    Similarities are scaled from 0 (lowest) to 1 (best): 0 without a vector, 1 if all are equal.
+    BM25 scores are scaled from 0 (no word found) to 1 (best): a single found document gets 1.
     """
     near = similarities.astype(np.float64)
     if len(near):
@@ -122,7 +122,7 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
 
 
 def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
-    """The sum of 1 / (k + rank) over the legs; ranks from 1, 0 where a leg has no such document."""
+    """Return the sum of 1 / (k + rank) over the legs; ranks from 1, 0 for absent documents."""
     fused = np.zeros(len(dense_ranks))
     for ranks in (dense_ranks, keyword_ranks):
         fused += np.divide(1.0, k + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
@@ -130,12 +130,12 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Ranks from 1 of scores that are sorted, best first; equal ones share the best of theirs."""
+    """Return ranks from 1 of sorted scores, best first; equal scores share the best rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """For each place of scores sorted best first, the first that it ties with.
+    """Return, for each place of sorted scores, the first place that it ties with.
 
     Documents of two ``tiers`` never tie.
     """
@@ -159,11 +159,11 @@ def best_places(
     *,
     keywords_alone: bool = False,
 ) -> tuple[Places, Fused]:
-    """The places of the first ``k`` candidates by tier, score (highest first) and id.
+    """Return the places of the first ``k`` candidates by tier, score (highest first) and id.
 
-    With their scores: of a run of ties every score becomes that of its best, so that within a tier
-    scores never rise. ``ids`` is asked only for documents whose scores tie, and only where that
-    decides. ``keywords_alone``: vectors have no say, so that what scores 0 is left out.
+    All scores of a run of ties become the best one, so that scores never rise within a tier.
+    ``ids`` is called only for documents whose order it decides. ``keywords_alone``: vectors do not
+    count, so candidates with score 0 are dropped.
     """
     order = scores.argsort()[::-1]  # in any order where they tie
     if keywords_alone:

@@ -1,6 +1,6 @@
-"""What a search answers: documents in order, and, where it is asked for, why.
+"""Results of a search: documents in order, with explanations on request.
 
-How they are found is in ``search.py``.
+``search.py`` finds them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from vocabtool.system.ranking import Mask, Rows, mask_of
 class WordSummary:
     """A word of the query.
 
-    ``start``, ``end``: where it stands in the query, in characters.
-    ``known``: whether the model of the vectors knows it; ``None`` where nothing tells.
-    ``identifier``: a name, or code-like and unknown, so that the guarantee is for it.
-    ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
-    ``pieces``: into how many a model of pieces cuts it.
-    ``document_frequency``, ``part_frequency`` (of a joined word: of its rarest part),
-    ``idf`` (of the rarest term that is searched for it), ``weight`` (how often it is counted): only
-    when explained.
+    - ``start``, ``end``: its place in the query, in characters.
+    - ``known``: whether the model knows it; ``None`` if this is not known.
+    - ``identifier``: whether it is an identifier: a name, or a code that the model does not know.
+    - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
+    - ``pieces``: number of subword pieces.
+    - ``document_frequency``; ``part_frequency``: that of the rarest part of a joined word; ``idf``:
+      that of its rarest term; ``weight``: how often it is counted. Only with ``explain``.
     """
 
     surface: str
@@ -54,9 +53,9 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    ``a``: weight of the keyword leg as chosen; ``m``: share of the query's idf mass in words that
-    the model does not know and documents hold; ``weight``: what the keyword leg counted in the
-    end; ``None`` where the fusion has no such number.
+    ``a``: chosen weight of the keyword leg. ``m``: share of the query's idf in words that the model
+    does not know and that documents contain. ``weight``: final weight of the keyword leg. ``None``
+    if the fusion has no such number.
     """
 
     text: str
@@ -69,10 +68,10 @@ class QuerySummary:
 
 @dataclass(frozen=True, slots=True)
 class LegPlace:
-    """Where a document stands in one leg.
+    """The rank of a document in one leg.
 
-    ``rank``: from 1, documents of equal score share one; ``None`` past the end of the leg's list.
-    ``score``: ``None`` where the leg knows nothing of it.
+    ``rank``: from 1; equal scores share a rank; ``None`` beyond the leg's candidates.
+    ``score``: ``None`` if the leg has no score for it.
     """
 
     rank: int | None
@@ -81,10 +80,10 @@ class LegPlace:
 
 @dataclass(frozen=True, slots=True)
 class MatchedWord:
-    """A word of the query that a document holds, and how much of its BM25 score that gives.
+    """A word of the query that a document contains, and its part of the BM25 score.
 
-    ``whole``: as it is written; of an identifier, or of a run without blanks, it may hold some
-    parts only.
+    ``whole``: whether the document contains it as written, or only parts of an identifier or of
+    a run without spaces.
     """
 
     surface: str
@@ -94,11 +93,11 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document stands where it stands.
+    """Why a document has its rank.
 
-    ``words``: those of the query that it holds. ``rank_without_keywords``: where it would stand by
-    its vector alone; ``None``: so far down that nobody looks. ``highlights``: where in its text the
-    words stand, from ``start`` to before ``end``, in characters.
+    ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
+    vector alone, or ``None`` if it is too low to be searched. ``highlights``: places of the words
+    in the text, from ``start`` to before ``end``, in characters.
     """
 
     dense: LegPlace
@@ -112,15 +111,15 @@ class Explanation:
 class Hit:
     """A document that was found.
 
-    ``score``: by the fusion, higher is better; no two fusions have the same scale, and most scale
-    it within one answer, whose best may have 1 however bad it is.
-    ``tier``: 1 where it holds an identifier of the query whole, or the joined word that is all of
-    it: such documents come first. 2 where the query has a name in mixed case whose stem is another,
-    and it holds one to the last letter (asked for ``DataFrame``, ``DataFrames`` is 1).
-    ``similarity``: how near it is to the query's vector, by the metric of the index (cosine, inner
-    product, minus the squared distance); ``None`` where either has no vector.
-    ``bm25``: of the query's words as they were weighed; ``None`` where the keyword leg did not find
-    it. ``explanation``: only when asked for.
+    - ``score``: score of the fusion, higher is better. Scales of fusions differ, and most fusions
+      scale within one result, so that the best hit may have 1 whatever its quality.
+    - ``tier``: 1 if it contains a whole identifier of the query, or the joined word that is the
+      whole query; such documents come first. 2 if the query has a name in mixed case and the
+      document contains exactly that form (for ``DataFrame``, ``DataFrames`` has tier 1).
+    - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
+      product, negative squared distance); ``None`` without a vector.
+    - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
+    - ``explanation``: only with ``explain``.
     """
 
     id: str
@@ -141,7 +140,7 @@ class Hit:
 
 
 class Suggestion(NamedTuple):
-    """A word that is nowhere in the corpus, and words of the corpus spelled nearly like it."""
+    """A word that is not in the corpus, and words of the corpus with similar spellings."""
 
     word: str
     spellings: tuple[str, ...]
@@ -149,10 +148,10 @@ class Suggestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
-    """Best first. ``notes``: what a person should know of this answer.
+    """Hits, best first. ``notes``: notes for the user.
 
-    ``guesses``: whether no word of the query is behind it, only vectors of words that the model
-    does not know. ``suggestions``: where nothing is found of a query, how else it may be spelled.
+    ``guesses``: whether the hits are only nearest vectors of a query without a known or found word.
+    ``suggestions``: other spellings, if nothing was found.
     """
 
     hits: tuple[Hit, ...]
@@ -188,7 +187,7 @@ class Hits(Sequence[Hit]):
 
 
 def _as_json(value: Any) -> Any:
-    """A field's value as JSON has it: dates and the like as texts, NaN and infinity as null."""
+    """Return a field's value for JSON: dates and the like as texts, NaN and infinity as null."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -211,7 +210,7 @@ def summarise(
     weight: float | None = None,
     store: Store | None = None,
 ) -> QuerySummary:
-    """The query as it was understood; with a ``store`` also its words' frequencies and weights."""
+    """Summarise the query; with a ``store`` also frequencies and weights of its words."""
     frequencies = query.frequencies
     if store is not None:
         asked: dict[Term, None] = {}
@@ -260,7 +259,7 @@ def explain_hits(
     places: Places,
     texts: Sequence[str],
 ) -> list[Explanation]:
-    """Why each hit stands where it stands. ``places``: which candidates the hits are."""
+    """Explain the rank of each hit. ``places``: the hits among the candidates."""
     rows = candidates.rows[places].tolist()
     legs = []
     scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
@@ -289,7 +288,7 @@ def explain_hits(
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Of each row the words that it holds: each word is asked for by itself, among these rows."""
+    """Return the words that each row contains: one search for each word among these rows."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

@@ -1,7 +1,6 @@
-"""A query as it is asked: its words, which the model does not know, and what each weighs.
+"""A query: its words, which of them the model does not know, and their weights.
 
-The weights were measured on public collections. Here is no ranking: that is in ``fusion.py`` and
-``search.py``.
+The weights were measured on public collections. ``fusion.py`` and ``search.py`` rank.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ MAX_COMPARED: Final = 100  # documents that hold all parts of a joined word, wit
 class WeighedWord(NamedTuple):
     """A word of a query.
 
-    ``counts``: whether it is searched for: stop words are not, unless there is nothing else.
-    ``status``: what the model knows of it; ``None`` where nothing tells.
-    ``identifier``: a name, or code-like and unknown. ``unknown``: whether the model does not know
-    it, be it an identifier or an ordinary word: no single character, and no number.
-    ``exact``: the one term that finds it most exactly, the whole surface, or the one word: words
-    with a digit are not stemmed, so codes without punctuation are found exactly too.
-    ``in_a_row``: the same; of a run without blanks, which has none, every pair of characters.
-    ``parts``: the stems that are searched: of an identifier those of two characters and more.
-    ``terms``: all that finds it: its parts, and of a joined word the exact surface.
-    ``telling``: the terms whose inverse document frequency is the word's weight in the query.
+    - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
+    - ``status``: what the model knows of it, or ``None``.
+    - ``identifier``: whether it is a name, or code-like and unknown.
+    - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
+      a single character and not a number).
+    - ``exact``: the term that finds it most exactly: the whole surface, or the word. Words with a
+      digit are not stemmed, so codes without punctuation are found exactly too.
+    - ``in_a_row``: the same; for a run without spaces, every pair of characters.
+    - ``parts``: its stems; of an identifier those of two characters and more.
+    - ``terms``: all terms that find it: its parts, and the surface of a joined word.
+    - ``telling``: the terms whose inverse document frequency is its weight in the query.
     """
 
     word: QueryWord
@@ -58,13 +58,12 @@ class WeighedWord(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """``counted``: how often the fusion counts each term. ``should``: what is asked, phrases too.
+    """``counted``: how often the fusion counts each term. ``should``: clauses, phrases included.
 
-    ``frequencies``: in how many rows each term is. ``m``: see :func:`unknown_share`.
-    ``codes``: what the identifier guarantee is for; ``unstemmed``: the same with names in mixed
-    case to the last letter, where that tells more. ``required``: phrases that a document holds.
-    ``is_cut``: whether words past the first thousand were left out. ``is_unknown``: whether it has
-    words, and the model knows none of them.
+    ``frequencies``: document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``:
+    the identifiers of the guarantee. ``unstemmed``: the same, with the exact form of names in mixed
+    case. ``required``: phrases that a document must contain. ``is_cut``: whether the query has more
+    than a thousand words. ``is_unknown``: whether it has words, and the model knows none of them.
     """
 
     text: str
@@ -81,7 +80,7 @@ class Query:
 
 
 def parse_query(store: Store, text: str, settings: Settings) -> Query:
-    """What a text asks of an index."""
+    """Parse a text into a query for an index."""
     every_word = store.cutter.query(text)
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
@@ -140,7 +139,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
 def weigh_words(
     words: Sequence[QueryWord], known_words: KnownWords | None, is_identifier: Predicate
 ) -> list[WeighedWord]:
-    """What the words of a query are to the model; without one, only identifiers are unknown."""
+    """Look up the words of a query in the model; without one, only identifiers are unknown."""
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)
     if known_words is not None:
@@ -190,7 +189,7 @@ def weigh_words(
 
 
 def is_word(text: str) -> bool:
-    """Whether a text is more than one character, and no number."""
+    """Return whether a text has more than one character and is not a number."""
     return len(text) >= MIN_TELLING and any(map(str.isalpha, text))
 
 
@@ -201,11 +200,12 @@ def term_clauses(
     boost: float = 0.0,
     code_boost: float = 0.0,
 ) -> dict[Term, Clause]:
-    """A clause for each term, with how often it counts: as the heaviest word that it is of does.
+    """Return a clause for each term, counted as often as the heaviest word with that term.
 
-    A whole scores no less than all of its parts together: that of an identifier beside them, that
-    of any other joined word instead of those that no other word asks for. The parts of an
-    identifier weigh as ordinary words do, only the whole as a code.
+    A whole word scores at least as much as all its parts together. The whole of an identifier
+    counts in addition to its parts; the whole of another joined word replaces those parts that no
+    other word needs. Only the whole of an identifier weighs as a code, its parts weigh as ordinary
+    words.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}
@@ -244,9 +244,9 @@ def term_clauses(
 def unknown_share(
     words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
 ) -> float:
-    """m: the share of the query's idf mass that lies in unknown words which the corpus holds.
+    """Return m: the share of the query's idf in unknown words that the corpus contains.
 
-    0 for models of pieces and where nothing tells what is known: there it has no use.
+    0 for models of subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

@@ -1,10 +1,9 @@
-"""Search: a query weighed, both legs asked, their scores fused, the best documents fetched.
+"""Search: weigh the query, search both legs, fuse the scores, fetch the best documents.
 
-The words are in ``query.py``, the formulas in ``fusion.py``, what only an explanation needs in
-``hits.py``.
+``query.py`` contains the words, ``fusion.py`` the formulae, ``hits.py`` the explanation.
 
-Here and in what is called, ``np.count_nonzero`` stands for ``any`` and ``all``: of short arrays it
-takes a fraction of their time, together 2 % of a query.
+``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees: for short arrays it is
+much faster, 2 % of a query in all.
 """
 
 from __future__ import annotations
@@ -72,16 +71,15 @@ def search(
     explain: bool = False,
     chance: float | None = None,
 ) -> Hits:
-    """The best ``k`` documents of an index for a query.
+    """Return the best ``k`` documents of an index for a query.
 
-    ``text``: ``None`` where only the vector is searched. ``vector``: float32, shape (dim,), the
-    query's; without, or where it is zero, only keywords are searched. ``where``: a condition on
-    fields; no other document is found. ``chance``: a similarity which vectors reach by chance.
-    The order is by tier, score and id. It does not depend on the order in which documents came
-    into the index, unless scores tie where a leg's list ends.
-    Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, for a
-    condition that is no text, and for the fusion ``dense`` without a vector or ``keyword`` without
-    a text.
+    ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
+    (dim,); without it, or if it is zero, only keywords are searched. ``where``: a condition on
+    fields. ``chance``: the similarity that random vectors reach.
+    The order is by tier, score and id. It does not depend on the order in which documents were
+    added, unless scores tie at the end of a leg's list.
+    Raises ``ValueError`` for ``k`` < 1, an invalid vector or condition, the fusion ``dense``
+    without a vector, and ``keyword`` without a text.
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
@@ -181,7 +179,7 @@ def _first_notes(
     is_empty: bool,
     explain: bool,
 ) -> list[str]:
-    """What a person should know of the answer before there is one."""
+    """Return the notes that do not depend on the hits."""
     notes = [LONG] if query.is_cut else []
     if is_empty:
         notes.append(NO_PHRASE if query.required else NO_MATCH)
@@ -201,9 +199,9 @@ def _first_notes(
 def ask_legs(
     store: Store, query: Query, vector: Vectors | None, limit: int, allowed: Mask
 ) -> tuple[Candidates, NDArray[np.int8]]:
-    """The candidates of both legs, and their tiers.
+    """Return the candidates of both legs, and their tiers.
 
-    1 for those that hold an identifier, 2 for those that hold one to the last letter.
+    Tier 1 has an identifier of the query, tier 2 has it in exactly the same case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
     if vector is None:
@@ -227,10 +225,10 @@ def ask_legs(
 def _ask_keywords(
     store: Store, query: Query, limit: int, allowed: Mask
 ) -> tuple[RankedRows, int, Rows]:
-    """The best by BM25, then what only an identifier found; how many of the first have a rank.
+    """Return the best documents by BM25, then those found only by an identifier, and their number.
 
-    And the documents that hold an identifier, but no more than ``limit``: they are looked up by
-    themselves, so that no list of better ones can miss them.
+    At most ``limit`` documents with an identifier are searched separately, so that better documents
+    cannot crowd them out.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
@@ -265,14 +263,14 @@ def _ask_keywords(
 
 
 def is_subword(store: Store) -> bool:
-    """Whether the model of an index is known to be one of pieces of words."""
+    """Return whether the model of an index is known to use subword pieces."""
     return store.known_words is not None and store.known_words.subword
 
 
 def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
-    """Near spellings of the words that the corpus does not hold, as its documents write them.
+    """Return similar spellings of words that the corpus lacks, as its documents write them.
 
-    Stems are what is indexed, not what people read: the most frequent way, in lower case.
+    The index contains stems; the most frequent written form is shown, in lower case.
     """
     stems = dict[str, Term]()
     for word in query.words:
@@ -299,7 +297,7 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
 
 
 def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:
-    """The query with the best spelling of each word."""
+    """Return the query with the best spelling of each word."""
     best = {each.word: each.spellings[0] for each in suggestions}
     parts, end = [], 0
     for word in (word.word for word in query.words if word.word.surface in best):

@@ -1,4 +1,4 @@
-"""What a caller may choose about a search, checked when it is chosen."""
+"""Options of a search, checked when they are set."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ MAX_SMALL: Final = 2_000  # rows: of no more, all are candidates, as a list's en
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the two legs are asked and fused.
+    """How the legs are searched and combined.
 
-    ``a``: weight of the keyword leg, 0 to 1; ``None``: 0.5, or 0.4 for models of pieces, where the
-    index was not calibrated.
-    ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an
-    identifier as a whole 1 + ``code_boost`` times at least.
-    ``k_rrf``: the constant of reciprocal rank fusion.
-    ``depth``: how many documents a leg gives; ``None``: 100, or all of 2,000 rows at most.
-    ``guarantee``: whether documents that hold an identifier of the query come first: a name, or a
-    code that the model does not know.
-    ``identifier``: which words, as written, are identifiers: a predicate, or a regular expression
-    that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
-    ``empty``: what to give where every word is unknown and none is in the corpus: nothing, the
-    nearest vectors as guesses, or what the nearest spellings find.
-    ``phrases``: whether documents without a quoted phrase are left out.
-    Raises ``ValueError`` for what is out of its range.
+    - ``a``: weight of the keyword leg, 0 to 1. ``None``: the calibrated weight, or 0.5 (0.4 for
+      models of subword pieces).
+    - ``boost``, ``code_boost``: the fusion ``coverage`` counts an unknown word 1 + ``boost`` times,
+      a whole identifier at least 1 + ``code_boost`` times.
+    - ``k_rrf``: the constant of reciprocal rank fusion.
+    - ``depth``: candidates of each leg. ``None``: 100, or all rows if there are at most 2,000.
+    - ``guarantee``: rank documents with an identifier of the query first: a name, or a code that
+      the model does not know.
+    - ``identifier``: which words are identifiers: a predicate, or a regular expression that must
+      match the whole word. ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
+    - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the
+      nearest vectors as guesses, or hits for similar spellings.
+    - ``phrases``: whether documents must contain the quoted phrases.
+
+    Raises ``ValueError`` for invalid values.
     """
 
     fusion: Fusion = "coverage"
@@ -69,7 +70,7 @@ class Settings:
                 raise ValueError(what) from error
 
     def is_identifier(self) -> Predicate:
-        """Which words count as identifiers."""
+        """Return a predicate for identifiers."""
         if self.identifier is None:
             from vocabtool.keywords.identifiers import is_identifier
 
@@ -80,13 +81,13 @@ class Settings:
         return self.identifier
 
     def weight(self, subword: bool) -> float:
-        """``a``, or the default."""
+        """Return ``a``, or the default."""
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:
-        """``depth``, or the default for an index of so many rows."""
+        """Return ``depth``, or the default for this number of rows."""
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
@@ -94,13 +95,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How much the keyword leg weighs in one index, as the index keeps it.
+    """The stored weight of the keyword leg of one index.
 
-    ``a``: the weight that a search takes, 0 to 1, found by ``evaluation/``.
-
-    ``judged``: by how many judged queries it was tuned, 0: by none, it is an estimate. ``sample``:
-    documents that queries were made of; ``seed``: of the drawing. ``documents``: how many the index
-    held.
+    ``a``: the weight, 0 to 1. ``judged``: number of judged queries that tuned it; 0 for an estimate
+    without judgements. ``sample``: documents that queries were made from. ``seed``: seed of the
+    sample. ``documents``: size of the index at that time.
     """
 
     a: float

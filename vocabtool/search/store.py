@@ -1,7 +1,6 @@
-"""What a search asks of an index: one commit of it, which stays as it is while it is asked.
+"""The interface between search and an index: one commit, which does not change.
 
-The ``Snapshot`` of ``index/generation.py`` is one. Which engines stand behind it is not known here.
-Several threads may ask at a time.
+``Snapshot`` in ``index/generation.py`` implements it. Several threads may use it at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_REMEMBERED_LENGTH: Final = 100  # characters: longer ones hardly come twice
 class WordStatus:
     """``known``: whether the model knows every key that it makes of the word.
 
-    ``pieces``: into how many pieces a subword model cuts it; ``None`` for models of whole words.
+    ``pieces``: number of subword pieces; ``None`` for models of whole words.
     """
 
     known: bool
@@ -36,11 +35,11 @@ class WordStatus:
 
 
 class KnownWords:
-    """Which words the model of the vectors knows, by its own rule; several threads may ask.
+    """The words that the model knows, by its own rule; several threads may use it.
 
-    Each word is judged once, as a text of its own: a key that the model makes of it and does not
-    know makes it unknown, and so does making no key of it at all (a rule that deletes digits).
-    ``subword``: whether the model is one of pieces, to which hardly any word is unknown.
+    Each word is looked up once, as a text of its own. It is unknown if the model makes an unknown
+    key of it, or no key at all (a rule that deletes digits).
+    ``subword``: whether the model uses subword pieces, to which hardly any word is unknown.
     """
 
     def __init__(self, words: Words) -> None:
@@ -49,7 +48,7 @@ class KnownWords:
         self.subword = words.look_up(["a"]).pieces is not None
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
-        """What the model knows of each word as it is written; new ones are judged in one call."""
+        """Return the status of each word as written; look up new ones in one call."""
         remembered, judged = self._remembered, dict[str, WordStatus]()
         if new := [each for each in dict.fromkeys(surfaces) if each not in remembered]:
             found = self._words.look_up(new)
@@ -70,25 +69,25 @@ class KnownWords:
 
 
 class KeywordStore(Protocol):
-    """The keyword leg. A mask says which rows may be found; rows past its end never are."""
+    """The keyword leg. A mask selects the rows that may be found."""
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """The best documents by BM25; with a ``limit`` of all rows each that holds what it asks."""
+        """Return the best documents by BM25, at most ``limit``."""
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """How many rows hold each term, deleted ones too until the next compaction."""
+        """Return the document frequency of each term; deleted rows count until compaction."""
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Words of the corpus that are spelled nearly like this one, most frequent first."""
+        """Return words of the corpus with a similar spelling, most frequent first."""
 
 
 class VectorStore(Protocol):
     """The vector leg."""
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """The nearest documents to a vector of shape (dim,), never those without a vector.
+        """Return the nearest documents to a vector of shape (dim,), and similarities of ``rows``.
 
-        And how near some rows are, whatever ``among`` says: vectors are read once.
+        Documents without a vector are never returned. ``among`` does not apply to ``rows``.
         """
 
 
@@ -96,18 +95,18 @@ class DocumentStore(Protocol):
     """The documents by their rows: int64, shape (n,)."""
 
     def ids(self, rows: Rows) -> list[str]:
-        """Their ids."""
+        """Return their ids."""
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """The documents themselves."""
+        """Return the documents."""
 
 
 class Store(Protocol):
     """One commit of an index.
 
-    ``rows``: how many it holds, N of the inverse document frequency. ``live``: which of them are
-    not deleted. ``cutter``: cuts texts into the terms of the keyword leg. ``known_words``: which
-    words the model of the vectors knows; ``None`` where nothing tells.
+    ``rows``: number of rows, N of the inverse document frequency. ``live``: which rows are not
+    deleted. ``cutter``: splits texts into terms of the keyword leg. ``known_words``: the words that
+    the model knows, or ``None``.
     """
 
     @property
@@ -126,4 +125,4 @@ class Store(Protocol):
     def documents(self) -> DocumentStore: ...
 
     def where(self, condition: str) -> Mask:
-        """Which rows fulfil a condition on fields; deleted ones never."""
+        """Return which rows satisfy a condition on fields; deleted rows never do."""
