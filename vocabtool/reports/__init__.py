@@ -1,5 +1,5 @@
-"""What commands show and save: one model of reports, and a renderer a format.
+"""Reports that commands print and save: one model of a report, and a renderer for each format.
 
-Nothing is counted or decided here, and nothing is printed: that is ``cli/``. Begin with
-``model.py``, then ``oov.py`` for a report that is built of it, ``renderers.py`` for how it looks.
+Reports count and print nothing; ``cli/`` prints. Start with ``model.py``. ``oov.py`` is an example
+of a report, and ``renderers.py`` writes it.
 """

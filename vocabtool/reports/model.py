@@ -1,7 +1,7 @@
-"""What a report is made of: sections of facts, tables, figures, plots, notes; and complete lists.
+"""Parts of a report: sections with facts, tables, figures, plots and notes, and complete lists.
 
-The other files of this package make a :class:`Report` of what was found; ``renderers.py`` shows
-any of them. What comes from strangers is put into a report as it is: renderers make it harmless.
+The other files of this package build a :class:`Report`; ``renderers.py`` writes any report. A
+report contains untrusted text unchanged: renderers escape it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, Final, Literal
 
 from vocabtool.vocabulary import encode, printable
 
-MAX_ENTRY_BYTES: Final = 200  # of an entry that a person is shown; one may be a whole file
+MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very long
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
-# How the cells of a column are shown. All but ``text`` are numbers, and end right.
+# Format of a column. All but ``text`` are right-aligned numbers.
 Kind = Literal["text", "count", "percent", "ratio", "doublings", "score", "share"]
 FORMATS: Final[dict[Kind, str]] = {
     **{"count": ",", "ratio": ".4f", "doublings": "+.1f", "score": ".3f", "share": ".1%"},
 }
-# A text, an entry (strangers' bytes), both one behind the other, or a number.
+# A text, an entry (untrusted bytes), a sequence of both, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None
 Row = Sequence[Cell]
-# What a column of a complete list holds: the entry that the row is about, other bytes (shown
-# escaped where they are not UTF-8), or a plain value.
+# Type of a column in a complete list: the entry of the row, other bytes (escaped if they are not
+# UTF-8), or a plain value.
 Type = Literal["entry", "escaped", "flag", "integer", "number", "text"]
 
 
@@ -34,7 +34,7 @@ class Estimate(int):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people. ``width``: in characters, else as wide as what it holds."""
+    """A column of a table for people. ``width``: in characters; default: its contents."""
 
     name: str = ""
     kind: Kind = "text"
@@ -43,10 +43,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people. ``bars``: a page draws the column of that name as bars, too.
+    """A table for people. ``bars``: name of the column that a page also draws as bars.
 
-    ``small``: a page shows the column of that name small, below the first one. ``plain``: on a
-    terminal it has no lines, and no head where no column has a name; between tabs for programs.
+    ``small``: name of the column that a page shows in small print below the first one. ``plain``:
+    no lines on a terminal, and no head without column names; tab-separated for programs.
     """
 
     columns: Sequence[Column]
@@ -58,9 +58,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names and what they mean; what has no name belongs to the one before.
+    """Names with their texts. A text without a name continues the one before.
 
-    ``width``: of the names, which are indented then; else as wide as the longest.
+    ``width``: of the names, which are then indented; by default, that of the longest.
     """
 
     pairs: Iterable[tuple[str, str]]
@@ -69,14 +69,14 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Sentences that a reader should know."""
+    """Notes to the reader, one sentence each."""
 
     sentences: Iterable[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence. ``small``: a remark on what stands above it."""
+    """A sentence. ``small``: a remark in small print."""
 
     text: str
     small: bool = False
@@ -84,7 +84,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line, and those that belong to it, ``indent`` characters further right."""
+    """A line, with further lines that are indented by ``indent`` characters."""
 
     head: str
     lines: Iterable[str]
@@ -93,7 +93,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A number as people read it, and, for programs, as it is and what it is called."""
+    """A number as shown to people, with its name and exact value for programs."""
 
     name: str
     value: float
@@ -102,7 +102,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that stands out: what stands above it, and below it."""
+    """A large number, with a title above it and a note below it."""
 
     title: str
     value: Exact
@@ -111,14 +111,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Numbers that stand out, side by side: for pages."""
+    """Large numbers next to each other, for pages."""
 
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot, drawn when a page is made: it gives an ``svg`` element."""
+    """A plot; ``draw`` returns an ``svg`` element when a page is written."""
 
     draw: Callable[[], str]
 
@@ -128,7 +128,7 @@ Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks that belong together; pages show the title, terminals do not."""
+    """Blocks under a title; only pages show the title."""
 
     title: str
     blocks: Iterable[Block]
@@ -136,9 +136,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A complete list, for machines. ``chunks``: its rows, many at a time, read once.
+    """A complete list for programs. ``chunks``: its rows in chunks, for one pass.
 
-    ``names``, ``types``: of its columns; without types, it is for text alone.
+    ``names``, ``types``: of its columns; without types, only for text.
     """
 
     names: tuple[str, ...]
@@ -148,11 +148,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Something to tell people and machines. Everything is made when it is asked for.
+    """A report for people and programs. Its parts are computed on use.
 
-    ``sections``: called with whether a page is made of them, which holds more than a terminal.
-    ``data``: what JSON holds; ``lists``: behind it, by name, lists that may not fit into memory.
-    ``rows``: complete lists, of which CSV and Parquet hold the first.
+    ``sections``: called with True for a page, which shows more than a terminal. ``data``: the JSON
+    object; ``lists``: further JSON lists by name, which may not fit into memory. ``rows``: complete
+    lists; CSV and Parquet contain the first.
     """
 
     title: str = ""
@@ -164,14 +164,14 @@ class Report:
 
 
 def clip_entry(entry: bytes) -> bytes:
-    """An entry or an example as far as it is shown, with a sign where it goes on."""
+    """Cut a long entry or example, and mark the cut."""
     from vocabtool.oov.lookalikes import clip
 
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
 
 
 def percent(share: float) -> str:
-    """A share of 1 as percent; never 0 or 100 where it is not."""
+    """Format a share as percent; show 0 and 100 only for exactly 0 and 1."""
     shown = f"{100 * share:.2f}%"
     if shown == "0.00%" and share > 0:
         return "<0.01%"
@@ -179,30 +179,30 @@ def percent(share: float) -> str:
 
 
 def number(value: float, kind: Kind) -> str:
-    """A number as people read it."""
+    """Format a number for people."""
     if kind == "percent":
         return percent(value)
     return f"{'~' * isinstance(value, Estimate)}{value:{FORMATS[kind]}}"
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as text that any encoding of Unicode can carry."""
+    """Decode bytes, and escape those that are not UTF-8."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def safe(text: str) -> str:
-    """A text of strangers on one line, without anything that a terminal obeys."""
+    """Put an untrusted text on one line, with control characters escaped."""
     return printable(encode(text))
 
 
 def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
-    """An entry as a person may safely see it, cut where it is long."""
+    """Make an entry printable, and cut it if it is long."""
     text = printable(entry)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def short_name(path: str) -> str:
-    """The last part of a path or an address; where that is a number, with the part before it."""
+    """Return the last part of a path or URL; if that is a number, the last two parts."""
     *before, last = path.rstrip("/").split("/")
     return f"{before[-1]}/{last}" if before and last.isdigit() else last or path
 

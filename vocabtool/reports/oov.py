@@ -1,4 +1,4 @@
-"""Reports on unknown words: what ``oov`` shows, and :func:`save_report` writes.
+"""Reports on unknown words, which ``oov`` prints and :func:`save_report` writes.
 
 JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), ``rule`` (``steps``,
 ``fingerprint``), ``sources``; ``documents``, ``tokens``, ``distinct_words`` (each ``all``,
@@ -6,7 +6,7 @@ JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), 
 ``kind``, ``like``, ``example``, and ``base64`` where the word is not UTF-8) with
 ``unknown_words_listed`` and ``unknown_words_in_all``; ``kinds``, ``coverage``, ``pieces``;
 ``estimated`` (``figure``, ``off_by``, ``certain``), ``notes``, ``others`` (reports like this one).
-Rates and shares are from 0 to 1. CSV and Parquet hold a row for each unknown word.
+Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown word.
 """
 
 from __future__ import annotations
@@ -85,17 +85,17 @@ def save_report(
     path: str | Path,
     format: ReportFormat | None = None,  # noqa: A002 - as the option is called
 ) -> None:
-    """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in.
+    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist.
 
-    Without ``format`` the ending of the file tells, and any other ending means ``table``. ``json``
-    and ``html`` hold all figures, and the commonest unknown words; ``csv`` and ``parquet`` a row
-    for each unknown word.
+    ``format``: by default that of the ending of the file, else ``table``. ``json`` and ``html``
+    contain all figures and the commonest unknown words. ``csv`` and ``parquet`` contain a row for
+    each unknown word.
     """
     renderers.save(oov_report(report), path, format)
 
 
 def oov_report(report: OovReport) -> Report:
-    """The report as sections, figures and lists."""
+    """Build the report: sections, figures and lists."""
     return Report(
         title=f"What {short_name(report.header.model)} does not know",
         subtitle=report.header.model,
@@ -178,7 +178,7 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
         yield Section("Words in pieces", _pieces(report.pieces, page))
     yield facts if page else coverage
     yield Section("", [Notes(_notes(report, page))])
-    for other in report.others:  # counted by itself: the figures, without plots
+    for other in report.others:  # counted separately; without plots
         if page:
             blocks = [_rates(other, page), _words(other, page)]
             yield Section(f"Separate table: {other.header.vocabulary}", blocks)
@@ -187,7 +187,7 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
 
 
 def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
-    """What the report is on; the rule a step a line."""
+    """Yield the subject of the report, with one line for each step of the rule."""
     header = report.header
     yield "model", header.model
     entries = plural(header.vocabulary_size, "entry", "entries")
@@ -201,7 +201,7 @@ def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
 
 
 def _rates(report: OovReport, page: bool) -> Block:
-    """How much is unknown, counted in three ways."""
+    """Show the unknown tokens, distinct words and documents."""
     about = Estimate if report.estimate("distinct") is not None else int
     unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (
@@ -295,7 +295,7 @@ def _coverage(report: OovReport, page: bool) -> Iterator[Block]:
 
 
 def _notes(report: OovReport, page: bool) -> Iterator[str]:
-    """Entries never used, error bounds and notes, a sentence each."""
+    """Yield unused entries, error bounds and notes, one sentence each."""
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used

@@ -1,7 +1,7 @@
-"""Plots as SVG to stand inside a page; the same figures give the same bytes.
+"""SVG plots for HTML pages; the same figures give the same bytes.
 
-Text stays text, in the reader's fonts and colour: plots suit light and dark pages. Nothing that
-comes from documents or models is drawn.
+Text uses the fonts and the text colour of the page, for light and dark pages. Plots show no text
+of documents or models.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from vocabtool.comparison.diff import KindCount, Ranks
     from vocabtool.oov.report import CurvePoint, Pieces
 
-INK: Final = "#010203"  # stands for the colour of the text around, put in place below
-BLUE: Final = "#3d85c6"  # what is known; B
-ORANGE: Final = "#d9722e"  # what is unknown; A
-GREY: Final = "#9a9a9a"  # what both hold
-INCHES: Final = 5.6  # of width, at 72 points each; the page scales it
+INK: Final = "#010203"  # placeholder, replaced by currentColor below
+BLUE: Final = "#3d85c6"  # known; B
+ORANGE: Final = "#d9722e"  # unknown; A; bars of tables
+GREY: Final = "#9a9a9a"  # common to both
+INCHES: Final = 5.6  # width; the page scales it
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "vocabtool",
@@ -42,14 +42,14 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
-    """The ``svg`` element with what ``draw`` puts on its axes.
+    """Return an ``svg`` element that ``draw`` draws.
 
-    ``name``: tells its ids from those of other plots. ``height``: in inches.
+    ``name``: prefix of its ids, which must be unique on the page. ``height``: in inches.
     """
     from matplotlib.figure import Figure
     from matplotlib.style import context
 
-    with context(["default", STYLE]):  # whatever the user has set for other plots
+    with context(["default", STYLE]):  # ignore the user's settings
         figure = Figure(figsize=(INCHES, height), layout="constrained")
         draw(figure.add_subplot())
         file = io.StringIO()
@@ -63,7 +63,7 @@ def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
 
 
 def _bare(axes: Axes) -> None:
-    """Bars that carry their number need no axis for it."""
+    """Remove the axes of bars that are labelled with their number."""
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
@@ -81,18 +81,18 @@ def _whole_number(value: float, _: Any) -> str:
 
 # Unknown words.
 
-MIN_GAP: Final = 0.01  # of all tokens: what is nearer is one line in a plot of this height
+MIN_GAP: Final = 0.01  # share of tokens: closer lines overlap in a plot of this height
 
 
 def is_one_line(curve: Sequence[CurvePoint]) -> bool:
-    """Whether what is known cannot be told from all by the eye, as with models of pieces."""
+    """Return whether the two lines overlap, as with subword models."""
     return all(point.covered - point.known < MIN_GAP for point in curve)
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Two lines over the commonest words: the share of tokens they cover, and the known share.
+    """Draw the share of tokens that the commonest words cover, and the known share.
 
-    One where they would lie on each other.
+    Draw one line if the two overlap.
     """
 
     def draw(axes: Axes) -> None:
@@ -118,7 +118,7 @@ def coverage(curve: Sequence[CurvePoint]) -> str:
 
 
 def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
-    """A bar for each name, as long as its number is great."""
+    """Draw a horizontal bar for each name."""
 
     def draw(axes: Axes) -> None:
         shown = axes.barh(
@@ -133,7 +133,7 @@ def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
 
 
 def pieces(found: Pieces) -> str:
-    """A bar for each number of pieces, as high as its tokens are many."""
+    """Draw the number of tokens for each number of pieces."""
     from matplotlib.ticker import MaxNLocator
 
     def draw(axes: Axes) -> None:
@@ -149,12 +149,12 @@ def pieces(found: Pieces) -> str:
 
 # Comparisons.
 
-MAX_POINTS: Final = 1_000  # common words that are drawn
+MAX_POINTS: Final = 1_000  # common words in the plot
 COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "none"}
 
 
 def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
-    """One bar: what only A holds, what both do, what only B holds, and what neither does."""
+    """Draw one stacked bar of the parts: only A, both, only B, neither."""
 
     def draw(axes: Axes) -> None:
         start = 0
@@ -171,7 +171,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
 
 
 def kinds(counts: Sequence[KindCount]) -> str:
-    """Two bars for each kind: the share of A's entries and of B's, and of these what is common."""
+    """Draw two bars for each kind: its share of A and of B, with the common part in grey."""
 
     def draw(axes: Axes) -> None:
         places = np.arange(len(counts))
@@ -192,7 +192,7 @@ def kinds(counts: Sequence[KindCount]) -> str:
 
 
 def ranks(found: Ranks) -> str:
-    """A point for a common word: its rank in A, and in B; as many from each range of ranks."""
+    """Draw common words as points by their ranks in A and B, evenly spread on a log scale."""
 
     def draw(axes: Axes) -> None:
         last = len(found)

@@ -1,16 +1,15 @@
-"""Reports as text, CSV (RFC 4180), JSON, Parquet and pages; a file appears when it is complete.
+"""Write reports as text, CSV (RFC 4180), JSON, Parquet or HTML; files are written atomically.
 
-CSV: only an entry that is not UTF-8 has a ``base64``, and is empty itself; flags are 0 or 1; what
-there is not is empty; other bytes are escaped where they are not UTF-8.
+CSV: an entry that is not UTF-8 is an empty cell, and its bytes are in ``base64``. Flags are 0 or 1.
+A missing value is empty. Other bytes that are not UTF-8 are escaped.
 
-JSON: lists that may be long come last, an entry a line, and are written as they are made.
+JSON: long lists come last, one entry a line, and are written as a stream.
 
 Parquet: an entry is a string, null where it is not UTF-8, and ``bytes``, null where it is. The
 report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
 
-A page asks for no network and no script, and is well-formed XML, too. Its own policy forbids
-scripts and whatever would be loaded. What comes from strangers is made printable everywhere, and
-escaped on pages.
+A page uses no network and no script, and is well-formed XML. Its content security policy forbids
+scripts and external resources. Untrusted text is made printable everywhere, and escaped on pages.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ ENDINGS: Final[dict[str, Format]] = {
 NOTEBOOK_ROWS: Final = 10
 FILE_WIDTH: Final = 100  # columns of text in a file
 METADATA_KEY: Final = b"vocabtool"
-# Of what JSON holds, what the rows of Parquet hold.
+# JSON keys that the rows of Parquet contain.
 LISTED: Final = ("unknown_words", "unknown_words_listed", "unknown_words_in_all")
 
 
 def format_of(path: str | Path) -> Format:
-    """What the ending of a file means; any other ending than those of ``ENDINGS`` is text."""
+    """Return the format for the ending of a file: one of ``ENDINGS``, else text."""
     return ENDINGS.get(Path(path).suffix.lower(), "text")
 
 
@@ -76,7 +75,7 @@ def save(
     format: Format | None = None,  # noqa: A002 - as the option is called
     width: int | None = FILE_WIDTH,
 ) -> None:
-    """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in."""
+    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist."""
     with whole_file(path) as file:
         write(report, file, format or format_of(path), width)
 
@@ -89,7 +88,7 @@ def write(
 ) -> None:
     """Write a report to an open file. The same report always gives the same bytes.
 
-    Text is for a terminal of ``width`` columns, or, without one, for programs.
+    ``width``: columns of the terminal. Without it, text is tab-separated, for programs.
     """
     if format == "json":
         _write_json(report, file)
@@ -127,7 +126,7 @@ def _write_csv(report: Report, file: BinaryIO) -> None:
     first, *others = rows.names
 
     def write_lines(lines: Iterable[Iterable[object]]) -> None:
-        # Line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR.
+        # Line ends of RFC 4180. With others, Python 3.11 does not quote a lone CR.
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\r\n").writerows(lines)
         file.write(_bytes(text.getvalue()))
@@ -152,7 +151,7 @@ def _write_csv(report: Report, file: BinaryIO) -> None:
 
 
 def _write_parquet(report: Report, file: BinaryIO) -> None:
-    """A row group for each chunk of the first complete list."""
+    """Write the first complete list, one row group for each chunk."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -187,9 +186,9 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 
 
 def render_text(report: Report, width: int | None) -> Iterator[str]:
-    """The sections in ``width`` columns of text; without it complete lists, between tabs.
+    """Yield the sections in ``width`` columns of text, or the complete lists, tab-separated.
 
-    What has no such lists shows its sections to programs, too.
+    A report without complete lists always yields its sections.
     """
     if width is None and report.rows:
         yield from _tab_separated(report)
@@ -227,9 +226,9 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 
 
 def _tab_separated(report: Report) -> Iterator[str]:
-    """Names of columns, then a line for each row; flags say what empty cells say, and are left out.
+    """Yield the column names, then a line for each row.
 
-    Entries are escaped where they are not printable.
+    Unprintable entries are escaped. Flags are skipped: empty cells show the same.
     """
 
     def plain(value: Any) -> str:
@@ -259,7 +258,7 @@ def _cell_text(cell: Cell, column: Column) -> str:
 
 
 def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> str:
-    """In at most ``width`` columns of text; numbers end right."""
+    """Draw a table in at most ``width`` columns of text. Numbers are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -279,7 +278,7 @@ def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
 
 
 def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool) -> Iterator[str]:
-    """A wide character (``日``) takes two columns of text."""
+    """Yield aligned lines. A wide character (``日``) takes two columns of text."""
     if any(column.name for column in columns):
         rows = [[column.name for column in columns], *rows]
     if tabs:
@@ -341,7 +340,7 @@ svg { width: 100%; height: auto; }
 
 
 def render_page(report: Report) -> Iterator[str]:
-    """A whole page for a browser, on a phone as on a desk."""
+    """Yield a complete page, for wide and narrow screens."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -378,7 +377,7 @@ def render_summary(report: Report) -> str:
 
 
 def _inert(shown: str) -> str:
-    """What strangers wrote."""
+    """Escape untrusted text."""
     return escape(safe(shown))
 
 
@@ -413,7 +412,7 @@ def _list_element(lines: Iterable[str]) -> str:
 
 
 def _table_element(table: Table) -> str:
-    """Numbers end right, and have their full precision beside them for programs."""
+    """Right-align numbers, and add their full precision for programs."""
     rows = list(table.rows)
     if not rows:
         return ""
@@ -446,7 +445,7 @@ def _is_list(cell: Cell) -> bool:
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """``first``: the row's first cell, which names its numbers where it is no entry."""
+    """``first``: first cell of the row. It names the numbers unless it is an entry."""
     match cell:
         case None:
             return ""
@@ -461,7 +460,7 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
 
 
 def _part(part: str | Exact) -> str:
-    """A text, or a number and beside it what it is exactly."""
+    """Return a text, or a number with its exact value."""
     if isinstance(part, str):
         return _inert(part)
     value = int(part.value) if isinstance(part.value, int) else part.value
