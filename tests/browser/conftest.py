@@ -39,6 +39,10 @@ class Handler(SimpleHTTPRequestHandler):
             super().do_GET()
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 64  # a browser opens many connections at once
+
+
 def run(*arguments: str | Path) -> None:
     subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=True, capture_output=True)
 
@@ -74,7 +78,7 @@ def reports(folder: Path) -> None:
 def server(folder: Path, site: None, reports: None) -> Iterator[str]:
     """The address of the pages."""
     handler = partial(Handler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+    with Server(("127.0.0.1", 0), handler) as serving:
         Thread(target=serving.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}/"
         serving.shutdown()

@@ -31,6 +31,13 @@ class Tab:
         """Return the value of a JavaScript expression."""
         return self.driver.execute_script(f"return {script}")
 
+    def wait_for(self, script: str) -> Any:
+        """Return the value of a JavaScript expression as soon as it is not empty."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        found = f"((value) => value?.length ? value : null)({script})"
+        return WebDriverWait(self.driver, 20).until(lambda _: self.run(found))
+
     def requests(self) -> list[str]:
         """Return the addresses that the page requested since the last call."""
         found = []

@@ -63,7 +63,7 @@ def test_words_stay_whole_on_a_phone(tab: Tab, page: str, word: str) -> None:
 def test_colours_follow_the_scheme(tab: Tab, page: str, scheme: str) -> None:
     """Background and text contrast by at least 7 to 1, text of plots as well."""
     tab.open(page, scheme=scheme)  # type: ignore[arg-type] # one of both
-    background = tab.run(
+    background = tab.wait_for(
         "[document.body, document.documentElement].map((e) => getComputedStyle(e).backgroundColor)"
         ".find((colour) => !colour.startsWith('rgba'))"
     )
@@ -80,13 +80,12 @@ def test_the_search_box_finds_a_page(tab: Tab) -> None:
     """Typing a word and Enter lists the page of that word."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import WebDriverWait
 
     tab.open("site/index.html")
     box = tab.driver.find_element(By.CSS_SELECTOR, "input.sidebar-search")
     box.send_keys("fingerprint", Keys.ENTER)
     results = "[...document.querySelectorAll('#search-results li a')].map((each) => each.href)"
-    found = WebDriverWait(tab.driver, 20).until(lambda _: tab.run(results))
+    found = tab.wait_for(results)
     assert any("/reference/glossary.html" in address for address in found)
     assert tab.errors() == []
     assert [url for url in tab.requests() if not url.startswith((tab.server, "data:"))] == []
