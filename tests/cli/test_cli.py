@@ -188,11 +188,11 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
             3,
             "such: the folder does not exist",
         ),
-        (["extract", "data/sentence_encoder", "-o", ""], 2, "-o wants the name of a file"),
+        (["extract", "data/sentence_encoder", "-o", ""], 2, "-o needs the name of a file"),
         (
             ["extract", "data/sentence_encoder", "-o", "words.foo"],
             2,
-            "-o wants a file that ends in .json, .csv, .parquet or .txt, or --format",
+            "-o needs a file that ends in .json, .csv, .parquet or .txt, or --format",
         ),
     ],
 )

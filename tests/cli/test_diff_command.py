@@ -161,7 +161,7 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
         (["one.txt", "two.txt", "--rule", "lower"], "--corpus"),
         (["one.txt", "two.txt", "--corpus", "x", "--rule", "kera"], "Did you mean keras?"),
         (["one.txt", "two.txt", "one.txt", "--corpus", "x"], "two vocabularies"),
-        (["one.txt", "two.txt", "-o", "diff.xml"], "-o wants a file that ends in"),
+        (["one.txt", "two.txt", "-o", "diff.xml"], "-o needs a file that ends in"),
         (["one.txt", "two.txt", "--only", "a", "--format", "json"], "--only"),
         (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "--only"),
         (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "--only"),

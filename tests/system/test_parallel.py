@@ -250,7 +250,7 @@ def test_what_is_told() -> None:
         in_batches([], 0)
     with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
         list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
-    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
+    with pytest.raises(ValueError, match="a function at the top of a module, or kind="):
         list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 

@@ -27,9 +27,9 @@ SHOWN: Final = 3  # skipped rows that are printed
 def check_files(file: str, html: str | None, output: str | None) -> None:
     """Raise an error before hours of reading if an output file cannot be written."""
     if not file:
-        raise click.UsageError("-o wants the name of a file")
+        raise click.UsageError("-o needs the name of a file")
     if html in ("", "-"):
-        raise click.UsageError("--html wants the name of a file")
+        raise click.UsageError("--html needs the name of a file")
     if file == "-" and output == "parquet" and sys.stdout.isatty():
         raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
     for path in (file, html):
@@ -43,7 +43,7 @@ def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
-        raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
+        raise click.UsageError(f"-o needs a file that ends in {wanted} or .txt, or --format")
 
 
 def width() -> int | None:

@@ -129,12 +129,12 @@ class Database:
                 yield self._connection
         except sqlite3.Error as error:
             if not self.file.is_file():
-                raise NotFound(f"{self.file}: {error}") from error
+                raise NotFound(f"{self.file}: no such file") from error
             code = getattr(error, "sqlite_errorcode", None)
             if code is not None and code & 0xFF in DAMAGED:
                 what = f"damaged, or not a database of vocabtool: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
-            raise VocabtoolError(f"{self.file}: {error}") from error
+            raise VocabtoolError(f"{self.file}: SQLite failed: {error}") from error
         except UnicodeDecodeError as error:  # a message of SQLite quotes a damaged schema
             raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
 

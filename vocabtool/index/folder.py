@@ -100,7 +100,7 @@ class Configuration:
             raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
         if self.exact_below < 0 or (self.memory is not None and self.memory < 1):
             got = f"exact_below={self.exact_below}, memory={self.memory}"
-            raise ValueError(f"must not be negative, got {got}")
+            raise ValueError(f"exact_below must be at least 0 and memory at least 1, got {got}")
         for name, value, among in (
             ("metric", self.metric, Metric),
             ("dtype", self.dtype, StoredType),

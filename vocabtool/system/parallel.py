@@ -57,7 +57,7 @@ def parallel_map(
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
-        raise ValueError(f"wanted at least one worker and one item ahead, got {workers}, {most}")
+        raise ValueError(f"workers and items ahead must be at least 1, got {workers}, {most}")
     return _run_in_pool(fn, items, workers, ordered, kind, most)
 
 
@@ -68,7 +68,7 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
     that is being read and, where ``items`` is a generator, closes it.
     """
     if count < 1:
-        raise ValueError(f"wanted at least one item ahead, got {count}")
+        raise ValueError(f"items ahead must be at least 1, got {count}")
     return _read_ahead(items, count)
 
 
@@ -98,7 +98,7 @@ def pipe_rows(
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items as lists of ``size``; only the last, or the one before an error, is shorter."""
     if size < 1:
-        raise ValueError(f"wanted at least one item in a batch, got {size}")
+        raise ValueError(f"the size of a batch must be at least 1, got {size}")
     return _batches(items, size)
 
 
@@ -191,7 +191,7 @@ def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, 
         sent = pickle.dumps(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"{fn!r} cannot be sent to another process ({error}): wanted a function at the top of "
+            f"{fn!r} cannot be sent to another process ({error}); use a function at the top of "
             "a module, or kind='threads'"
         ) from error
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that are held
