@@ -139,6 +139,12 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary {self.name!r}: {len(self):,} entries, {self.kind}>"
 
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        from vocabtool.reports.inspection import vocabulary_html
+
+        return vocabulary_html(self)
+
     @property
     def size(self) -> int:
         """Number of stored entries."""

@@ -6,13 +6,16 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.html_page import check_inert, check_well_formed
+from tests.html_page import HTML_TAGS, Page, check_inert, check_well_formed
 from tests.some_reports import (
     FORMATS,
+    NASTY,
     compared,
     nasty_diff,
     nasty_words,
@@ -21,7 +24,8 @@ from tests.some_reports import (
     unknown_words,
     vocabulary,
 )
-from vocabtool import NotFound
+from vocabtool import ByteStrings, NotFound, Vocabulary
+from vocabtool.search.hits import Hit, Hits, QuerySummary
 
 MAKERS: dict[str, Any] = {
     "words": lambda: nasty_words(pieces=True, others=(nasty_words(),), notes=("<u>",)),
@@ -94,3 +98,40 @@ def test_the_page_is_inert_and_well_formed(kind: str, plots: int, tmp_path: Path
     assert "\u202e" not in text
     check_well_formed(text, plots=plots)
     assert [label for label in LABELS[kind] if label not in text] == []
+
+
+def found_hits(count: int) -> Hits:
+    query = QuerySummary("<script>alert(1)</script>", (), "rrf", None, None, None)
+    hits = (Hit(f"<b>{i}", "</td> $x^2$ " * 100, {}, 1 / (1 + i), 0) for i in range(count))
+    return Hits(tuple(hits), query, notes=("<u>",))
+
+
+NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
+    "vocabulary": (vocabulary(NASTY, "<b>one</b>"), {"id", "entry", "0", "</style>", "\\u202eabc"}),
+    "uneven": (
+        Vocabulary("v", "list", ByteStrings.of([b"a", b"<i>"]), ids=np.array([3, 9])),
+        {"9"},
+    ),
+    "large": (vocabulary([b"<script>"] * 2_000), {"<script>", "…", "1999"}),
+    "words": (MAKERS["words"](), {"What <b> does not know", "unknown", "dog", "tokens"}),
+    "diff": (nasty_diff(), {"A: <i>, B: two & more", "of A", "only in B", "punctuation"}),
+    "hits": (found_hits(12), {"<b>0", "1.000", "note: <u>", "… and 2 more"}),
+    "nothing": (found_hits(0), {"0 hits for <script>alert(1)</script>"}),
+    "empty": (vocabulary([]), {"Vocabulary v: 0 entries, list"}),
+}
+
+
+@pytest.mark.parametrize("kind", NOTEBOOK)
+def test_notebooks_show_short_tables(kind: str) -> None:
+    """The HTML is well-formed, short and inert; MathJax must skip it."""
+    found, facts = NOTEBOOK[kind]
+    text = found._repr_html_()
+    (root,) = ElementTree.fromstring(f"<body>{text}</body>")
+    assert "mathjax_ignore" in root.attrib["class"]
+    page = Page(text)
+    assert page.tags <= {*HTML_TAGS}
+    assert {name for name, _ in page.attributes} <= {"class", "style", "value", "title"}
+    texts = {"".join(each.itertext()) for each in root.iter()}
+    assert facts <= texts
+    assert sum(each.tag == "tr" for each in root.iter()) <= 2 * 11 + 1
+    assert len(text) < 20_000

@@ -184,6 +184,12 @@ class Diff:
             f"{self.only_b:,} only in {self.b.label!r}>"
         )
 
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        from vocabtool.reports.comparison import diff_html
+
+        return diff_html(self)
+
     @property
     def tokens(self) -> pa.LargeBinaryArray:
         """All distinct entries."""

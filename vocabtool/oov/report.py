@@ -147,6 +147,12 @@ class OovReport:
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        from vocabtool.reports.oov import oov_html
+
+        return oov_html(self)
+
     @property
     def classified(self) -> int:
         """Number of unknown words that were classified: the most frequent ones."""

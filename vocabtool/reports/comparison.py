@@ -18,6 +18,7 @@ from __future__ import annotations
 import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -121,6 +122,12 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
         lists={part: partial(_entries, comparison, part, most) for part in PARTS},
         rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
     )
+
+
+def diff_html(comparison: Diff) -> str:
+    """Return the sizes of the parts and the kinds of entries for a notebook."""
+    a, b = short_names(comparison.a.label, comparison.b.label)
+    return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
 
 # For machines.

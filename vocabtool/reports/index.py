@@ -21,6 +21,7 @@ from vocabtool.reports.model import (
     percent,
     safe,
 )
+from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
 from vocabtool.system.messages import plural
 
@@ -238,6 +239,20 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     if asked.weight is not None:
         blocks.append(Paragraph(f"  weight of keywords {_weight(asked, asked.weight)}"))
     return _report(found.to_dict, blocks, answer)
+
+
+def hits_html(found: Hits) -> str:
+    """Return the best documents for a notebook."""
+    rows = [
+        (f"{rank}", hit.id[:WIDTH], hit.score, hit.text[:WIDTH] + "…" * (len(hit.text) > WIDTH))
+        for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
+    ]
+    columns = (Column("rank"), Column("id"), Column("score", "score"), Column("text"))
+    blocks: list[Block] = [Table(columns, rows), _notes(found.notes)]
+    if (more := len(found) - len(rows)) > 0:
+        blocks.append(Paragraph(f"… and {more:,} more"))
+    title = f"{plural(len(found), 'hit', 'hits')} for {found.query.text[:WIDTH]}"
+    return render_fragment(title, blocks)
 
 
 def _notes(notes: Iterable[str]) -> Notes:

@@ -23,6 +23,8 @@ from vocabtool.reports.model import (
     as_text,
     short,
 )
+from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
+from vocabtool.system.messages import plural
 from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
 
 if TYPE_CHECKING:
@@ -171,6 +173,22 @@ def _details(vocabulary: Vocabulary) -> Iterator[str]:
     if len(vocabulary.stored.not_utf8):
         yield f"{len(vocabulary.stored.not_utf8):,} entries are not UTF-8"
     yield from vocabulary.notes
+
+
+def vocabulary_html(vocabulary: Vocabulary) -> str:
+    """Return the first and last entries with their ids for a notebook."""
+    size, ids, half = len(vocabulary), vocabulary.ids, NOTEBOOK_ROWS // 2
+    first = min(size, half)
+    places = [*range(first), *range(max(first, size - half), size)]
+    rows: list[tuple[Cell, ...]] = [
+        (str(vocabulary.first_id + at if ids is None else ids[at]), vocabulary.stored[at])
+        for at in places
+    ]
+    if size > len(rows):
+        rows.insert(half, ("…", "…"))
+    entries = plural(size, "entry", "entries")
+    title = f"Vocabulary {vocabulary.name}: {entries}, {vocabulary.kind}"
+    return render_fragment(title, [Table((Column("id"), Column("entry")), rows)])
 
 
 # Of texts.

@@ -105,6 +105,11 @@ def oov_report(report: OovReport) -> Report:
     )
 
 
+def oov_html(report: OovReport) -> str:
+    """Return the rates and the commonest unknown words for a notebook."""
+    return renderers.render_summary(oov_report(report))
+
+
 def _chunks(report: OovReport) -> Iterator[list[tuple[Any, ...]]]:
     words = report.commonest()
     while some := list(islice(words, CHUNK)):

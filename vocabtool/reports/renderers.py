@@ -17,9 +17,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
@@ -54,6 +57,7 @@ ENDINGS: Final[dict[str, Format]] = {
     ".html": "html",
     ".htm": "html",
 }
+NOTEBOOK_ROWS: Final = 10
 FILE_WIDTH: Final = 100  # columns of text in a file
 METADATA_KEY: Final = b"vocabtool"
 # JSON keys that the rows of Parquet contain.
@@ -352,6 +356,24 @@ def render_page(report: Report) -> Iterator[str]:
             yield f"<h2>{_inert(section.title)}</h2>\n"
         yield from blocks
     yield "</body></html>\n"
+
+
+def render_fragment(title: str, blocks: Iterable[Block]) -> str:
+    """Return a title and blocks as HTML for a notebook, whose MathJax must not change entries."""
+    shown = "".join(map(_block_element, blocks))
+    for cell in ("th", "td"):  # notebooks align cells to the right
+        shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
+    head = f"<p><b>{_inert(title)}</b></p>"
+    return f'<div class="tex2jax_ignore mathjax_ignore">{head}{shown}</div>'
+
+
+def render_summary(report: Report) -> str:
+    """Return the first two tables of a report for a notebook, cut to a few rows."""
+    blocks: Iterable[Block] = (block for each in report.sections(False) for block in each.blocks)
+    tables = islice((block for block in blocks if isinstance(block, Table)), 2)
+    rows = NOTEBOOK_ROWS
+    short = [replace(each, rows=islice(each.rows, rows), bars=None, small=None) for each in tables]
+    return render_fragment(report.title, short)
 
 
 def _inert(shown: str) -> str:

@@ -175,6 +175,12 @@ class Hits(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
+    def _repr_html_(self) -> str:
+        """Return a short table for notebooks."""
+        from vocabtool.reports.index import hits_html
+
+        return hits_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
