@@ -113,8 +113,7 @@ def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(lines, 1)[:-100])
     for options in ([], ["--weights", "none"]):
         done = vocabtool(command, str(file), "--model", MODEL, *options, "-o", str(made))
-        assert done.returncode == 3, done.stderr
-        assert f"{file}: not a gzip file" in done.stderr
+        assert (done.returncode, "not gzip, or damaged" in done.stderr) == (3, True), done.stderr
         assert not made.exists()
 
 

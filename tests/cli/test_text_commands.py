@@ -432,7 +432,7 @@ BAD = {"bad.txt.gz": b"", "bad.parquet": b"PAR1vocabtool", "bad.pb": b""}  # how
         (["oov", "model", "model"], "model: the folder"),
         (["oov", "model", "zz*"], "zz*: no file matches"),
         (["oov", "model", "a" * 5000], "File name too long"),
-        (["oov", "model", "bad.txt.gz"], "bad.txt.gz: not a gzip file"),
+        (["oov", "model", "bad.txt.gz"], "bad.txt.gz: not gzip"),
         (["oov", "model", "bad.parquet"], "bad.parquet: "),
         (["oov", "model", "corpus.txt", "--field", "text"], "no field 'text'"),
         (["oov", "model", "corpus.txt", "-o", "no/f"], "no: the folder does not exist"),

@@ -250,7 +250,7 @@ class _Decompressor:
         return self._file.tell()
 
     def read(self, size: int, /) -> bytes:
-        with arrow_errors(f"not a {self._codec} file, or damaged"):
+        with arrow_errors(f"not {self._codec}, or damaged"):
             piece: bytes = self._stream.read(size)
             return piece
 
