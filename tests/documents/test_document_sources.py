@@ -10,6 +10,7 @@ import os
 import pickle
 import queue
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -34,7 +35,6 @@ from vocabtool.documents import (
     Batch,
     DuplicateCounter,
     Extent,
-    Skip,
     SkipCounter,
     extent,
     left_out,
@@ -259,7 +259,7 @@ class TestUnread:
         found = list(documents(str(path), start=1, on_error="skip", skipped=counted))
         assert ([d.text for d in found], counted.count) == (["b"], 10)
         rows = [{"id": n % 8, "text": "x"} for n in range(10)]
-        told = r"texts:9: the id '0' is also that of texts:1"
+        told = "texts:9: .*'0'.* texts:1 "
         with pytest.raises(InvalidFile, match=told):
             list(batches(Indexed(rows), id_field="id", start=5))
         with pytest.raises(InvalidFile, match=told):
@@ -337,7 +337,7 @@ def test_several_sources(tmp_path: Path) -> None:
     assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
     assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
     for once in (iter(OBJECTS), queued([]), "-"):
-        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
+        with pytest.raises(VocabtoolError, match=r"on_duplicate='last'.* once"):
             list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))
 
 
@@ -357,11 +357,13 @@ def test_what_a_list_is() -> None:
         list(documents(["a", "b"]))
     no_source: list[Any] = [17, None, b"bytes"]
     for wrong in no_source:
-        with pytest.raises(ValueError, match=f"wanted a name, .* got {type(wrong).__name__}"):
+        with pytest.raises(ValueError, match=f"name, .* got {type(wrong).__name__}"):
             list(documents(wrong))
     mixed: list[Any] = [b"text", {"text": "a"}, Document("1", "a")]
     for document in mixed:
-        with pytest.raises(ValueError, match="wanted sources only, or documents only, in one list"):
+        with pytest.raises(
+            ValueError, match=f"sources or documents.* got {type(document).__name__}"
+        ):
             list(documents([iter("a"), document]))
 
 
@@ -391,12 +393,13 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / place).write_text("text\n")
     assert names(str(folder)) == [str(folder / "a.txt")]
     (note,) = left_out([folder, str(folder), folder / "a.txt"], folder / "own")
-    start, endings = note.split(". A glob in quotes")[0].split(" are not read: ")
-    assert start == f"{folder}: 5 files"
-    assert sorted(endings.split(", ")) == ["1 .md.gz", "1 .rst", "1 without an ending", "2 .md"]
+    assert note.startswith(f"{folder}: 5 files ")
+    assert f"'{folder}/**/*.md'" in note
+    counts = sorted(re.findall(r"\d+ (?:\.[a-z.]+|without)", note))
+    assert counts == ["1 .md.gz", "1 .rst", "1 without", "2 .md"]
     assert left_out(folder / "own" / "h.md") == ()
     assert left_out(iter(["text"])) == ()
-    with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
+    with pytest.raises(NotFound, match=r"own: 1 file .*1 \.md\b"):
         list(batches(str(folder / "own")))
 
 
@@ -422,25 +425,25 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
     source: Any = iter(rows) if held else path
     found, skipped = skipping(source, id_field="id")
     assert found == [(1, b"x"), (4, b"z")]
-    no_id = "field 'id': wanted a string or a whole number for the id, got null"
-    no_text = "field 'text': wanted a string, got null"
-    assert skipped.first == [Skip(f"{path}:2", no_id), Skip(f"{path}:3", no_text)]
+    assert [skip.place for skip in skipped.first] == [f"{path}:2", f"{path}:3"]
+    for skip, field in zip(skipped.first, ("id", "text"), strict=True):
+        assert re.search(f"'{field}'.* got null", skip.reason)
     if not held:
-        with pytest.raises(InvalidFile, match=rf"{kind}:2: field 'id': wanted a string"):
+        with pytest.raises(InvalidFile, match=f"{kind}:2: .*'id'.* got null"):
             list(batches(source, id_field="id"))
 
 
 def test_ids_that_cannot_be(tmp_path: Path) -> None:
     """An id is a string or a whole number, held or in lines, also where all are of that kind."""
-    wanted = "field 'id': wanted a string or a whole number for the id, "
-    none = "no field 'id' for the id; the fields are 'text': --id-field (id_field=)"
-    for id_, reason in (({}, none), ({"id": True}, wanted), ({"id": 1.5}, wanted)):
+    none = r"'id'.*'text'.*--id-field \(id_field=\)"
+    true, number = "'id'.* got true or false", "'id'.* got a number"
+    for id_, reason in (({}, none), ({"id": True}, true), ({"id": 1.5}, number)):
         rows = [{"text": "c", **id_}] * 2
         path = write_rows(tmp_path / "corpus.jsonl", rows)
         for source in (str(path), iter(rows)):
             found, skipped = skipping(cast(Any, source), id_field="id")
             assert found == []
-            assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
+            assert [bool(re.search(reason, skip.reason)) for skip in skipped.first] == [True, True]
     held = [{"text": "a", "id": 0}, {"text": "b", "id": ""}]
     assert [document.id for document in documents(held, id_field="id")] == ["0", ""]
 
@@ -449,11 +452,11 @@ def test_files_without_the_id_field(tmp_path: Path) -> None:
     """A file that has no such field at all, or none that holds ids, says so at once."""
     for kind in ("txt", "csv", "parquet", "arrow"):
         path = write_rows(tmp_path / f"corpus.{kind}", [{"name": "a", "text": "b"}])
-        with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
+        with pytest.raises(InvalidFile, match=f"corpus.{kind}: .*no field 'id'"):
             skipping(str(path), id_field="id")
     for kind in ("parquet", "arrow"):
         path = write_rows(tmp_path / f"corpus.{kind}", [{"id": 0.5, "text": "b"}])
-        with pytest.raises(InvalidFile, match=r"field 'id': wanted strings .* got double"):
+        with pytest.raises(InvalidFile, match=r"'id'.* got double"):
             list(batches(str(path), id_field="id"))
     (tmp_path / "corpus.csv").write_text("id,text,id\n1,b,2\n")
     asked: list[dict[str, Any]] = [{"id_field": "id"}, {"keep": ["id"]}]
@@ -546,5 +549,5 @@ def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     data = Path(sources(name)).read_bytes()
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, cwd=ROOT)
     assert (done.stdout, done.stderr) == (b"1000 doc-0 doc-999 {'-'}\n", b"")
-    with pytest.raises(UnsupportedFormat, match="-: Parquet is read from a plain file"):
+    with pytest.raises(UnsupportedFormat, match=r"-: Parquet .*stream"):
         list(batches("-", format="parquet"))

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, numbered, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import DuplicateCounter, Format, OnDuplicate, Repeat, Skip, SkipCounter
+from vocabtool.documents import DuplicateCounter, Format, OnDuplicate, Repeat, SkipCounter
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -84,10 +85,10 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     name = write(tmp_path / "long.txt", data)
     found, skipped = skipping(name, size=size)
     assert found == [(1, b"a"), (2, b"y" * 99), (4, b"b"), (6, b""), (7, b"c")]
-    reason = "a line of more than 100 bytes"
-    assert skipped == SkipCounter(3, [Skip(f"{name}:{line}", reason) for line in (3, 5, 8)])
-    what_next = r" \(mend or cut it, or leave it out with --on-error skip\)$"
-    with pytest.raises(InvalidFile, match=rf"long\.txt:3: {reason}{what_next}"):
+    assert skipped.count == 3
+    assert [skip.place for skip in skipped.first] == [f"{name}:{line}" for line in (3, 5, 8)]
+    assert all("100 bytes" in skip.reason for skip in skipped.first)
+    with pytest.raises(InvalidFile, match=r"long\.txt:3: .*100 bytes.*--on-error skip"):
         list(batches(name, size=size))
 
 
@@ -102,14 +103,14 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
     for name in ("corpus.json.gz", "corpus.json"):
         array = write(tmp_path / name, b'[\n{"text": "a"}]\n')
-        with pytest.raises(UnsupportedFormat, match=r"\.json alone .* \(format=\) jsonl"):
+        with pytest.raises(UnsupportedFormat, match=r"\.json.*--input-format \(format=\) jsonl"):
             list(batches(array))
     assert texts_of(batches(array, format="lines")) == [b"[", b'{"text": "a"}]']
-    with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
+    with pytest.raises(InvalidFile, match=r"corpus\.json: .*'body'"):
         list(batches(array, format="lines", field="body"))
 
 
-EXTRA = "not JSON: Extra data"
+EXTRA = "JSON: Extra data"
 GOT = [
     *((b"null", "null"), (b"1", "a number"), (b"[]", "an array"), (b'{"a": 1}', "an object")),
     (b"true", "true or false"),
@@ -119,18 +120,15 @@ GOT = [
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        *((b'{"text": "a"', "not JSON: "), (b'{"text": "a\x01b"}', "not JSON: Invalid control")),
+        *((b'{"text": "a"', "JSON: "), (b'{"text": "a\x01b"}', "JSON: Invalid control")),
         *((b'{"text": "a"} x', EXTRA), (b'{"text": "b"}{"text": "c"}', EXTRA)),
         *((b'{"text": "a"}\0', EXTRA), (b'{"text": "b"}{"text": "c"}\0}', EXTRA)),
-        (b'{"text": "\xff"}', "not UTF-8 (at byte 10 of the line)"),
-        (b"[" * 100_000, "arrays or objects nested too deeply"),
-        (b'{"body": "a", "n": 1}', "no field 'text'; the fields are 'body', 'n'"),
-        (b"{}", "no field 'text'; the fields are none"),
-        *(
-            (b'{"text": %s}' % value, f"field 'text': wanted a string, got {got}")
-            for value, got in GOT
-        ),
-        *((value, f"wanted an object or a string, got {got}") for value, got in GOT[:3]),
+        (b'{"text": "\xff"}', "UTF-8.*byte 10 "),
+        (b"[" * 100_000, "nested"),
+        (b'{"body": "a", "n": 1}', "'text'.*'body', 'n'"),
+        (b"{}", "'text'.* none"),
+        *((b'{"text": %s}' % value, f"'text'.* got {got}") for value, got in GOT),
+        *((value, f"got {got}") for value, got in GOT[:3]),
     ],
 )
 @pytest.mark.parametrize("read", [batches, documents])
@@ -139,10 +137,12 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
     name = write(tmp_path / "bad.jsonl", b'{"text": "a"}\n' + line + b'\n{"text": "z"}\n')
     with pytest.raises(InvalidFile) as caught:
         list(read(name))
-    assert str(caught.value).startswith(f"{name}:2: {reason}")
+    assert str(caught.value).startswith(f"{name}:2: ")
     found, skipped = skipping(name)
     assert (found, skipped.count) == ([(1, b"a"), (3, b"z")], 1)
-    assert f"{skipped.first[0].place}: {skipped.first[0].reason}".startswith(f"{name}:2: {reason}")
+    assert skipped.first[0].place == f"{name}:2"
+    for message in (str(caught.value), skipped.first[0].reason):
+        assert re.search(reason, message)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
     monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
-    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
+    told = r"corpus\.csv:3: .*1,000 bytes.*quote"
     with pytest.raises(InvalidFile, match=told):
         skipping(name)
 
@@ -236,7 +236,7 @@ OPEN = [
 def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, number: int) -> None:
     """It takes in all that follows: an error, or one row that is left out."""
     name = write(tmp_path / "corpus.csv", data)
-    with pytest.raises(InvalidFile, match=f"csv:{number}: a quote is opened and never closed"):
+    with pytest.raises(InvalidFile, match=f"csv:{number}: .*quote"):
         list(batches(name))
     found, skipped = skipping(name)
     assert [number for number, _ in found] == list(range(2, number))
@@ -298,7 +298,8 @@ def test_compressed(tmp_path: Path, kind: str, suffix: str, pack: Any) -> None:
         with pytest.raises(InvalidFile) as caught:
             list(batches(name))
         codec = {".gz": "gzip", ".zst": "zstd"}[suffix]
-        assert str(caught.value).startswith(f"{name}: not {codec}, or damaged: ")
+        assert str(caught.value).startswith(f"{name}: ")
+        assert codec in str(caught.value).removeprefix(name)
     if not kind:
         name = write(tmp_path / f"corpus{suffix}", pack(b"a\nb\n") * 2)
         assert texts_of(batches(name, size=2)) == [b"a", b"b"] * 2
@@ -318,29 +319,28 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [document.id for document in documents("sub/*.txt")] == ["sub/c.txt:1"]
     Path("folder").mkdir()
     for name, message in {
-        **{"*.nothing": "*.nothing: no file matches", "nothing.txt": "nothing.txt: no such file"},
-        "folder": "folder: a folder without a file of documents. Their names end in .txt .jsonl",
+        **{"*.nothing": r"^\*\.nothing: ", "nothing.txt": r"^nothing\.txt: "},
+        "folder": r"^folder: .*\.txt \.jsonl",
         "x" * 5000: ": File name too long",
     }.items():
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises(NotFound, match=message):
             list(batches(name))
-        assert message in str(caught.value)
 
 
 UTF16 = "\ufefftext\n東京" * 2
 PACKERS = [(".txt", "bz2"), ("", "zip"), (".jsonl", "xz")]
 REFUSED: list[tuple[str, bytes, str]] = [
-    ("a.csv", b"", ": empty: wanted a first row that names the fields"),
-    ("a.csv", b"id,body\n1,a\n", ": no field 'text'; the fields are 'id', 'body'. Say which"),
-    ("a.csv", b"text,text\n1,a\n", ": more than one field 'text'"),
-    ("a.csv", b"id,text\n1,a\n2\n", ":3: wanted 2 values, got 1"),
-    ("a.csv", b"id,text\n1,a\n\n2,b,c\n", ":3: wanted 2 values, got 3"),
-    ("a.csv", b"x" * 200_000 + b"\n1\n", ": the first row names no fields: field larger"),
-    *((f"a{kind}.{end}", b"x", f": .{end} is not read") for kind, end in PACKERS),
-    ("a.parquet.gz", b"x", ": Parquet is read from a plain file"),
-    *(("a." + kind, LFS, ": a pointer of Git LFS") for kind in ("txt", "csv", "parquet", "txt.gz")),
+    ("a.csv", b"", ": empty"),
+    ("a.csv", b"id,body\n1,a\n", ": .*'text'.*'id', 'body'.*--field"),
+    ("a.csv", b"text,text\n1,a\n", ": .*more than one.*'text'"),
+    ("a.csv", b"id,text\n1,a\n2\n", ":3: .*2 values, got 1"),
+    ("a.csv", b"id,text\n1,a\n\n2,b,c\n", ":3: .*2 values, got 3"),
+    ("a.csv", b"x" * 200_000 + b"\n1\n", ": .*field larger"),
+    *((f"a{kind}.{end}", b"x", rf": \.{end} ") for kind, end in PACKERS),
+    ("a.parquet.gz", b"x", ": Parquet .*file"),
+    *(("a." + kind, LFS, ": .*Git LFS") for kind in ("txt", "csv", "parquet", "txt.gz")),
     *(
-        (f"a.{kind}", UTF16.encode(f"utf-16-{order}"), ": UTF-16; wanted UTF-8: iconv")
+        (f"a.{kind}", UTF16.encode(f"utf-16-{order}"), ": .*UTF-16.*UTF-8.*iconv")
         for kind in ("txt", "jsonl", "csv", "tsv")
         for order in ("le", "be")
     ),
@@ -353,7 +353,7 @@ def test_what_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -
     path = write(tmp_path / name, data)
     with pytest.raises((InvalidFile, UnsupportedFormat)) as caught:
         list(batches(path))
-    assert str(caught.value).startswith(f"{path}{message}")
+    assert re.match(re.escape(path) + message, str(caught.value))
 
 
 def test_iterables() -> None:
@@ -376,13 +376,16 @@ def test_iterables() -> None:
     bad: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
     left, skipped = skipping(iter(bad + [None] * 1000))
     assert left == [(1, b"a"), (5, b"z")]
-    assert skipped.first[:3] == [
-        Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
-        Skip("texts:3", "no field 'text'; the fields are 'body': --field (field=) names one"),
-        Skip("texts:4", "field 'text': wanted a string, got a number"),
+    facts = [
+        "Document.* got NoneType",
+        r"'text'.*'body'.*--field \(field=\)",
+        "'text'.* got a number",
     ]
+    for number, (skip, fact) in enumerate(zip(skipped.first, facts, strict=False), 2):
+        assert skip.place == f"texts:{number}"
+        assert re.search(fact, skip.reason)
     assert (skipped.count, len(skipped.first)) == (1003, 10)
-    with pytest.raises(InvalidFile, match="texts:2: wanted a string"):
+    with pytest.raises(InvalidFile, match=r"texts:2: .*string"):
         list(documents(iter(bad)))
 
 
@@ -466,12 +469,12 @@ def test_ids_that_repeat(tmp_path: Path) -> None:
     names = [corpus(tmp_path / "a.jsonl", ["x", 7]), corpus(tmp_path / "b.jsonl", ["y", "7", "y"])]
     found = batches(names, id_field="id")
     assert next(found).id_array().to_pylist() == ["x", "7"]
-    with pytest.raises(InvalidFile) as caught:
+    first, second = (f"{re.escape(name)}:3" for name in names)
+    with pytest.raises(
+        InvalidFile, match=f"^{second}: .*'7'.* {first} .*--on-duplicate first or last"
+    ):
         next(found)
-    what_next = "(mend it, or keep one of them with --on-duplicate first or last)"
-    place = f"{names[0]}:3"
-    assert str(caught.value) == f"{names[1]}:3: the id '7' is also that of {place} {what_next}"
-    with pytest.raises(InvalidFile, match="texts:2: the id 'a' is also that of texts:1"):
+    with pytest.raises(InvalidFile, match=r"texts:2: .*'a'.* texts:1 "):
         list(batches(iter([Document("a", "x"), Document("a", "y")])))
     both = list(batches(iter([Document("a", "x")] * 2), on_duplicate=None))
     assert both[0].id_array().to_pylist() == ["a", "a"]

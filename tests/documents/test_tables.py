@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.documents.reading import batches, documents, skipping, texts_of
-from vocabtool.documents import Skip, SkipCounter
+from vocabtool.documents import SkipCounter
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 CODES = [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string())]
@@ -58,9 +59,11 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
     assert [(d.id, d.text, d.fields) for d in found] == [
         (str(row), text, {"n": row}) for row, text in enumerate(texts) if text is not None
     ]
-    reason = "field 'body': wanted a string, got null"
-    assert skipped == SkipCounter(2, [Skip(f"{file}:2", reason), Skip(f"{file}:6", reason)])
-    with pytest.raises(InvalidFile, match=rf"{name}:2: field 'body': wanted a string"):
+    assert (skipped.count, len(skipped.first)) == (2, 2)
+    for skip, row in zip(skipped.first, (2, 6), strict=True):
+        assert skip.place == f"{file}:{row}"
+        assert re.search("'body'.* got null", skip.reason)
+    with pytest.raises(InvalidFile, match=f"{name}:2: .*'body'.* got null"):
         texts_of(batches(file, field="body"))
 
 
@@ -93,7 +96,7 @@ def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
         assert texts_of(batches(file)) == [b"\xff\xfe", b"a"]
         path = Path(file)
         path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xff"))
-        with pytest.raises(InvalidFile, match=r"the names of its columns are not UTF-8"):
+        with pytest.raises(InvalidFile, match=r"column.* UTF-8"):
             texts_of(batches(file))
 
 
@@ -126,10 +129,10 @@ OTHERS = [b"ARROW1\0\0", b"ARROW1\0\0" + b"x" * 99, b'{"text": "a"}\n', b"\xff" 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        *((other, "not Arrow IPC, or damaged: ") for other in OTHERS),
-        (b"", "empty: wanted Arrow IPC, which begins with a schema"),
-        (HUGE, "a part of 4,503,599,627,370,496 bytes; wanted 2,147,483,648 at most"),
-        (b"FEA1" + bytes(99), "Feather of version 1 is not read"),
+        *((other, "not Arrow IPC") for other in OTHERS),
+        (b"", "empty"),
+        (HUGE, ".*4,503,599,627,370,496 bytes .*2,147,483,648"),
+        (b"FEA1" + bytes(99), "Feather of version 1 "),
     ],
 )
 def test_what_is_no_arrow(tmp_path: Path, data: bytes, message: str) -> None:
@@ -138,16 +141,16 @@ def test_what_is_no_arrow(tmp_path: Path, data: bytes, message: str) -> None:
     path.write_bytes(data)
     with pytest.raises((InvalidFile, UnsupportedFormat)) as caught:
         texts_of(batches(str(path)))
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert re.match(f"{re.escape(str(path))}: {message}", str(caught.value))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fields_that_are_none(name: str, tmp_path: Path) -> None:
     """A damaged file, a missing field, and one that holds no strings, are told apart."""
     file = write(tmp_path / name, pa.table({"n": [1], "m": [[1]]}))
-    with pytest.raises(InvalidFile, match=rf"{name}: no field 'text'; the fields are 'n', 'm'"):
+    with pytest.raises(InvalidFile, match=f"{name}: .*'text'.*'n', 'm'"):
         texts_of(batches(file))
-    with pytest.raises(InvalidFile, match=rf"{name}: field 'n': wanted strings, got int64"):
+    with pytest.raises(InvalidFile, match=f"{name}: .*'n'.* got int64"):
         texts_of(batches(file, field="n"))
     write(tmp_path / name, pa.table({"text": ["a"]}))
     Path(file).write_bytes(Path(file).read_bytes()[:-20])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.documents.reading import batches, documents, numbered, skipping
-from vocabtool.documents import Skip, SkipCounter
+from vocabtool.documents import SkipCounter
 from vocabtool.errors import InvalidFile
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")
@@ -104,14 +105,14 @@ FLOATLESS = b"\x0a\x0e\x0a\x0c\x0a\x04text\x12\x04\x12\x02\x08\x01"
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (example(body=[b"a"]).SerializeToString(), "no field 'text'; the fields are 'body'"),
-        (example(text=[]).SerializeToString(), "field 'text': wanted a string, got an array"),
-        (example(text=[b"a", b"b"]).SerializeToString(), "field 'text': wanted a string, got an"),
-        (example(text=[1]).SerializeToString(), "field 'text': wanted a string, got a number"),
-        (b"", "no field 'text'; the fields are none"),
-        (b"\x0a\x05ab", "not a tf.Example: field 1 runs 3 bytes past the end of its message"),
-        (b"\x00", "not a tf.Example: field number 0 does not exist"),
-        (FLOATLESS, "not a tf.Example: 1 bytes of wire type 0 hold no floats"),
+        (example(body=[b"a"]).SerializeToString(), "'text'.*'body'"),
+        (example(text=[]).SerializeToString(), "'text'.* got an array"),
+        (example(text=[b"a", b"b"]).SerializeToString(), "'text'.* got an array"),
+        (example(text=[1]).SerializeToString(), "'text'.* got a number"),
+        (b"", "'text'.* none"),
+        (b"\x0a\x05ab", "tf.Example: field 1 .*3 bytes"),
+        (b"\x00", "tf.Example: field number 0 "),
+        (FLOATLESS, "tf.Example: 1 bytes of wire type 0 .*floats"),
     ],
 )
 def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:
@@ -120,10 +121,10 @@ def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:
     name = write(tmp_path / "corpus.tfrecord", [before, record, after])
     found, skipped = skipping(name)
     assert (found, skipped.count) == ([(1, b"a"), (3, b"z")], 1)
-    assert skipped.first[0].reason.startswith(reason)
+    assert re.search(reason, skipped.first[0].reason)
     with pytest.raises(InvalidFile) as caught:
         list(batches(name))
-    assert str(caught.value).startswith(f"{name}:2: {reason}")
+    assert re.match(f"{re.escape(name)}:2: .*{reason}", str(caught.value))
 
 
 def three(path: Path) -> tuple[str, bytearray, int]:
@@ -142,9 +143,9 @@ def test_a_wrong_checksum(tmp_path: Path, at: int) -> None:
     Path(name).write_bytes(data)
     found, skipped = skipping(name)
     assert found == [(1, b"aaaa"), (3, b"cccc")]
-    reason = f"the record's checksum does not match (at byte {size})"
-    assert skipped == SkipCounter(1, [Skip(f"{name}:2", reason)])
-    with pytest.raises(InvalidFile, match=r"tfrecord:2: the record's checksum does not match"):
+    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
+    assert re.search(rf"checksum.*\(at byte {size}\)", skipped.first[0].reason)
+    with pytest.raises(InvalidFile, match=r"tfrecord:2: .*checksum"):
         numbered(batches(name))
 
 
@@ -159,8 +160,8 @@ def test_a_wrong_length(tmp_path: Path, at: int) -> None:
     assert next(found).texts.to_pylist() == ["aaaa"]
     with pytest.raises(InvalidFile) as caught:
         next(found)
-    what = "record 2: the checksum of its length does not match: damaged, or not TFRecord"
-    assert str(caught.value) == f"{name}: {what} (at byte {size})"
+    told = rf"{re.escape(name)}: record 2: .*checksum .*length.* \(at byte {size}\)$"
+    assert re.match(told, str(caught.value))
     assert (caught.value.offset, skipped.count) == (size, 0)
 
 
@@ -194,16 +195,16 @@ def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
     found, skipped = skipping(name)
     assert found == [(1, b"a"), (3, b"z")]
-    assert skipped == SkipCounter(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
-    with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
+    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
+    with pytest.raises(InvalidFile, match=r":2: .*100 bytes"):
         numbered(batches(name))
     path = tmp_path / "corpus.tfrecord"
     with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
         writer.write(texts(b"a")[0])
-    with pytest.raises(InvalidFile, match=r"with gzip: give it a name that ends in \.gz"):
+    with pytest.raises(InvalidFile, match=r"gzip.* \.gz"):
         numbered(batches(str(path)))
     path.write_bytes(b"plain text, no records")
-    with pytest.raises(InvalidFile, match=r"record 1: the checksum of its length .*at byte 0"):
+    with pytest.raises(InvalidFile, match=r"record 1: .*checksum .*length.*at byte 0"):
         numbered(batches(str(path)))
 
 
@@ -217,7 +218,7 @@ def test_damage(tmp_path: Path) -> None:
     assert (found, skipped.count) == ([(3, b"cccc")], 1)
     data[size + 2] ^= 1
     Path(name).write_bytes(data)
-    with pytest.raises(InvalidFile, match="record 2: the checksum of its length"):
+    with pytest.raises(InvalidFile, match=r"record 2: .*checksum .*length"):
         numbered(batches(name, start=3))
     name, data, size = three(tmp_path / "corpus.tfrecord")
     rolled = np.random.default_rng(3)

@@ -57,16 +57,16 @@ def test_objects(tmp_path: Path) -> None:
     static = open_encoder(path, weights="none")
     assert open_encoder(static) is static
     assert open_encoder(static, kind="static") is static
-    with pytest.raises(VocabtoolError, match="'python' is wanted, got 'static'"):
+    with pytest.raises(VocabtoolError, match=r"'python'.* got 'static'"):
         open_encoder(static, kind="python")
-    with pytest.raises(VocabtoolError, match="--trust, --max-batch: for models to open"):
+    with pytest.raises(VocabtoolError, match="--trust, --max-batch: "):
         open_encoder(static, trust=True, max_batch=3)
     wrapped = open_encoder(lengths, max_batch=3)
     assert wrapped.fingerprint == open_encoder(lengths).fingerprint
     assert wrapped.max_batch == 3
-    with pytest.raises(VocabtoolError, match="int is no encoder and cannot be called"):
+    with pytest.raises(VocabtoolError, match=r"int .*encoder"):
         open_encoder(17)  # type: ignore[arg-type] # what is refused
-    with pytest.raises(VocabtoolError, match="wants a path or a name, got function"):
+    with pytest.raises(VocabtoolError, match=r"'static'.* got function"):
         open_encoder(lengths, kind="static")
 
 
@@ -111,7 +111,7 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
 
 FASTTEXT = b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(200)
 UNKNOWN_FILES: list[tuple[str, bytes, type[VocabtoolError], str, str]] = [
-    ("words.txt", b"love\nto\nuse\n", UnknownFormat, "which makes no vectors", "word2vec binary"),
+    ("words.txt", b"love\nto\nuse\n", UnknownFormat, "read as .*vectors", "word2vec binary"),
     ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model", "lines are whole"),
     ("module.tar.gz", gzip.compress(b"module"), UnsupportedFormat, "Unpack it", ""),
     ("fasttext.bin", FASTTEXT, UnsupportedFormat, "fasttext print-word-vectors", ""),

@@ -61,23 +61,23 @@ def sound_at_first(answer: Answer) -> Answer:
 
 
 WRONG: list[tuple[Answer, str]] = [
-    (lambda texts: np.zeros((len(texts) + 1, 2)), r"wanted an array of shape \(2, 2\), got \(3, 2"),
+    (lambda texts: np.zeros((len(texts) + 1, 2)), r"shape \(2, 2\), got \(3, 2\)"),
     (lambda texts: np.zeros((len(texts), 3)), r"shape \(2, 2\), got \(2, 3\)"),
     (lambda texts: np.zeros(len(texts)), r"got \(2,\)"),
     (lambda texts: None, r"got \(\)"),
-    (lambda texts: [["a", "b"]] * len(texts), "wanted numbers, got <U1"),
-    (lambda texts: np.zeros((len(texts), 2), np.complex64), "wanted numbers, got complex64"),
-    (lambda texts: [[True, False]] * len(texts), "wanted numbers, got bool"),
-    (lambda texts: [[1.0], [2.0, 3.0]], "list is no array of numbers"),
-    (lambda texts: [[1.0, float("nan")]] * len(texts), "row 0 holds NaN"),
-    (lambda texts: [[0.0, 0.0], [1e300, 0.0]], "row 1 holds NaN, infinity or a number too large"),
+    (lambda texts: [["a", "b"]] * len(texts), "numbers, got <U1"),
+    (lambda texts: np.zeros((len(texts), 2), np.complex64), "numbers, got complex64"),
+    (lambda texts: [[True, False]] * len(texts), "numbers, got bool"),
+    (lambda texts: [[1.0], [2.0, 3.0]], "list .*numbers"),
+    (lambda texts: [[1.0, float("nan")]] * len(texts), "row 0 .*NaN"),
+    (lambda texts: [[0.0, 0.0], [1e300, 0.0]], "row 1 .*float32"),
 ]
 
 
 @pytest.mark.parametrize(("answer", "message"), WRONG)
 def test_wrong_answers(answer: Answer, message: str) -> None:
     """What is no matrix of finite numbers is refused, with the texts that it was for."""
-    with pytest.raises(VocabtoolError, match="wanted numbers"):
+    with pytest.raises(VocabtoolError, match=r"numbers, got float64 of shape \(1, 0\)"):
         told(lambda texts: np.zeros((len(texts), 0)))
     encoder = told(sound_at_first(answer), max_batch=2)
     with pytest.raises(VocabtoolError, match=message) as caught:
@@ -202,9 +202,9 @@ def test_names_that_are_none(here: Path) -> None:
         open_encoder("python:not_there:encode")
     with pytest.raises(NotFound, match=r"no such attribute; the module has .*encode, held, make"):
         open_encoder("python:my_encoders:nothere")
-    with pytest.raises(VocabtoolError, match="wanted python:package"):
+    with pytest.raises(VocabtoolError, match="python:package"):
         open_encoder("python:my_encoders")
-    with pytest.raises(VocabtoolError, match="int is no encoder"):
+    with pytest.raises(VocabtoolError, match=r"int .*encoder"):
         open_encoder("python:my_encoders:nothing")
     # What a module itself wants and does not find, and a class that wants arguments, show.
     (here / "broken.py").write_text("import surely_not_there\n")

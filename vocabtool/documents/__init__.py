@@ -60,7 +60,9 @@ def __getattr__(name: str) -> object:
     """Import NumPy and the formats on first use, so that the options alone import fast."""
     if name in _OLD_NAMES:
         old, name = name, _OLD_NAMES[name]
-        warnings.warn(f"{__name__}.{old} is now {name}", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{__name__}.{old} is deprecated; use {name}", DeprecationWarning, stacklevel=2
+        )
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vocabtool.documents import reading

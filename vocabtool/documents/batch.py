@@ -20,8 +20,8 @@ from vocabtool.vocabulary import decode, encode
 
 BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
-MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
-SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
+MAX_EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
+SKIP_IT: Final = "use --on-error skip to skip invalid rows"
 MAX_NAMES: Final = 20  # field names in a message
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
@@ -160,10 +160,10 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """How many documents are still to be left out before the first one that is wanted.
+    """Number of documents still to skip at the start.
 
-    ``unread``: whether a reader may leave out rows at the start of its file without a look at
-    them: where bad rows raise there are none, and so each row is a document.
+    ``unread``: whether a reader may skip rows without reading them. This is allowed if invalid
+    rows raise an error, because then each row is a document.
     """
 
     left: int
@@ -196,10 +196,10 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Pass a bad row over, or raise :class:`InvalidFile`, as it was asked for."""
+        """Skip and count an invalid row, or raise :class:`InvalidFile`, as ``on_error`` says."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
-            raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
+            raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
         self.log.skipped.add(place, reason)
 
 
@@ -253,6 +253,6 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
     name = "text" if wanted is None else wanted
     if names.count(name) != 1:
         found = "no field" if name not in names else "more than one field"
-        hint = " Say which one holds the text: --field (field=)." if wanted is None else ""
-        raise BadRow(f"{found} {name!r}; the fields are {names_of(names)}.{hint}")
+        hint = "; use --field (field=) to choose the text field" if wanted is None else ""
+        raise BadRow(f"{found} {name!r}; the fields are {names_of(names)}{hint}")
     return names.index(name)

@@ -52,8 +52,8 @@ HEAD: Final = 256  # bytes in which UTF-16 has a zero byte, at least in a line e
 MAX_READ: Final = 1 << 31  # bytes that Arrow may read at once, for example a record batch
 JSON: Final = ".json"
 JSON_IS_NOT_LINES: Final = (
-    ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
-    "line as a text; an array is not read, write each of its objects on a line of its own"
+    ".json is ambiguous; use --input-format (format=) jsonl for one object per line, or lines for "
+    "one text per line. A JSON array cannot be read: write one object per line"
 )
 MAX_ENDINGS: Final = 8  # suffixes in a message
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
@@ -84,9 +84,9 @@ class ArrowStream:
         self.closed = False
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes. Raises :class:`InvalidFile`: more than any part of a file has."""
+        """Return up to ``size`` bytes. Raises :class:`InvalidFile` if ``size`` is too large."""
         if size > MAX_READ:
-            raise InvalidFile(f"a part of {size:,} bytes; wanted {MAX_READ:,} at most")
+            raise InvalidFile(f"a part has {size:,} bytes (expected at most {MAX_READ:,})")
         with self._lock:
             if self.closed:
                 return b""
@@ -120,7 +120,7 @@ def find(name: str) -> list[str]:
         if not found:
             known, others = " ".join(SUFFIXES), left_out([name])
             raise NotFound(
-                f"{name}: a folder without a file of documents. Their names end in {known}"
+                f"{name}: the folder contains no documents (expected files that end in {known})"
                 + "".join(f"\n{note}" for note in others)
             )
         return sorted(found)
@@ -133,10 +133,9 @@ def find(name: str) -> list[str]:
 
 
 def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
-    """A sentence for each folder among ``sources`` of which some files are not read.
+    """Return a note for each folder of ``sources`` that contains files of unknown formats.
 
-    These are counted by their endings. ``own``: a folder that what is read is written to, of which
-    nothing counts.
+    The note counts them by suffix. ``own``: the output folder, which is ignored.
     """
     own = None if own is None else own.resolve()
     notes = []
@@ -145,7 +144,7 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
             continue
         endings = Counter(
             "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :])
-            or "without an ending"
+            or "without a suffix"
             for where, file in _walk(folder)
             if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
         )
@@ -153,11 +152,11 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
             most = endings.most_common(MAX_ENDINGS)
             shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
             others = len(endings) - len(most)
-            more = f" and {others} other endings" if others else ""
-            files = "file is" if endings.total() == 1 else "files are"
+            more = f" and {others} other suffixes" if others else ""
+            files = "file" if endings.total() == 1 else "files"
             notes.append(
-                f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, "
-                f"as '{folder.rstrip('/')}/**/*.md', reads such files as lines"
+                f"{folder}: {endings.total():,} {files} skipped: {shown}{more}; use a quoted glob "
+                f"such as '{folder.rstrip('/')}/**/*.md' to read them as text lines"
             )
     return tuple(notes)
 
@@ -195,7 +194,9 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
     suffixes = _suffixes(name)
     last = suffixes.pop() if suffixes else ""
     if last in NOT_READ:
-        raise UnsupportedFormat(f"{last} is not read; {', '.join(CODECS)} and plain files are")
+        raise UnsupportedFormat(
+            f"{last} is not supported; decompress the file, or use {' or '.join(CODECS)}"
+        )
     if last in CODECS:
         codec, last = CODECS[last], suffixes.pop() if suffixes else ""
     else:
@@ -204,7 +205,9 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
         raise UnsupportedFormat(JSON_IS_NOT_LINES)
     kind = Kind(wanted or SUFFIXES.get(last, "lines"), codec)
     if kind.format == "parquet" and (codec or name == STDIN):
-        raise UnsupportedFormat("Parquet is read from a plain file, not from a stream. Unpack it.")
+        raise UnsupportedFormat(
+            "Parquet cannot be read from a stream or a compressed file; decompress it to a file"
+        )
     return kind
 
 
@@ -228,9 +231,11 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise :class:`InvalidFile` where text begins as UTF-16 does: its mark, and zeros soon."""
+    """Raise :class:`InvalidFile` if text starts with a UTF-16 byte order mark and zero bytes."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
-        raise InvalidFile("UTF-16; wanted UTF-8: iconv -f UTF-16 -t UTF-8 makes it of this file")
+        raise InvalidFile(
+            "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
+        )
 
 
 class _Decompressor:
@@ -324,8 +329,8 @@ def _flat(sources: object) -> Iterator[object]:
         return
     for source in sources:
         if isinstance(source, documents):
-            wanted = "wanted sources only, or documents only, in one list"
-            raise ValueError(f"{wanted}; got {type(source).__name__} among sources")
+            wanted = "a list must contain either sources or documents"
+            raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
         yield from _flat(source)
 
 

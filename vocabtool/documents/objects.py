@@ -131,7 +131,7 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
             else:
-                wanted = "wanted a string, bytes, a Document or a mapping"
+                wanted = "expected a string, bytes, a Document or a mapping"
                 raise BadRow(f"{wanted}, got {type(item).__name__}")
         except BadRow as bad:
             request.refuse(number, str(bad))
@@ -154,7 +154,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         return ((place + 1, rows[place]) for place in range(out, len(source)))
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return enumerate(source, 1)
-    wanted = "wanted a name, an iterable, an indexable or a queue of documents"
+    wanted = "expected a file name, an iterable, a sequence or a queue of documents"
     raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
 
 
@@ -191,21 +191,21 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
-        raise BadRow(f"wanted an object or a string, got {_kind_name(value)}")
+        raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
     if field not in value:
-        there = f"the fields are {names_of(value)}: --field (field=) names one"
+        there = f"the fields are {names_of(value)}: choose one with --field (field=)"
         raise BadRow(f"no field {field!r}; {there}")
     text = value[field]
     if not isinstance(text, str | bytes):
-        raise BadRow(f"field {field!r}: wanted a string, got {_kind_name(text)}")
+        raise BadRow(f"field {field!r}: expected a string, got {_kind_name(text)}")
     id_ = None
     if id_field is not None:
         if id_field not in value:
-            there = f"the fields are {names_of(value)}: --id-field (id_field=) names one"
+            there = f"the fields are {names_of(value)}: choose one with --id-field (id_field=)"
             raise BadRow(f"no field {id_field!r} for the id; {there}")
         given = value[id_field]
         if isinstance(given, bool) or not isinstance(given, str | bytes | Integral):
-            wanted = "wanted a string or a whole number for the id"
+            wanted = "expected a string or an integer as id"
             raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
         id_ = spell(given if isinstance(given, str | bytes) else str(given))
     kept = kept_of(value, options.keep, spell)

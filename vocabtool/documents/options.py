@@ -51,7 +51,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):
-            raise ValueError(f"keep: wanted several names, got one: [{self.keep!r}]")
+            raise ValueError(f"keep must be a list of names, got one: [{self.keep!r}]")
         object.__setattr__(self, "keep", tuple(self.keep))
         for name, choices, or_none in (
             ("format", Format, " or None"),

@@ -119,15 +119,15 @@ def batches(
     ``on_duplicate="last"`` is asked of what cannot be read again.
     """
     if options.on_duplicate in ("first", "last") and log is None:
-        wanted = "needs log=ReadLog(), to count what is left out"
+        wanted = "needs log=ReadLog(), which counts what is skipped"
         raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
     request = _request(options, log, size, rows, start)
     found = again = _batches(sources, request)
     if options.on_duplicate == "last":
         for source in each_source(sources):
             if not can_be_read_again(source):
-                wanted = "on_duplicate='last' reads twice, and this can be read once only"
-                what_next = "Keep the first, or put it into a file."
+                wanted = "on_duplicate='last' reads twice, but this source can be read only once"
+                what_next = "Use 'first', or write the documents to a file."
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
         # Bad rows are counted once.
         found = _batches(sources, _request(options, ReadLog(), size, rows, 0))
@@ -179,12 +179,14 @@ def _request(
     whole: bool = False,
 ) -> Request:
     if not 1 <= size <= text_files.MAX_LINE_BYTES:
-        raise ValueError(f"size: wanted 1 to {text_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
+        raise ValueError(
+            f"size must be from 1 to {text_files.MAX_LINE_BYTES:,} bytes, got {size:,}"
+        )
     if start < 0:
-        raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
+        raise ValueError(f"start must be at least 0, got {start:,}")
     raises = options.on_error == "raise"
     if log is None and not raises:
-        raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
+        raise ValueError("on_error='skip' needs log=ReadLog(), which counts what is skipped")
     compared = options.on_duplicate is not None and options.id_field is not None
     ahead, log = Ahead(start, raises and not compared), log or ReadLog()
     return Request(options=options, log=log, size=size, rows=rows, whole=whole, ahead=ahead)
@@ -226,7 +228,7 @@ def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
 
 # ---- ids that repeat: in a table of SQLite in a temporary file, so memory does not grow with them
 
-WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
+WHAT_NEXT: Final = "fix it, or keep one of them with --on-duplicate first or last"
 CACHE_KIB: Final = 16 << 10
 TABLE: Final = f"""
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
@@ -289,10 +291,8 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        what = f"the ids of the documents do not fit the folder of temporary files: {error}"
-        raise VocabtoolError(
-            f"{what}. Make room there, or name another folder in TMPDIR"
-        ) from error
+        what = f"the folder of temporary files is too small for the ids of the documents: {error}"
+        raise VocabtoolError(f"{what}. Free some space, or set TMPDIR to another folder") from error
 
 
 def one_of_repeated(
@@ -314,7 +314,7 @@ def one_of_repeated(
             repeated.count += len(rows)
             if rows and which == "error":
                 id_, place, earlier = repeated.first[0]
-                what = f"the id {id_!r} is also that of {earlier} ({WHAT_NEXT})"
+                what = f"the id {id_!r} repeats that of {earlier} ({WHAT_NEXT})"
                 raise InvalidFile(what, file=place)
             if which != "last" and len(rows) < len(batch):
                 chosen = np.ones(len(batch), np.bool_)

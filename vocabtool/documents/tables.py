@@ -61,14 +61,14 @@ class Columns:
             for name in kept if ids is None else (ids, *kept):
                 text_column(names, name)
         except UnicodeDecodeError as error:
-            raise InvalidFile("the names of its columns are not UTF-8") from error
+            raise InvalidFile("the column names are not UTF-8") from error
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
         if not is_strings(kind := schema.field(text).type):
-            raise InvalidFile(f"field {text!r}: wanted strings, got {kind}")
+            raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
         kind = schema.field(text if ids is None else ids).type
         if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
-            wanted = "wanted strings or whole numbers for ids"
+            wanted = "expected strings or integers as ids"
             raise InvalidFile(f"field {ids!r}: {wanted}, got {kind}")
         return cls(text, ids, kept)
 
@@ -100,10 +100,10 @@ class Columns:
         has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
         valid = has_text & has_id
         for row in np.flatnonzero(~valid).tolist():
-            name, wanted = self.id, "a string or a whole number for the id"
+            name, wanted = self.id, "a string or an integer as id"
             if not has_text[row]:
                 name, wanted = self.text, "a string"
-            request.refuse(first + row, f"field {name!r}: wanted {wanted}, got null")
+            request.refuse(first + row, f"field {name!r}: expected {wanted}, got null")
         return batch if valid.all() else batch.only(valid)
 
 
@@ -265,9 +265,9 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
     while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
         head += piece
     if head.startswith(FEATHER_1):
-        raise UnsupportedFormat("Feather of version 1 is not read. Write it anew as version 2.")
+        raise UnsupportedFormat("Feather of version 1 is not read. Convert it to version 2.")
     if not head:
-        raise InvalidFile("empty: wanted Arrow IPC, which begins with a schema")
+        raise InvalidFile("empty (expected Arrow IPC)")
     with arrow_errors(ARROW_ERROR):
         if head == FILE and isinstance(file, BufferedReader) and file.seekable():
             yield from _of_file(file, request)

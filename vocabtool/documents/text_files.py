@@ -54,8 +54,8 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
-            hint = "Say the format if it is not text lines."
-            raise InvalidFile(f"text lines have no field {name!r}. {hint}")
+            hint = "Set the format if it is not lines of text."
+            raise InvalidFile(f"lines of text have no field {name!r}. {hint}")
     for first, data in blocks(file, request):
         count = data.count(b"\n") + (not data.endswith(b"\n"))
         if request.ahead.pass_over(count):
@@ -84,7 +84,7 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
             first += data.count(b"\n")
             rest = data[end:]
         elif len(data) == MAX_LINE_BYTES:
-            request.refuse(first, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+            request.refuse(first, f"a line with more than {MAX_LINE_BYTES:,} bytes")
             rest, first = b"", first + 1
             while data := file.read(request.size):
                 if end := data.find(b"\n") + 1:
@@ -185,7 +185,7 @@ DECODER: Final = json.JSONDecoder(
 MAX_HEADER_BYTES: Final = 1 << 20
 MAX_ROW_BYTES: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
 ROWS: Final = 1 << 16  # of a block, given out at a time
-OPEN: Final = "a quote is opened and never closed: all that follows would be in this row"
+OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
@@ -214,9 +214,9 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
     try:
         row = next(csv.reader(iter(lines.readline, ""), delimiter=delimiter), None)
     except csv.Error as error:
-        raise InvalidFile(f"the first row names no fields: {error}") from error
+        raise InvalidFile(f"invalid header row: {error}") from error
     if row is None:
-        raise InvalidFile("empty: wanted a first row that names the fields")
+        raise InvalidFile("empty (expected a header row)")
     return [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
 
 
@@ -271,7 +271,7 @@ class _Rows:
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
 
         def pass_over(row: Any) -> str:
-            reason = f"wanted {row.expected_columns} values, got {row.actual_columns}"
+            reason = f"expected {row.expected_columns} values, got {row.actual_columns}"
             self.uneven.append((row.number + 1, reason))  # the header was not counted
             return "skip"
 

@@ -54,12 +54,12 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
     while header := _up_to(file, HEADER):
         number += 1
         if header.startswith(GZIP) and number == 1:
-            raise InvalidFile("compressed with gzip: give it a name that ends in .gz", offset=0)
+            raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
         if len(header) < HEADER:
             raise InvalidFile(f"record {number:,} is cut off in its length", offset=offset)
         length, stored = unpack("<QI", header)
         if checksum(header[:8]) != stored:
-            what = "the checksum of its length does not match: damaged, or not TFRecord"
+            what = "wrong checksum of its length: damaged, or not TFRecord"
             raise InvalidFile(f"record {number:,}: {what}", offset=offset)
         left_out = bool(request.ahead.left) and request.ahead.pass_over(1)
         kept, left = b"", length + CHECKSUM
@@ -78,7 +78,7 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
             except BadRow as bad:
                 request.refuse(number, str(bad))
         elif not left_out:
-            request.refuse(number, f"a record of more than {MAX_RECORD_BYTES:,} bytes")
+            request.refuse(number, f"a record with more than {MAX_RECORD_BYTES:,} bytes")
         offset += HEADER + length + CHECKSUM
 
 

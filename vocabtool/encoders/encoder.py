@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
-REPLACES_BYTES: Final = (
-    "bytes that are no UTF-8 reach the model as U+FFFD, the replacement character"
-)
+REPLACES_BYTES: Final = "invalid UTF-8 reaches the model as U+FFFD, the replacement character"
 STORED: Final = frozenset(
     ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
 )
@@ -87,7 +85,7 @@ class EncoderOptions:
 
     def __post_init__(self) -> None:
         if self.max_batch is not None and self.max_batch < 1:
-            raise ValueError(f"wanted max_batch of at least 1, got {self.max_batch}")
+            raise ValueError(f"max_batch must be at least 1, got {self.max_batch}")
         if self.weights not in (None, *WEIGHTINGS):
             wanted = ", ".join(WEIGHTINGS)
             raise ValueError(f"weights {self.weights!r}, wanted one of {wanted}")
@@ -195,18 +193,20 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
         array = np.asarray(answer)
     except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; a GPU's tensor
         raise VocabtoolError(
-            f"{source}: {type(answer).__name__} is no array of numbers: {error}"
+            f"{source}: {type(answer).__name__} is not an array of numbers: {error}"
         ) from error
     wanted = f"({count:,}, {'dim' if dim is None else format(dim, ',')})"
     if array.ndim != 2 or len(array) != count or dim not in (None, array.shape[1]):
-        raise VocabtoolError(f"{source}: wanted an array of shape {wanted}, got {array.shape}")
+        raise VocabtoolError(f"{source}: expected an array of shape {wanted}, got {array.shape}")
     if array.dtype.kind not in "fiu" or not array.shape[1]:
-        raise VocabtoolError(f"{source}: wanted numbers, got {array.dtype} of shape {array.shape}")
+        raise VocabtoolError(
+            f"{source}: expected numbers, got {array.dtype} of shape {array.shape}"
+        )
     with np.errstate(over="ignore"):  # a number beyond float32 becomes infinity
         vectors: Vectors = np.ascontiguousarray(array, np.float32)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise VocabtoolError(
-            f"{source}: row {bad[0]:,} holds NaN, infinity or a number too large for float32"
+            f"{source}: row {bad[0]:,} contains NaN, infinity or a number too large for float32"
         )
     return vectors

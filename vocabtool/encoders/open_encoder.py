@@ -57,7 +57,7 @@ PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "python": "Python callables",
 }
 FORMS: Final = (
-    "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
+    "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
     "NAME, python:package.module:attribute"
 )
 
@@ -85,7 +85,7 @@ def open_encoder(
         elif kind is None:
             kind = _recognise(model)
     elif kind not in (None, "python"):
-        raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(model).__name__}")
+        raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
     for option in given:  # what would be ignored
         if option not in OPTIONS[kind]:
@@ -107,7 +107,7 @@ def open_encoder(
         return _open_already(value, None, given)
     if not callable(value):
         raise VocabtoolError(
-            f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
+            f"{type(value).__name__} is neither an encoder nor a callable for texts; {FORMS}"
         )
     return PythonEncoder(value, made_by=maker, **given)
 
@@ -120,9 +120,9 @@ def is_encoder(value: object) -> bool:
 
 def _open_already(value: Any, kind: EncoderKind | None, given: Iterable[str]) -> Encoder:
     if given:
-        raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
+        raise VocabtoolError(f"{_flags(given)}: not allowed with an encoder that is already open")
     if kind not in (None, value.kind):
-        raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
+        raise VocabtoolError(f"expected an encoder of kind {kind!r}, got {value.kind!r}")
     return cast(Encoder, value)
 
 
@@ -167,7 +167,7 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
-        what = f"it is read as {reader.format}, which makes no vectors"
+        what = f"it is read as {reader.format}, which does not make vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
     try:
         graph_files.open_graphs(file)

@@ -171,6 +171,7 @@ class Loader:
         last, request = self._writer.manifest.load, self._request
         if last is not None and last.plan == self._plan:
             if last.finished and (last.synced or not request.sync):
+                self._before.model.check_given()
                 return LoadReport(
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
@@ -257,8 +258,7 @@ class Loader:
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
                 f"{told}, more than a third, so nothing was changed. Are these all FILEs, and "
-                "are they "
-                "complete? --force (force=True) deletes the documents"
+                "are they complete? --force (force=True) deletes the documents"
             )
         self._writer.delete_rows(gone)
         return len(gone)

@@ -186,6 +186,11 @@ class IndexModel:
         self._given = given
         self._options = options or {}
 
+    def check_given(self) -> None:
+        """Raise :class:`OtherModel` if the caller named another model than that of the vectors."""
+        if self._given is not None:
+            _ = self.encoder
+
     @cached_property
     def encoder(self) -> Encoder | None:
         """The encoder; ``None`` where the index holds vectors of one's own.
