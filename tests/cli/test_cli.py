@@ -108,7 +108,7 @@ def test_extract_text(model: Path) -> None:
     assert done.stdout == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n".encode()
     assert done.stderr.decode().splitlines() == [
         "vocabtool: words: 5 entries (table)",
-        "vocabtool: 2 entries contain line breaks and are backslash-escaped",
+        "vocabtool: 2 entries backslash-escaped (line breaks, or not UTF-8)",
     ]
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -232,3 +233,12 @@ def test_what_a_killed_writer_leaves_is_removed(path: Path, tmp_path: Path) -> N
     assert of_kind(path, "vectors.bin").stat().st_size == 2 * 4 * (ROWS + 1)
     assert whole(path).manifest.rows == ROWS + 1
     assert not [file for file in files_of(path) if file.name == "codes-000099.faiss"]
+
+
+@pytest.mark.parametrize("column", ["id", "text"])
+def test_a_value_of_another_type(path: Path, column: str) -> None:
+    """SQLite itself does not mind it."""
+    (file,) = path.rglob(DATABASE)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE documents SET {column} = x'00ff' WHERE row = 3")
+    refused(lambda: whole(path), DATABASE)

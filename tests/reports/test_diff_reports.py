@@ -196,8 +196,8 @@ one word is all of what B misses and A knows, 1 of 4 tokens
 
 A misses nothing of this corpus that B knows
 
-the ids of A show no order by frequency
-the ids of B show no order by frequency
+the ids of A are in no order that could be determined
+the ids of B are in no order that could be determined
 """
 
 

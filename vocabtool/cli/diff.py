@@ -86,8 +86,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 @click.option(
     "--only",
     type=click.Choice(get_args(Only)),
-    help="Print only the complete list of entries in A, in B, or in both (text, csv, parquet). "
-    "[default: all three]",
+    help="Print only the complete list of entries only in A, only in B, or in both (text, csv, "
+    "parquet). [default: all three]",
 )
 def diff_command(
     vocabularies: tuple[str, ...],

@@ -30,7 +30,7 @@ RUN = gather(
         type=click.IntRange(1),
         default=SHARD_ROWS,
         show_default=True,
-        help="Rows in each shard; an interruption loses one shard at most.",
+        help="Rows in each shard; an interruption loses at most one shard a worker.",
     ),
     click.option(
         "--dtype",

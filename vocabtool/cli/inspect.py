@@ -20,7 +20,7 @@ from vocabtool.cli.options import (
     split_model,
 )
 from vocabtool.cli.output import check_ending, check_files, show_report, standard_output, width
-from vocabtool.system.messages import tell
+from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
@@ -119,7 +119,7 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         others = f", the first of {among}; use --name for another" if among > 1 else ""
         tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
-        tell(f"{escaped:,} entries contain line breaks and are backslash-escaped")
+        tell(f"{plural(escaped, 'entry', 'entries')} backslash-escaped (line breaks, or not UTF-8)")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
         tell(f"ids are {vocabulary.id_range}: text does not contain them, use json")
 

@@ -196,8 +196,12 @@ class Database:
             end, size = min(first + step, rows), 0
             part = self.fetch(statement, (first, end))
             if [row for row, *_ in part] != [*range(first, end)]:
-                raise InvalidFile(f"rows are missing, the first is {first:,}", file=str(self.file))
-            for row, _, text, _, held, *_ in part:
+                raise InvalidFile(
+                    f"rows {first:,} to {end - 1:,} are not complete", file=str(self.file)
+                )
+            for row, id_, text, _, held, *_ in part:
+                if not isinstance(id_, str) or not isinstance(text, str):
+                    raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
                 encoded = text.encode(errors="surrogateescape")
                 size += len(encoded)
                 if text_hash(encoded) != held:

@@ -368,7 +368,7 @@ def _check_column_name(name: str, where: str) -> None:
 def _check_name(name: object, others: int) -> None:
     """Raise :class:`BadRow` for what is no name of a field, or is one too many."""
     if not isinstance(name, str) or not name:
-        raise BadRow(f"the name of a field must be a string, got {name!r}")
+        raise BadRow(f"the name of a field must be a string that is not empty, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
             f"the name of a field has at most {MAX_NAME_BYTES} printable bytes: {name[:50]!r}"

@@ -134,7 +134,7 @@ def parts_of_index(
         names, given_files = names_of(sources), files_outside(sources, index)
         if names is None or not can_be_read_again(given_files):
             if sync:
-                raise VocabtoolError("standard input cannot be synced: pass the names of files")
+                raise VocabtoolError("a stream cannot be synced: pass the names of files")
             stream = sources if given_files is None else given_files
             return [Part((stream,), options, {}, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}

@@ -68,7 +68,7 @@ FOLDS: Final[dict[FoldOrAll, str]] = {
 ORDERS: Final[dict[Order, str]] = {
     "frequency": "seem to be in order of frequency: the first entries are shorter",
     "alphabet": "are in alphabetical order: ranks say nothing about frequency",
-    "unclear": "show no order by frequency",
+    "unclear": "are in no order that could be determined",
 }
 ROW: Final[dict[str, Type]] = {
     "token": "entry",

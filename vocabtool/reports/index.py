@@ -251,7 +251,9 @@ def hits_html(found: Hits) -> str:
     blocks: list[Block] = [Table(columns, rows), _notes(found.notes)]
     if (more := len(found) - len(rows)) > 0:
         blocks.append(Paragraph(f"… and {more:,} more"))
-    title = f"{plural(len(found), 'hit', 'hits')} for {found.query.text[:WIDTH]}"
+    title = plural(len(found), "hit", "hits")
+    if found.query.text:
+        title += f" for {found.query.text[:WIDTH]}"
     return render_fragment(title, blocks)
 
 
@@ -269,7 +271,7 @@ def _weight(asked: QuerySummary, weight: float) -> str:
         return f"{told}: {'vectors' if weight else 'keywords'} found nothing"
     if asked.m is None or all(word.known is None for word in asked.words):
         return told
-    share = f"{asked.m:.2f} (m, the share of unknown words in the query)"
+    share = f"{asked.m:.2f} (m, the idf share of unknown words that documents contain)"
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
@@ -411,7 +413,8 @@ def calibration_report(found: WeightEstimate) -> Report:
         [
             Paragraph(f"a = {found.a:.3f}, estimated from the documents"),
             Paragraph(
-                "a is the least weight of keywords; it rises with the unknown words of a query"
+                "a is the least weight of keywords; the weight rises with the unknown words of "
+                "a query"
             ),
             Paragraph(f"from {found.sample:,} documents, seed {found.seed}"),
         ],

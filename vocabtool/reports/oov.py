@@ -97,7 +97,7 @@ def save_report(
 def oov_report(report: OovReport) -> Report:
     """Build the report: sections, figures and lists."""
     return Report(
-        title=f"What {short_name(report.header.model)} does not know",
+        title=f"What {short_name(report.header.model) or 'the model'} does not know",
         subtitle=report.header.model,
         sections=partial(_sections, report),
         data=partial(_data, report),

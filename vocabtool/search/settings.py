@@ -59,7 +59,7 @@ class Settings:
         for name, lowest in least.items():
             number = getattr(self, name)
             if number is not None and not lowest <= number < float("inf"):
-                raise ValueError(f"{name} must be at least {lowest}, got {number}")
+                raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"a must be from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):

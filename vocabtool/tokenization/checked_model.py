@@ -111,7 +111,7 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
                 place = graph.place(body, node.name).place
                 found[node.op] = f"{printable(node.op)} at {place}"
     elsewhere = (
-        f"the asset {printable(asset.filename)!r} is a path outside the model"
+        f"the asset {printable(asset.filename)!r} is a path, not the name of a file"
         for asset in graph.assets
         if asset.filename in (b"", b".", b"..") or any(c in asset.filename for c in b"/\\:\0")
     )
