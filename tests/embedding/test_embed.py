@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -294,7 +295,10 @@ def test_a_folder_of_0_1_0_is_read_and_gone_on_with(
     for name in ("shard-000001.parquet", "_manifest.json"):
         (tmp_path / "out" / name).unlink()
     assert vocabtool.embed("corpus.jsonl", encoder, "out", **asked).resumed == 1
-    assert files_of(tmp_path / "out") == before | {".lock": b""}
+    after = files_of(tmp_path / "out")
+    for files in (before, after):  # the reason of a skipped row may have other words today
+        files["_manifest.json"] = re.sub(rb'"reason": ".*?"', b"", files["_manifest.json"])
+    assert after == before | {".lock": b""}
 
 
 # Folders that are not as they were left.

@@ -242,11 +242,11 @@ def test_what_is_told() -> None:
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(VocabtoolError, match="a worker process ended before its work did: killed"):
         next(results)
-    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
+    with pytest.raises(ValueError, match="at least 1, got 0, 0"):
         parallel_map(abs, [], workers=0)
-    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
+    with pytest.raises(ValueError, match="ahead must be at least 1, got 0"):
         prefetch([], 0)
-    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
+    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
         in_batches([], 0)
     with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
         list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
