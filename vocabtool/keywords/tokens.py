@@ -60,12 +60,13 @@ _HYPHEN: Final = "\u2010"  # what NFKC makes of the hyphen that does not break
 _LONG_KANA: Final = "\u30fc"  # lengthens a vowel in either kana, so its script is "Common"
 
 # Over shapes. A run begins with a visible character. No repetition is tried twice at one place, or
-# from within, so matching is linear.
+# from within, so matching is linear. No group is possessive: Python before 3.11.5 matches such
+# groups wrongly (gh-106052).
 _RUN: Final = r"[a0][a0f]*+"
 _JOINER: Final = r"(?:_++|://|(?:::|->|\.)_*+|:?\\{1,2}+|\+{1,2}+|[:/\-@#&$])"
-_LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?+"
-_TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?+"
-_TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*+{_TRAIL}|c[cf]*+")
+_LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?"
+_TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?"
+_TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*{_TRAIL}|c[cf]*+")
 _RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+")
 _HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")  # over texts
 
