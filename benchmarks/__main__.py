@@ -35,7 +35,7 @@ REGION: Final = re.compile(
 # What each script is asked in `quick`; in `all` it is run as it is.
 SCRIPTS: Final[Mapping[str, str]] = {
     "extract": "--sizes 10,200 --runs 3 --warm-runs 5",
-    "oov": "--sizes 50 --runs 2 --only rules",
+    "oov": "--sizes 200 --runs 1 --only rules",
     "formats": "--only diff --runs 1",
     "pipeline": "--only wide --documents 5000 --runs 1",
     "search": "--documents 10000 --only ours",
