@@ -2,7 +2,7 @@
 
     python -m benchmarks quick      # small inputs, about five minutes
     python -m benchmarks all        # everything, hours; see README.md for what it needs
-    python -m benchmarks draw       # write tables and the picture again
+    python -m benchmarks draw       # write the tables again
     python -m benchmarks draw --check   # exit code 1 if a page shows other figures
 
 Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
@@ -27,7 +27,6 @@ from results import Table, read  # noqa: E402 - a script of this folder, as the 
 
 ROOT: Final = FOLDER.parent
 RESULTS: Final = FOLDER / "results"
-PICTURE: Final = ROOT / "docs" / "_static" / "benchmarks.svg"
 REGION: Final = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end figures -->)", re.DOTALL | re.MULTILINE
 )

@@ -158,14 +158,17 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["one.txt"], "two vocabularies or more, got one"),
-        (["one.txt", "two.txt", "--rule", "lower"], "--corpus"),
+        (["one.txt", "two.txt", "--rule", "lower"], "need --corpus"),
         (["one.txt", "two.txt", "--corpus", "x", "--rule", "kera"], "Did you mean keras?"),
-        (["one.txt", "two.txt", "one.txt", "--corpus", "x"], "two vocabularies"),
+        (
+            ["one.txt", "two.txt", "one.txt", "--corpus", "x"],
+            "--corpus needs exactly two",
+        ),
         (["one.txt", "two.txt", "-o", "diff.xml"], "-o needs a file that ends in"),
-        (["one.txt", "two.txt", "--only", "a", "--format", "json"], "--only"),
-        (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "--only"),
-        (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "--only"),
-        (["one.txt", "two.txt", "one.txt", "--only", "a"], "two vocabularies"),
+        (["one.txt", "two.txt", "--only", "a", "--format", "json"], "not with json and --html"),
+        (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "not with json and --html"),
+        (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "not with json and --html"),
+        (["one.txt", "two.txt", "one.txt", "--only", "a"], "--only needs exactly two vocabularies"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:

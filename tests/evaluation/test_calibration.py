@@ -75,12 +75,12 @@ def test_what_tells_nothing_is_no_estimate(
 ) -> None:
     """Short texts tell nothing, small samples are errors; all is encoded once, not for a weight."""
     assert calibrate(numbers(tmp_path, ["short text"] * 50, [])) is None
-    with pytest.raises(ValueError, match="10 documents"):
+    with pytest.raises(ValueError, match="sample must be at least 10 documents, got 9"):
         calibrate(index, sample=9)
-    with pytest.raises(errors.VocabtoolError, match="judged queries"):
+    with pytest.raises(errors.VocabtoolError, match=r"no encoder.*judged queries"):
         calibrate(own)
     (tmp_path / "queries").write_text("a b")
-    with pytest.raises(Exception, match="queries"):
+    with pytest.raises(Exception, match="--queries needs relevance judgements: pass --qrels"):
         printed_json(capsysbinary, "calibrate", index.path, "--queries", tmp_path / "queries")
     words, encoded = [f"w{number}" for number in range(40)], list[str]()
     texts = [
@@ -128,7 +128,7 @@ def test_tuning_wants_ten_judged_queries_and_vectors(
         judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
         return printed_json(capsysbinary, "calibrate", own.path, *judged, *more)
 
-    with pytest.raises(errors.VocabtoolError, match="the vectors"):
+    with pytest.raises(errors.VocabtoolError, match="pass the vectors"):
         tuned()
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(40, 2)))
     found = tuned("--vectors", tmp_path / "v.npy")
@@ -137,9 +137,9 @@ def test_tuning_wants_ten_judged_queries_and_vectors(
     assert (kept.a, kept.judged) == (found["a"], 38)
     lines = (tmp_path / "queries").read_text().splitlines()
     (tmp_path / "queries").write_text("\n".join(lines[10:19]))
-    with pytest.raises(errors.VocabtoolError, match="10 queries"):
+    with pytest.raises(errors.VocabtoolError, match=r"10 queries .* got 9"):
         tuned()
-    with pytest.raises(Exception, match="judged queries"):
+    with pytest.raises(Exception, match="--vectors needs judged queries"):
         printed_json(capsysbinary, "calibrate", own.path, "--vectors", tmp_path / "v.npy")
 
 

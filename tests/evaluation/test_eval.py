@@ -139,8 +139,8 @@ QUERY = '{"_id": "1", "text": "a"}'
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', "_id")),
-        ("queries", '{"_id": [], "text": ""}', "_id"),
+        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', 'expected {"_id"')),
+        ("queries", '{"_id": [], "text": ""}', 'expected {"_id"'),
         ("queries", f"{QUERY}\n[]", "at byte 26"),
         ("queries", f"{QUERY}\nnot", r"not a JSON object.*at byte 26"),
         ("queries", '{"a":' * 100_000, "not a JSON object"),
@@ -188,7 +188,7 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(errors.NotFound, match="qrels"):
         evaluation(capsysbinary, own, tmp_path)
     (tmp_path / "qrels").write_text("other\td1\t1\n")
-    with pytest.raises(errors.VocabtoolError, match="one collection"):
+    with pytest.raises(errors.VocabtoolError, match="Do both files belong to one collection"):
         evaluation(capsysbinary, own, tmp_path)
     with pytest.raises(Exception, match="--queries and --qrels"):
         printed_json(capsysbinary, "eval", own.path, "--qrels", tmp_path / "qrels")

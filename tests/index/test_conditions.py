@@ -202,29 +202,29 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
 @pytest.mark.parametrize(
     ("condition", "what", "position"),
     [
-        ("year contains '2'", "holds whole numbers: 'contains'", 0),
+        ("year contains '2'", "holds whole numbers: 'contains' works on texts and lists", 0),
         ("lang contains 3", "the field 'lang' holds text", 14),
         ("", "the name of a field, got the end", 0),
         ("year", "the field 'year' is not true or false: compare it with a value", 0),
-        ("yaer = 3", "are 'year', 'lang', 'open', 'none', 'in'", 0),
+        ("yaer = 3", "no field 'yaer'; the fields are 'year', 'lang', 'open', 'none', 'in'", 0),
         ("open and (yaer is null)", "no field 'yaer'", 10),
         ("year = '2019'", "holds whole numbers: write the value without quotes", 7),
         ("price = '2.5'", "holds numbers: write the value without quotes", 8),
         ("year like '2%'", "holds whole numbers", 10),
         ("year = true", "holds whole numbers", 7),
         ("lang = true", "holds strings: write the value in single quotes", 7),
-        ("lang > 3", "the field 'lang' holds text", 7),
+        ("lang > 3", "the field 'lang' holds text, because some document", 7),
         ("lang in ('en', 3)", "holds text", 15),
         ("open = 1", "holds true and false", 7),
-        ("lang = en", "in single quotes, got 'en'", 7),
-        ('lang = "en"', "in single quotes", 7),
+        ("lang = en", "expected a value; write strings in single quotes, got 'en'", 7),
+        ('lang = "en"', "expected a value; write strings in single quotes", 7),
         ("lang = null", "equals null: write 'is null' or 'is not null'", 7),
         ("lang = ", "a value, got the end", 6),
-        ("lang = 'en", "closing '", 7),
-        ("lang = 'it''s", "closing '", 7),
-        ('"lang = 3', 'closing "', 0),
-        ("year = 2019a", "'2'", 7),
-        ("year ; drop", "';'", 5),
+        ("lang = 'en", "missing closing '", 7),
+        ("lang = 'it''s", "missing closing '", 7),
+        ('"lang = 3', 'missing closing "', 0),
+        ("year = 2019a", "unexpected character '2'", 7),
+        ("year ; drop", "unexpected character ';'", 5),
         ("year = 3 lang = 'x'", "'and', 'or' or the end, got 'lang'", 9),
         ("(open", "wanted ')', got the end", 5),
         ("open)", "'and', 'or' or the end, got ')'", 4),
@@ -239,10 +239,10 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
         ("not", "the name of a field, got the end", 3),
         ("open or", "the name of a field, got the end", 7),
         ("3 = year", "the name of a field, got '3'", 0),
-        ("not " * (DEEPEST + 2) + "open", "more than 20", 4 * DEEPEST + 4),
-        ("(" * 9000, "more than 20", DEEPEST + 1),
-        ("x" * (LONGEST + 1), "10,001 characters", LONGEST),
-        ("lang = '\udcff'", "UTF-8", 8),
+        ("not " * (DEEPEST + 2) + "open", "more than 20 nested conditions", 4 * DEEPEST + 4),
+        ("(" * 9000, "more than 20 nested conditions", DEEPEST + 1),
+        ("x" * (LONGEST + 1), "10,001 characters, the limit is 10,000", LONGEST),
+        ("lang = '\udcff'", "not valid UTF-8", 8),
     ],
 )
 def test_what_is_no_condition(three: Index, condition: str, what: str, position: int) -> None:
@@ -285,5 +285,5 @@ def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> Non
     assert fulfilled(index_of(tmp_path, LISTS), condition) == ids
     empty = index_of(tmp_path / "empty")  # it has no fields but id and text
     assert empty.search("a", where="id = 'a'").hits == ()
-    with pytest.raises(InvalidCondition, match="no field 'year'"):
+    with pytest.raises(InvalidCondition, match="no field 'year'; the fields are 'id', 'text'"):
         empty.search("a", where="year = 3")

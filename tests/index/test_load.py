@@ -155,9 +155,9 @@ def test_another_load_is_refused_while_one_is_half_done(
     index, _ = stop_half_way(tmp_path)
     held = before_the_block_of(1500, tmp_path / "x.jsonl")
     arguments = change(tmp_path)
-    with pytest.raises(ChangedRun, match="done"):
+    with pytest.raises(ChangedRun, match="an earlier load was interrupted"):
         index.load(tmp_path / "x.jsonl", **arguments)
-    with pytest.raises(ChangedRun, match="done"):
+    with pytest.raises(ChangedRun, match="an earlier load was interrupted"):
         index.load(iter(["text"]))
     assert (len(index), asked_of, index.verify().loading) == (held, [], True)
 
@@ -289,7 +289,7 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="commit_rows"):
         index.load(iter(["text"]), commit_rows=0)
     own = Index.create(tmp_path / "own", dim=4)
-    with pytest.raises(VocabtoolError, match="vectors"):
+    with pytest.raises(VocabtoolError, match="contains your own vectors"):
         own.load(of_file([("a", "one")], tmp_path / "x.jsonl"))
     assert (len(index), len(own)) == (0, 0)
     with index.writer():
@@ -344,13 +344,13 @@ def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherModel, match="encoder"):
         other.load(shards)
     wide = Index.create(tmp_path / "wide", dim=8)
-    with pytest.raises(VocabtoolError, match="4 numbers"):
+    with pytest.raises(VocabtoolError, match="its vectors have 4 numbers"):
         wide.load(shards)
     assert Index.open(tmp_path / "wide").verify().documents == 0
     (tmp_path / "more").mkdir()
     bare, _ = embedded(tmp_path / "more", text=False)
     own = Index.create(tmp_path / "own", dim=DIM)
-    with pytest.raises(VocabtoolError, match="no texts"):
+    with pytest.raises(VocabtoolError, match="contains no texts"):
         own.load(bare)
     shard = sorted(shards.glob("*.parquet"))[1]
     data = shard.read_bytes()

@@ -173,7 +173,7 @@ def test_further_tables_are_shown_apart(tmp_path: Path) -> None:
     report = nasty_words(others=(other,))
     assert report.tokens == other.tokens
     assert f"bigrams: {len(KNOWN)} entries" in text_of(report, 100)
-    assert "bigrams" in saved(report, tmp_path, "html").decode()
+    assert "Separate table: bigrams" in saved(report, tmp_path, "html").decode()
     whole = json.loads(saved(report, tmp_path, "json"))
     assert whole["others"] == [json.loads(saved(other, tmp_path, "json"))]
 

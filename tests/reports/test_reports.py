@@ -66,7 +66,7 @@ def test_the_ending_tells_the_format(ending: str, form: str, make: Any, tmp_path
 
 def test_no_folder_to_write_in(make: Any, tmp_path: Path) -> None:
     """The message names the folder."""
-    with pytest.raises(NotFound, match="no/such"):
+    with pytest.raises(NotFound, match="no/such: the folder does not exist"):
         save(make(), tmp_path / "no" / "such" / "report", "json")
 
 

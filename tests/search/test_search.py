@@ -368,18 +368,19 @@ def test_hits() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        *(({"k": 0}, "got 0"), ({"identifier": "["}, "regular expression")),
-        ({"vector": None, "fusion": "dense"}, "the query's vector"),
+        ({"k": 0}, "k must be at least 1, got 0"),
+        ({"identifier": "["}, "not a valid regular expression"),
+        ({"vector": None, "fusion": "dense"}, "fusion='dense' needs the query's vector"),
         ({"vector": [1, 0, 0]}, "2 numbers, got shape"),
-        ({"vector": np.array([np.nan, 0], np.float32)}, "a row of finite numbers"),
-        ({"fusion": "best"}, "one of coverage, convex"),
-        ({"empty": "all"}, "one of nothing, nearest, spelling, got 'all'"),
-        ({"phrases": "no"}, "one of required, preferred, got 'no'"),
-        ({"a": 1.5}, r"from 0 to 1, got 1\.5"),
+        ({"vector": np.array([np.nan, 0], np.float32)}, "vector must be a row of finite numbers"),
+        ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
+        ({"empty": "all"}, "empty must be one of nothing, nearest, spelling, got 'all'"),
+        ({"phrases": "no"}, "phrases must be one of required, preferred, got 'no'"),
+        ({"a": 1.5}, r"^a must be from 0 to 1, got 1\.5"),
         *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),
         *(
-            ({"boost": -1}, "got -1"),
-            ({"code_boost": float("nan")}, "code_boost"),
+            ({"boost": -1}, "^boost .* got -1"),
+            ({"code_boost": float("nan")}, "^code_boost .* nan"),
         ),
     ],
 )

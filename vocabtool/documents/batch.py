@@ -72,7 +72,7 @@ class Batch:
         return self.place(row) if self.ids is None else decode(bytes(self.ids[row].as_buffer()))
 
     def id_array(self) -> pa.StringArray:
-        """Return the ids, or the locations if there are none: Arrow ``string`` array, length n."""
+        """Return the ids, else FILE:LINE, as an Arrow ``string`` array of length n."""
         if self.ids is not None:
             return self.ids
         source = strings([encode(f"{self.source}:")])[0]

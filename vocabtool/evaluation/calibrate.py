@@ -136,7 +136,7 @@ def sentences(text: str) -> list[str]:
     """Split a text into parts that each contain a word; windows of twelve words if there are few.
 
     A line break ends a sentence too. Text after the first 20,000 characters belongs to the last
-    part. The parts concatenate to the text. There are none if those characters contain no word.
+    part. Joined, the parts are the text. Without a word in those characters there are no parts.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []

@@ -344,8 +344,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
     if generations and not allow_index:
         raise FolderNotEmpty(
             f"{path}: already contains an index. Add to it (in Python: Index.open), start over "
-            "with "
-            "--force (force=True), or name a new folder"
+            "with --force (force=True), or name a new folder"
         )
     if allow_index:
         ours = {*generations, OLD_MANIFEST} if generations else set()

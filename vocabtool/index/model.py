@@ -180,8 +180,8 @@ class IndexModel:
         if given is not None and self._configuration.encoder is None:
             raise VocabtoolError(
                 f"{folder}: created without a model, so it is unknown what made its vectors. "
-                "Omit the "
-                "model, or index the documents again with it (in a new folder, or with --force)"
+                "Omit the model, or index the documents again with it (in a new folder, or with "
+                "--force)"
             )
         self._given = given
         self._options = options or {}

@@ -96,7 +96,7 @@ class HFWordTokenizer:
     or adds tokens. ``encode`` is called for many strings at once instead of ``encode_batch``. It
     starts no threads, which would cause warnings in processes that fork.
 
-    ``data`` is a tokenizer.json, of which nothing is executed; ``document`` is the same, parsed.
+    ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
     Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
     and :class:`InvalidFile` with the library's message for a file that it rejects.
     """

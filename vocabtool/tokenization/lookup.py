@@ -154,7 +154,7 @@ class Spellings(NamedTuple):
 
 
 class WordLookup(NamedTuple):
-    """The m words of ``n`` texts, of which d are distinct.
+    """The words of ``n`` texts: m words, d distinct ones.
 
     - ``codes``: int32, shape (m,), position of each word in ``distinct``.
     - ``offsets``: int64, shape (n + 1,); the words of text ``i`` are ``codes[offsets[i]:offsets[i +

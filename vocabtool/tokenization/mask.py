@@ -155,7 +155,7 @@ class Word(NamedTuple):
 class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
-    ``known`` is whether all words of the model in it are known; ``None`` if there are none.
+    ``known``: whether the model knows all of its words; ``None`` if it makes no word of them.
     ``stray`` are words of the model that belong here but were not found in the line. They stand
     between surface words if ``start`` equals ``end``.
     """
