@@ -326,8 +326,7 @@ def _open(
         try:
             if is_index(build) and can_be_read_again(found):
                 index = Index.open(build, model, **options)
-                if model is not None:
-                    index.encoder  # noqa: B018 - opened now: the folder may be of another model
+                index.snapshot().model.check_given()
                 return build, index
         except (InvalidFile, NotFound, OtherModel):
             pass
