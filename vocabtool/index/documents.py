@@ -149,8 +149,7 @@ def in_utf8(batch: Batch) -> Batch:
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
     """Add ids and the kinds of fields to a batch from a file.
 
-    ``place``: returns the name of a row in messages. Raises :class:`InvalidFile` if the batch
-    cannot be indexed.
+    ``place``: names a row in messages. Raises :class:`InvalidFile` for rows that are not valid.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)

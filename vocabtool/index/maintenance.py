@@ -73,10 +73,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Result of a compaction or upgrade.
-
-    ``removed``: number of deleted rows that were dropped. ``left``: number of documents.
-    """
+    """Number of deleted rows that were ``removed``, and of documents that are ``left``."""
 
     removed: int
     left: int
