@@ -66,7 +66,7 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: is in the output folder {folder}: choose another")
+            raise VocabtoolError(f"{name}: is in the output folder {folder}: name one outside")
     return [
         name
         for name in files
@@ -105,7 +105,7 @@ def changes(
 ) -> tuple[str, ...]:
     """Return a line for each added, removed or changed file, or one for a changed order.
 
-    ``of_time``: added to the line of a file of which only the modification time changed.
+    ``of_time``: added to the line of a file if only its modification time changed.
     """
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
