@@ -390,7 +390,9 @@ def test_exact_words_and_vectors_come_out_of_one_run(
     tolerance = 0 if name == "padded" else 1e-6  # there shapes tell whose words they are
     vectors = opened(name, False).encode(TEXTS)
     assert np.allclose(found.vectors, vectors, rtol=0, atol=tolerance)
-    cost = {"padded": "by the same run", "scalar": "one at a time"}.get(name, "")
+    cost = {"padded": "by the same run that computes", "scalar": "texts are run one at a time"}.get(
+        name, ""
+    )
     assert any(note.startswith("exact words") and cost in note for note in encoder.notes) >= bool(
         cost
     )

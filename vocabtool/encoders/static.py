@@ -92,8 +92,8 @@ class StaticEncoder(Encoder):
             )
         if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(
-                f"the weights were fitted with another rule than {options.rule!r}: use the "
-                "rule of that time (--rule, rule=), or fit them again"
+                f"the weights were fitted with another rule than {options.rule!r}: use "
+                "that rule (--rule, rule=), or fit the weights again"
             )
         self._means = fitted.means(vectors.matrix)
 

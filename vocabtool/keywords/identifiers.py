@@ -51,7 +51,7 @@ _NO_CODES: Final = re.compile(
 )
 _MAX_LENGTH: Final = 200  # characters; nobody types a longer name or code
 
-# These two match shapes, not texts (see ``tokens.py``).
+# These match shapes (see ``tokens.py``), except _CAMEL_CASE.
 _NAME: Final = re.compile(r"_*+a[a0f]*+(?:(?:_++|(?:\.|::|->)_*+)a[a0f]++)+_*+|__a[a0f]*+__")
 _STEP: Final = re.compile(r"[a_][a0f_]++(?:[-.][a0f_]++)*+")  # one component of a path
 _ENDING: Final = re.compile(r"\.a+$")
