@@ -120,11 +120,11 @@ def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents added later let it be; an estimate is made anew."""
     calls: list[Index] = []
-    monkeypatch.setattr(calibrating, "calibrate", calls.append)
+    monkeypatch.setattr(calibrating, "calibrate", lambda index, progress: calls.append(index))
     opened = Index.open(index)
     for judged, wanted, count in ((50, True, 0), (0, False, 0), (0, None, 0), (0, True, 1)):
         opened.store_calibration(Calibration(0.3, judged, 4, 0))
-        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True)
+        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True, progress=None)
         assert len(calls) == count
 
 

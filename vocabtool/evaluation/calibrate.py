@@ -26,7 +26,7 @@ import numpy as np
 from vocabtool.choices import CALIBRATION_SAMPLE
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, score_legs
+from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tokens import SHAPES
@@ -34,7 +34,7 @@ from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Snapshot
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["title", "hard"]
@@ -57,6 +57,7 @@ WORD_SHARE: Final = 0.8  # of what stands between blanks that is words
 CODE_ENDS: Final = (":", ";", "{")  # lines of code end so; sentences only to announce others
 
 MIN_SAMPLE: Final = 10  # sampled documents, below which nothing is concluded
+ENCODED_TOGETHER: Final = 256  # texts, after which progress is shown
 READ_PER_SAMPLE: Final = 20  # documents that are read for one that is long enough, at most
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
@@ -217,11 +218,16 @@ class WeightEstimate:
 
 
 def calibrate(
-    index: Index, *, sample: int = CALIBRATION_SAMPLE, seed: int = 0
+    index: Index,
+    *,
+    sample: int = CALIBRATION_SAMPLE,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of an index from its documents; store nothing.
 
     Needs the encoder: 2 ``sample`` documents and as many short texts are encoded and searched.
+    ``progress``: called with the step and its share, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
     that is too small.
@@ -238,19 +244,26 @@ def calibrate(
     queries = sample_queries(snapshot, sample, seed)
     if len(queries) < 2 * MIN_SAMPLE:
         return None
+    tell = progress or (lambda step, share: None)
     texts = [query.copy for query in queries]
-    vectors = prepare(encoder.encode([query.text for query in queries]), metric)
-    copied = prepare(encoder.encode(texts), metric)
+    both = [query.text for query in queries] + texts
+    made = []
+    for start in range(0, len(both), ENCODED_TOGETHER):
+        made.append(encoder.encode(both[start : start + ENCODED_TOGETHER]))
+        tell("texts encoded to calibrate", min((start + ENCODED_TOGETHER) / len(both), 1.0))
+    vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
     # As searches are, but that lists go down as far as ranks count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = Settings(fusion="keyword", depth=10)
-    legs, words = [], []
+    legs: list[LegScores] = []
+    words: list[LegScores] = []
     for query, terms, vector, copy in zip(
         queries, snapshot.cutter.terms(texts), vectors, copied, strict=True
     ):
         store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
         legs.append(score_legs(store, query.text, vector, deep))
         words.append(score_legs(store, query.text, None, ten))
+        tell("queries searched to calibrate", len(legs) / len(queries))
     curve = []
     for a in WEIGHTS:  # both kinds of query counted alike: there are as many of both
         ranks = [

@@ -32,12 +32,13 @@ from vocabtool.evaluation.judgements import (
 )
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.vector_leg import Block, merge_best
+from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Snapshot
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["ordinary", "unknown"]
@@ -110,12 +111,14 @@ def evaluate(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Search for every judged query with every fusion.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
     them only ``keyword`` is evaluated. ``seed``: of the bootstrap. ``settings``: those of a search.
+    ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
     """
@@ -123,10 +126,11 @@ def evaluate(
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else KEYWORDS
     texts = [query.text for query in chosen.queries]
-    hits = {
-        fusion: index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
-        for fusion in fusions
-    }
+    hits: dict[Fusion, list[Hits]] = {}
+    for fusion in fusions:
+        hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
+        if progress is not None:
+            progress("fusions compared", len(hits) / len(fusions))
     if given is None:
         chosen.notes.append(KEYWORDS_ONLY)
     relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
@@ -201,12 +205,19 @@ class SelfCheck:
         return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
 
 
-def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> SelfCheck:
+def self_check(
+    index: Index,
+    sample: int = SELF_CHECK_SAMPLE,
+    seed: int = 0,
+    *,
+    progress: Progress | None = None,
+) -> SelfCheck:
     """Search an index for documents that it contains.
 
     For each sampled document: four of its rarest words that the model knows (``ordinary``), and two
     of them with one that it does not know (``unknown``). The words stay in the document, so this
-    shows whether an index works, not how good it is.
+    shows whether an index works, not how good it is. ``progress``: called with the step and its
+    share, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -228,7 +239,8 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode(texts)
     rates: list[HitRate] = []
-    for fusion in KEYWORDS if vectors is None else FUSIONS:
+    fusions = KEYWORDS if vectors is None else FUSIONS
+    for done, fusion in enumerate(fusions, 1):
         found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion)
         for kind in get_args(Kind):
             ranks = [
@@ -239,6 +251,8 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
             if ranks:
                 first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, NEAREST))
                 rates.append(HitRate(kind, fusion, len(ranks), first, first_ten))
+        if progress is not None:
+            progress("fusions compared", done / len(fusions))
     notes = []
     if vectors is None:
         vectors = snapshot.vectors.raw.take(rows)

@@ -30,6 +30,7 @@ from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Progress
     from vocabtool.index.index import Index
 
 STEPS: Final = 20
@@ -194,10 +195,12 @@ def tune(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> TunedWeight:
     """Choose the weight ``a`` with judged queries; store nothing.
 
     ``vectors``: shape (queries, dim), if the index has no encoder. ``seed``: of the folds.
+    ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
     without an encoder and vectors.
     """
@@ -220,6 +223,8 @@ def tune(
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])
+        if progress is not None:
+            progress("queries searched", (place + 1) / len(gains))
     # Each query with the weight that is best for the queries of the other folds.
     fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
     held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]

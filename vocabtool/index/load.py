@@ -159,6 +159,12 @@ class Loader:
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs so far, where there are several
         self._log = ReadLog()
+        self._to_read = sum(  # bytes of files, or documents of shards
+            part.options.passes * sum(fact.size for fact in _facts([part]))
+            if part.shards is None
+            else len(Shards.open(part.shards))
+            for part in parts
+        )
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._alone = False
@@ -212,7 +218,9 @@ class Loader:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
                     if self._progress is not None:
-                        self._progress(f"{self._read:,} documents", 0.0)
+                        done = self._log.bytes if part.shards is None else self._read
+                        share = done / self._to_read if self._to_read else 0.0
+                        self._progress(f"{self._read:,} documents", share)
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
         return LoadReport(
