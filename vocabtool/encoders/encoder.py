@@ -161,8 +161,8 @@ class Encoder(ABC):
         Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
         """
         raise VocabtoolError(
-            f"this encoder of kind {self.kind!r} cannot report the words that its model looks up; "
-            "only a TensorFlow model opened with exact_words=True can"
+            f"this encoder of kind {self.kind!r} cannot report exact words, those that its model "
+            "looks up; only a TensorFlow model opened with exact_words=True can"
         )
 
     def pipe(
