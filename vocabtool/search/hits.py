@@ -175,6 +175,9 @@ class Hits(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
+    def __repr__(self) -> str:
+        return f"<Hits: {len(self):,} for {self.query.text!r}>"
+
     def _repr_html_(self) -> str:
         """Return a short table for notebooks."""
         from vocabtool.reports.index import hits_html
