@@ -162,7 +162,7 @@ def test_one_is_no_plural() -> None:
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  resumed     1 shard existed already",
-        "  redone      1 shard of the interrupted run, made again",
+        "  redone      1 shard of the interrupted run, written again",
         "  skipped     1 invalid row",
         "  dropped     1 document with a repeated id",
         "  empty       1 text with only whitespace",
@@ -177,7 +177,7 @@ def test_one_is_no_plural() -> None:
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
     ]
-    assert told[3] == "  redone      2 shards of the interrupted run, made again"
+    assert told[3] == "  redone      2 shards of the interrupted run, written again"
     assert told[-1] == "  unknown     1 of 4 words (25.00%)"
 
 

@@ -1,8 +1,8 @@
-"""All fusions side by side: with judged queries, and with queries made from documents.
+"""A comparison of all fusions, with judged queries or with queries made from documents.
 
 Judged queries are also split by whether they contain a word that the model does not know.
-``judgements.py`` contains the measures. Intervals are for the difference to ``coverage``, query by
-query. Without judgements, a self-check shows whether an index works, not how good it is.
+``judgements.py`` contains the measures. Intervals are those of paired differences to ``coverage``.
+Without judgements, a self-check shows whether an index works, not how good it is.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KEYWORDS_ONLY: Final = (
 ORDINARY: Final = 4
 BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
-MAX_CHARACTERS: Final = 20_000  # of a document that is looked at
+MAX_CHARACTERS: Final = 20_000  # of a document; the rest is ignored
 NEAREST: Final = 10
 ALIKE: Final = 1e-6  # similarities that differ by less, relatively, are tied
 MAX_RECALL_QUERIES: Final = 100  # each is compared with every vector
@@ -134,7 +134,7 @@ def evaluate(
     if given is None:
         chosen.notes.append(KEYWORDS_ONLY)
     relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
-    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # of another kind perhaps
+    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # other kind of ids?
         told = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
         chosen.notes.append(f"{told}, for example {missing[0]!r}")
     values: dict[Fusion, NDArray[np.float64]] = {}
@@ -146,7 +146,7 @@ def evaluate(
                 for ids, judged in rankings
             ]
         )
-    # Queries whose search the weight of an unknown word changed.
+    # Queries with m > 0: an unknown word changed the weight of the keyword leg.
     unknown = np.array([bool(each.query.m) for each in hits.get(REFERENCE, hits["keyword"])])
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     rows: list[FusionScore] = []
