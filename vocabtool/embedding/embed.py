@@ -215,8 +215,7 @@ def embed(
         )
         to_do = None  # bytes, if known
         if can_be_read_again(files):
-            passes = 2 if options.on_duplicate == "last" else 1
-            to_do = passes * sum(each.size for each in watched) or None
+            to_do = options.passes * sum(each.size for each in watched) or None
         run = _Run(reading, work, to_do, progress)
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
