@@ -313,7 +313,7 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         (table([b"\0\0\0"]), "a block is too small for its restart points"),
         (table([HEADER + uint32(0) + uint32(0)]), r"key '' is not behind ''"),
         (table([], [b"\x80"]), r"the place of a block: a number is cut off .*\(at byte 0\)"),
-        (index_of(header=pair(b"", b"\x08")), "the header: a number is cut off or longer than"),
+        (index_of(header=pair(b"", b"\x08")), "the header: a number is truncated or longer than"),
         (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "key 'a' is not behind 'b'"),
         (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with one of 0"),
         (index_of(b"\0\1\x7fa"), r"a block: an entry runs past its end \(at byte 0\)"),

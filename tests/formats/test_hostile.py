@@ -119,8 +119,8 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
         (strings(b.field(8, b"boom"), 1 << 26), "67,108,864 elements, of which 1 are present"),
         (orphan(b.string_tensor(WORDS, -5)), r"a tensor of shape \[-5\]"),
         (orphan(b.string_tensor(WORDS, 11)), "12 values for a shape of 11 elements"),
-        (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings take 24 bytes, but there are 15"),
-        (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, but there are only 12 bytes"),
+        (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings need 24 bytes, got 15"),
+        (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (
             strings(b.field(4, b"\xff\xff\xff\xff\x0f" + b"\x01" * 20), 12),
             "a string is longer than the 25 bytes",

@@ -143,7 +143,7 @@ def test_a_layer_that_the_configuration_does_not_describe(keras: Library, tmp_pa
     assert vocabulary.tokens == model.reader.get_vocabulary()
     name = {"keras": "string_lookup", "tf_keras": "reader"}[keras.__name__]
     assert (vocabulary.name, vocabulary.kind) == (name, "asset")
-    assert "mask and unknown entries may be among the first" in vocabulary.notes[0]
+    assert "the first entries may be mask and unknown entries" in vocabulary.notes[0]
 
 
 # Archives by hand.

@@ -210,7 +210,7 @@ def test_words_elsewhere(tmp_path: Path) -> None:
     words.write_bytes(b"a\nb\n")
     with pytest.raises(InvalidFile, match="5 vectors, but 2 words in words"):
         WordVectors.open(path, words)
-    with pytest.raises(NotFound, match=r"wanted the words of vectors\.npy, one a line"):
+    with pytest.raises(NotFound, match=r"wanted a line per word of vectors\.npy"):
         WordVectors.open(path, tmp_path / "nowhere")
 
 
@@ -218,7 +218,7 @@ def test_what_is_none(tmp_path: Path) -> None:
     """No file, a folder, a fastText model, and a file of something else."""
     path = tmp_path / "vectors"
     for wrong in (path, tmp_path):
-        with pytest.raises(NotFound, match="wanted a file of word vectors, there is none"):
+        with pytest.raises(NotFound, match="no such file; wanted a file of word vectors"):
             WordVectors.open(wrong)
     path.write_bytes((793712314).to_bytes(4, "little") + bytes(100))
     with pytest.raises(UnsupportedFormat, match=r"a fastText model: .* print-word-vectors"):
@@ -262,10 +262,10 @@ UNSUPPORTED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: npz(np.savez_compressed, words=TEXTS, vectors=MATRIX),
         "vectors.npy is compressed",
     ),
-    "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects, which is a"),
+    "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects is a pickle"),
     "names": (lambda: npz(a=MATRIX), "without the arrays"),
-    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "one row of text"),
-    "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted floats in rows and col"),
+    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "wanted text in one dimension"),
+    "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted two-dimensional floats"),
     "nested": (lambda: npy("(" * 9000), "neither numbers nor text"),
     "none": (lambda: npy(HEAD.replace("5, 3", "0, 3")), "wanted floats"),
 }
@@ -404,7 +404,7 @@ def test_header_that_lies(tmp_path: Path) -> None:
         (b"the\nof\n", "the first line ends in no number"),
         (b"the 0.5\nof 0.25\n", "the first line ends in one number only"),
         (b"the 12 7\nof 11 5\n", "the numbers in its lines are whole"),
-        (b"the\t0.5 0.25 0.5\nof\t0.5 0.25 0.5\n", "a tab stands in its first line"),
+        (b"the\t0.5 0.25 0.5\nof\t0.5 0.25 0.5\n", "its first line has a tab"),
         (b"a 0.5 0.5\nb 1 0.5 0.5\nc 1 2 3 0.5 1\nd x\ne 1\n", "lines end in 2, 3, 5 ... numbers"),
         (b"x" * (1 << 16) + b" 0.5 0.5\n", "no whole line in its first 64 KiB"),
     ],
@@ -491,11 +491,13 @@ def test_newline_in_a_word(tmp_path: Path) -> None:
     ("data", "message"),
     [
         pytest.param(records()[:-1], "vector 7 of 7 is cut off", id="cut by one byte"),
-        pytest.param(records()[:60], "the header promises 7 vectors of 5 dimensions", id="cut"),
-        pytest.param(records() + b"\n\n", "2 bytes lie behind the 7 vectors", id="more"),
-        pytest.param(records() + b"x", "1 bytes lie behind the 7 vectors", id="one more"),
-        pytest.param(b"%d 5\n" % 10**17 + records(), "promises 100,000,000,000,000,000", id="liar"),
-        pytest.param(b"1 100000\n" + records(), "wanted some of 1 to 65,536", id="a long vector"),
+        pytest.param(records()[:60], "the header states 7 vectors of 5 dimensions", id="cut"),
+        pytest.param(records() + b"\n\n", "2 bytes follow the 7 vectors", id="more"),
+        pytest.param(records() + b"x", "1 bytes follow the 7 vectors", id="one more"),
+        pytest.param(b"%d 5\n" % 10**17 + records(), "states 100,000,000,000,000,000", id="liar"),
+        pytest.param(
+            b"1 100000\n" + records(), "at least 1 vector of 1 to 65,536", id="a long vector"
+        ),
         pytest.param(b"0 5\n" + records()[4:], "0 vectors of 5 dimensions", id="no vectors"),
     ],
 )
