@@ -106,7 +106,7 @@ MORE = [{"rank": number, "token_str": f"{number}"} for number in range(5, 31)]
 Change = tuple[str, int | str | slice, object]
 DAMAGED: dict[str, tuple[Change, str]] = {
     "size": (("config", "default_vocab_size", None), "default_vocab_size is null, wanted a whole"),
-    "a small size": (("config", "default_vocab_size", 29), "_size is 29, for 30 special tokens"),
+    "a small size": (("config", "default_vocab_size", 29), "_size is 29, less than the 30 special"),
     "huge room": (("config", "default_num_special_tokens", 1 << 40), "default_num_special_tokens "),
     "no room": (("special_tokens", slice(5, 5), MORE), "31 special tokens,"),
     "no object": (("vocab", 3, 5), "vocab: item 3 has no text token_bytes"),

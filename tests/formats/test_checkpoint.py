@@ -307,12 +307,12 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
     ("index", "message"),
     [
         (b"", "not a checkpoint's index: wanted 57fb808b247547db as its last 8 bytes"),
-        (b"\xff" * 40 + MAGIC, r"the footer: a number is cut off .*\(at byte 0\)"),
+        (b"\xff" * 40 + MAGIC, r"the footer: a number is truncated .*\(at byte 0\)"),
         (handle(0, 0) + handle(0, 1) + bytes(36) + MAGIC, "block of 1 bytes at 0 lies outside"),
         (table([], [handle(1 << 63, 4)]), "block of 4 bytes at 9,223,372,036,854,775,808 lies"),
         (table([b"\0\0\0"]), "a block is too small for its restart points"),
         (table([HEADER + uint32(0) + uint32(0)]), r"key '' is not behind ''"),
-        (table([], [b"\x80"]), r"the place of a block: a number is cut off .*\(at byte 0\)"),
+        (table([], [b"\x80"]), r"the place of a block: a number is truncated .*\(at byte 0\)"),
         (index_of(header=pair(b"", b"\x08")), "the header: a number is truncated or longer than"),
         (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "key 'a' is not behind 'b'"),
         (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with one of 0"),
@@ -364,7 +364,7 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        (b"", "a compressed block: a number is cut off"),
+        (b"", "a compressed block: a number is truncated"),
         (varint(1 << 40) + PACKED[1:], "1,099,511,627,776 bytes unpacked; a block has up to"),
         (b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:], "not 120 bytes packed by Snappy"),
         (PACKED[:1] + b"\xff" + PACKED[2:], "not 120 bytes packed by Snappy"),

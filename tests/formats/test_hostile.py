@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "a SavedModel without a MetaGraphDef": (b.number(1, 1), InvalidFile, "no graph in it"),
     "cut in half": (GOOD[: len(GOOD) // 2], InvalidFile, "past the end"),
     "long varint": (b"\x08\x01\x12" + b"\xff" * 30, InvalidFile, "longer than 10 bytes"),
-    "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 is not"),
+    "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 does not exist"),
     "git-lfs-pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
         *(UnknownFormat, "a pointer of Git LFS.*git lfs pull"),

@@ -58,9 +58,9 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "behind other characters": (b'\xef\xbb\xbf{"\xe6\x97\xa5": 0 x}', "not JSON: Expecting ','"),
     "lines of JSON": (b'{"a": 1}\n{"b": 1}\n', "Extra data, more than one value: JSON Lines files"),
     "latin-1": (b'{"na\xefve": 0}', "JSON that is not UTF-8: save it as UTF-8 \\(at byte 4\\)"),
-    "nested": (b"[" * 99_999 + b"1" + b"]" * 99_999, "takes some|nested too deeply"),
+    "nested": (b"[" * 99_999 + b"1" + b"]" * 99_999, "needs about|nested too deeply"),
     "nested objects": (b'{"a":' * 50_000 + b'"' + b"x" * 99_999 + b'"', "nested too deeply"),
-    "number": (b'{"a": ' + b"1" * 5000 + b"}", "JSON that is not read: Exceeds the limit"),
+    "number": (b'{"a": ' + b"1" * 5000 + b"}", "invalid JSON: Exceeds the limit"),
     "lists": (b"[" + b"[]," * 400_000 + b"[]]", "needs about 114 MB of memory, 100 times its size"),
 }
 
@@ -340,7 +340,7 @@ def test_lying_constants(strings: object, tmp_path: Path) -> None:
     node = {"name": "lying", "attr": {"value": {"tensor": {"stringVal": strings}}}}
     model = found(json.dumps({"modelTopology": {"node": [node]}}).encode(), tmp_path)
     assert model.vocabularies == ()
-    assert model.warnings[0].startswith("modelTopology node lying: not a list of base64")
+    assert model.warnings[0].startswith("modelTopology node lying: wanted a list of base64")
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,7 +228,7 @@ def one_attribute(name: bytes, *rest: bytes, op: bytes = b"LabelEncoder") -> byt
 
 
 DAMAGED = {
-    "values in more than 1000 places": one_attribute(
+    "repeated values in more than 1000 runs": one_attribute(
         b"a", (field(9, b"") + b"\x40\x01") * 2_000, op=b"Constant"
     ),
     "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
@@ -431,15 +431,15 @@ def test_vector_to_string(tmp_path: Path) -> None:
         ("BertTokenizer", {}, "the attribute vocab_file with the words is missing"),
         ("GPT2Tokenizer", {"vocab": "v"}, "not JSON: Expecting value (at byte 0)"),
         ("GPT2Tokenizer", {"vocab": '["a"]'}, "model.vocab is a list, wanted an object"),
-        ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 holds b'x', wanted"),
+        ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 is b'x', wanted"),
         ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x=-1"}, "added_tokens: item 0,"),
         ("WordpieceTokenizer", {"vocab": '{"a": -4}'}, "model.vocab: the id of 'a' is -4, wanted"),
         ("HfJsonTokenizer", {"tokenizer_vocab": "[]"}, "tokenizer_vocab is not a tokenizer.json:"),
         ("SentencepieceTokenizer", {"model": "xx"}, "not a SentencePiece model: it does not"),
-        ("TrieTokenizer", {"vocab": "1 'a' 1\n\n2 'b' 1"}, "line 2 is '', wanted an id, a"),
+        ("TrieTokenizer", {"vocab": "1 'a' 1\n\n2 'b' 1"}, "line 2: wanted an id, a"),
         ("StringMapping", {"map": "a\tb\nc"}, "line 2 has 1 columns: b'c', wanted a key, a tab"),
         ("StringToVector", {"map": "a\t1.5", "unk": "0"}, "line 1 is b'1.5', wanted a whole"),
-        ("BpeDecoder", {"id_vocab": "a", "added_tokens": "x\ty"}, "line 1 holds b'x', wanted a"),
+        ("BpeDecoder", {"id_vocab": "a", "added_tokens": "x\ty"}, "line 1 is b'x', wanted a"),
     ],
 )
 def test_damaged_extension(tmp_path: Path, op: str, attributes: dict[str, str], why: str) -> None:

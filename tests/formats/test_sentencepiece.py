@@ -110,7 +110,7 @@ MALFORMED = {
     "piece too long": (b"\x0a\x09" + field(1, b"x") + score(), "the last string runs 1 bytes past"),
     "text too long": (field(1, b"\x0a\x02x"), "field 1 runs 1 bytes past the end of its message"),
     "score cut off": (field(1, field(1, b"x") + b"\x15\0\0\0"), "field 2 runs 1 bytes past"),
-    "rest is no protobuf": (b"\x0f", "wire type 7 is not in use"),
+    "rest is no protobuf": (b"\x0f", "wire type 7 does not exist"),
 }
 
 

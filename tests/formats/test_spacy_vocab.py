@@ -98,7 +98,7 @@ def test_a_word_that_is_not_held(tmp_path: Path) -> None:
     file.write_text(json.dumps([text for text in strings if text != "hello"]))
     words = vocabtool.extract(tmp_path / "m")
     assert set(words) == set(WORDS) - {"hello"}
-    assert words.notes[-1] == "1 vectors belong to words that strings.json does not hold"
+    assert words.notes[-1] == "1 vectors belong to words that are not in strings.json"
 
 
 def test_a_level_too_high(tmp_path: Path) -> None:

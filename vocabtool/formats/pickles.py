@@ -128,7 +128,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
 
 
 def _recognise(source: Source) -> str | None:
-    others = "not a pickle, nor a file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    others = "no pickle, and not a file of PyTorch, joblib, safetensors, HDF5 or NumPy"
     return None if refusal(source) else others
 
 
