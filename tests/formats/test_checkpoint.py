@@ -412,7 +412,7 @@ def test_caps(tmp_path: Path) -> None:
     ("count", "data", "message"),
     [
         (2, b"\0\0\0\0\0", "2 strings in a tensor of 5 bytes"),
-        (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, found 0 \(at byte 0\)"),
+        (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, got 0 \(at byte 0\)"),
         (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are larger than their tensor \(at byte 0\)"),

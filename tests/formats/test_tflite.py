@@ -134,8 +134,8 @@ def test_string_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings in a buffer of 12 bytes"),
-        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings in a buffer of 12 bytes"),
+        (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings do not fit in a buffer of 12 bytes"),
+        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings do not fit in a buffer of 12 bytes"),
         (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12,"),
         (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order from 12 on"),
         (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order from 16 on"),
@@ -314,14 +314,18 @@ def flex(*values: Any) -> bytes:
         ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
         ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
         ("FlexSentencepieceOp", flex("SentencepieceOp"), "1 strings in its options, wanted a"),
-        ("FlexSentencepieceOp", flex("SentencepieceOp", ""), "its model is not in it"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp", ""),
+            "the operator does not contain its model",
+        ),
         (
             "FlexSentencepieceOp",
             flex(1, "SentencepieceOp", b"\x0a\x7f".decode()),
             "field 1 runs 127 bytes past the end of its message (at byte 2)",
         ),
-        ("TFText>FastSentencepieceTokenize", b"", "its model is not in it"),
-        ("FlexNobodyKnows", bytes(2_000), "2,000 bytes of options"),
+        ("TFText>FastSentencepieceTokenize", b"", "the operator does not contain its model"),
+        ("FlexNobodyKnows", bytes(2_000), "an unknown operator with 2,000 bytes of options"),
     ],
 )
 def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:

@@ -218,7 +218,7 @@ class _Model:
         else:
             return
         if not data:
-            raise InvalidFile("the operator has no model as a constant")
+            raise InvalidFile("the operator does not contain its model")
         outputs = operator.outputs
         name = _tensor(graph, outputs[0]).name if outputs else printable(operator.custom)
         if op in DETOKENIZERS:
