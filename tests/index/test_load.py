@@ -284,7 +284,7 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "index", noting)
     with pytest.raises(NotFound, match="nothing"):
         index.load(tmp_path / "nothing.jsonl")
-    with pytest.raises(VocabtoolError, match="lies in"):
+    with pytest.raises(VocabtoolError, match="is in the output folder"):
         index.load(tmp_path / "index" / "manifest.json")
     with pytest.raises(ValueError, match="commit_rows"):
         index.load(iter(["text"]), commit_rows=0)

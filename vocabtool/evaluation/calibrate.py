@@ -182,7 +182,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone finds the document of such a query: as the first, in the top ten."""
+    """How often one leg alone ranks the document of such a query first, and in the top ten."""
 
     kind: Kind
     leg: str
@@ -195,8 +195,8 @@ class WeightEstimate:
     """``a``: the estimated weight of the keyword leg, 0 to 1.
 
     It is the mean of the weights with nearly the lowest loss in ``curve``. ``rates``: success of
-    each leg alone. ``sample``: documents that queries were made from. ``seed``: repeats the
-    estimate.
+    each leg alone. ``sample``: documents that queries were made from. ``seed``: seed of the
+    sample.
     """
 
     a: float

@@ -219,10 +219,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents of one commit. ``fields``: kinds of the kept fields.
-
-    Methods accept row numbers: int64, shape (n,).
-    """
+    """The documents of one commit by row numbers: int64, shape (n,). ``fields``: their kinds."""
 
     database: Database
     fields: Fields
@@ -362,10 +359,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close connections that are not in a transaction.
-
-    A child does not inherit SQLite's file locks: a writer could replace files that it has open.
-    """
+    """Close idle connections: SQLite's file locks, against replacing files, are not inherited."""
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)

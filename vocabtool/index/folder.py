@@ -113,10 +113,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Similarity that unrelated vectors reach by chance, and how many rows it was measured on.
-
-    ``raw_vectors.py`` measures it.
-    """
+    """Similarity that unrelated vectors reach by chance (``raw_vectors.py``), and rows measured."""
 
     similarity: float
     rows: int
@@ -149,8 +146,7 @@ class Manifest:
     ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
     ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
     leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
-    indexes. ``sources``: the FILEs that documents came from; the database refers to them by number,
-    from 1.
+    indexes. ``sources``: the FILEs of the documents; the database numbers them from 1.
     """
 
     index: str

@@ -355,7 +355,7 @@ class Index:
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
-        After an interruption, the same call resumes after the last commit; after its end, it does
+        After an interruption, the same call resumes after the last commit; once complete, it does
         nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or the same
         keywords: see :class:`vocabtool.documents.ReadOptions`.
         ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
@@ -457,7 +457,7 @@ class Index:
         """
         snapshot = self._snapshot
         if isinstance(texts, str):
-            raise ValueError("texts must be a list of texts, got one text; search() takes one")
+            raise ValueError("texts must be a list of texts, got one text; use search() for it")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         more = {"k": k, "where": where, "explain": explain}

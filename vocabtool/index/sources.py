@@ -166,9 +166,7 @@ def parts_of_index(
         name = source.from_anywhere
         found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
         if not can_be_read_again(found.values()):
-            raise VocabtoolError(
-                f"{name}: is now a stream, which cannot be updated; name the FILEs to read"
-            )
+            raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
         files = [file for real, file in found.items() if real not in taken]
         taken.update(found)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs

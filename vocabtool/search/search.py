@@ -225,10 +225,10 @@ def ask_legs(
 def _ask_keywords(
     store: Store, query: Query, limit: int, allowed: Mask
 ) -> tuple[RankedRows, int, Rows]:
-    """Return the best documents by BM25, then those found only by an identifier, and their number.
+    """Return the keyword leg's documents, how many have a rank, and the rows with an identifier.
 
-    At most ``limit`` documents with an identifier are searched separately, so that better documents
-    cannot crowd them out.
+    Documents without a rank come last; they were found only by an identifier. At most ``limit``
+    documents with an identifier are searched separately, so that better ones do not displace them.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
