@@ -169,7 +169,7 @@ class Ahead:
     left: int
     unread: bool
 
-    def pass_over(self, rows: int) -> bool:
+    def skip_unread(self, rows: int) -> bool:
         """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
         if not self.unread or rows > self.left:
             return False
