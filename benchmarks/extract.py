@@ -148,7 +148,7 @@ def constant(name: str, dtype: int, shape: Sequence[int], content: list[Part]) -
 
 
 def filler(tag: str) -> Iterator[list[Part]]:
-    """Return small nodes without words, like most nodes of a model."""
+    """Yield small nodes without words, like most nodes of a model."""
     for i in range(FILLERS):
         layer = f"{tag}/layer_{i % 12}"
         yield node(

@@ -282,7 +282,7 @@ def tokenizer(path: str, model: dict[str, object]) -> None:
 
 
 def bpe(path: str) -> None:
-    """Write a BPE model: words, and for each the two parts that were merged into it."""
+    """Write a tokenizer with a BPE model: words, and the two parts that each was merged from."""
     words = [f"{number:x}q{number % 977:x}" for number in range(PIECES)]
     vocabulary = {word: number for number, word in enumerate(words)}
     merges = [f"{word[:1]} {word[1:]}" for word in words]
@@ -290,7 +290,7 @@ def bpe(path: str) -> None:
 
 
 def unigram(path: str) -> None:
-    """Write a Unigram model: pieces with scores."""
+    """Write a tokenizer with a Unigram model: pieces with scores."""
     pieces = [[f"▁{number:x}", -number / 1000] for number in range(PIECES)]
     tokenizer(path, {"type": "Unigram", "unk_id": 0, "vocab": pieces})
 

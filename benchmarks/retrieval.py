@@ -207,7 +207,7 @@ def quality(work: Path) -> Iterator[Table]:
 
 
 def means_of(table: Measurements, name: str, encoder: str) -> Iterator[tuple[str, ...]]:
-    """Return the means of all queries and of those with an unknown word, if any."""
+    """Yield the means of all queries and of those with an unknown word, if any."""
     unknown = table[name, encoder, "coverage"].unknown
     for split, mask in (("all", np.ones(len(unknown), np.bool_)), ("unknown word", unknown)):
         if mask.any():

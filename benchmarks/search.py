@@ -49,7 +49,7 @@ Result = dict[str, Any]
 
 
 def prepare(wanted: Corpus, queries: int) -> None:
-    """Write a corpus unless it exists with at least that many queries.
+    """Write a corpus unless it exists with that number of queries.
 
     This runs in another process: on Linux, a child's peak memory includes that of its parent.
     """
@@ -63,7 +63,7 @@ def prepare(wanted: Corpus, queries: int) -> None:
 
 
 def make_job(reporter: Reporter, folder: Path, queries: str) -> None:
-    """What that process does."""
+    """Write the corpus of a folder; this job is run by :func:`prepare`."""
     make(corpus(folder.parent, count_of(folder)), int(queries))
 
 
@@ -88,7 +88,7 @@ def measured(name: str, of: Corpus, limit: float) -> Result:
 
 
 def measure_job(reporter: Reporter, folder: Path) -> None:
-    """What that process does."""
+    """Measure an engine; this job is run by :func:`measured`."""
     measure(folder.name, corpus(folder.parent.parent, count_of(folder.parent)), folder, reporter)
 
 

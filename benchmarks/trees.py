@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def questions(work: Path) -> Iterator[Question]:
-    """Return all benchmarks, with their inputs."""
+    """Yield all benchmarks, with their inputs."""
     source, documents = work / "source.txt", work / "documents.jsonl"
     for write, path in ((source_lines, source), (document_lines, documents)):
         # In another process, because the peak memory of a child includes that of its parent.

@@ -140,7 +140,7 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    """Yield each item with its number, from 1; a sequence may skip the first ones unread."""
+    """Yield each item with its number, from 1; the start of a sequence may be skipped unread."""
     if is_queue(source):
         return enumerate(_take(source), 1)
     if is_indexable(source):

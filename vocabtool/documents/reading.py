@@ -294,7 +294,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        what = f"the folder of temporary files is too small for the ids of the documents: {error}"
+        what = f"the ids of the documents cannot be stored in a temporary file: {error}"
         raise VocabtoolError(f"{what}. Free some space, or set TMPDIR to another folder") from error
 
 

@@ -5,9 +5,8 @@ batches are not read. Parquet is read a few rows at a time. A column whose dicti
 texts stays dictionary-encoded until its rows are split into small parts, because a file of 50 KB
 can contain a text of 1 MB twenty thousand times.
 
-An Arrow file (``.arrow``, ``.feather`` version 2) is a stream between two magic numbers, followed
-by a footer. From a pipe, the stream in it is read. Format:
-arrow.apache.org/docs/format/Columnar.html.
+An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
+numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
 """
 
 from __future__ import annotations
