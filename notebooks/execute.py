@@ -1,9 +1,9 @@
-"""Execute the given notebooks, or all in this folder, and store their outputs in them.
+"""Execute notebooks in place and store their outputs: all in this folder, or the named ones.
 
     python notebooks/execute.py [NOTEBOOK ...]
 
-Data that differs between runs or identifies the machine is not stored: times, versions, kernel
-names, and standard error, where TensorFlow describes the machine.
+Leaves out what differs between runs or machines: times, versions, kernel names, and standard
+error (where TensorFlow describes the computer).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def execute(file: Path) -> None:
-    """Run a notebook in its own folder. An error in a cell is raised."""
+    """Run one notebook in its own folder; raise the first error of a cell."""
     notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call] # nbformat has no types
     NotebookClient(
         notebook,
         timeout=600,
         kernel_name=KERNEL["name"],
         record_timing=False,
-        coalesce_streams=True,  # otherwise the split into parts differs between runs
+        coalesce_streams=True,  # else their number depends on the speed of the machine
         resources={"metadata": {"path": str(file.parent)}},
     ).execute()
     plain(notebook)
@@ -46,7 +46,7 @@ def plain(notebook: Any) -> None:
 
 
 def main() -> None:
-    """Execute notebooks and print the name of each finished one."""
+    """Execute notebooks, and print the name of each finished one."""
     named = [Path(argument) for argument in sys.argv[1:]]
     for file in named or sorted(Path(__file__).parent.glob("*.ipynb")):
         execute(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,20 @@ def test_the_questions_are_different() -> None:
     assert questions.pop() == ""
     assert len(questions) == len(set(questions)) == 80
     assert [text for text in questions if text != text.strip() or not text] == []
+
+
+def test_every_answers_query_has_one_judged_document() -> None:
+    """The help desk's answers differ, are long enough for ``calibrate``, and ids match."""
+    files = (DATA / "answers.jsonl", DATA / "answers_queries.jsonl")
+    answers, queries = ([*map(json.loads, file.read_text("utf-8").splitlines())] for file in files)
+    texts = {answer["id"]: answer["text"] for answer in answers}
+    assert len(answers) == len(texts) == len(set(texts.values())) == 116
+    assert [
+        id_ for id_, text in texts.items() if text.count(".") < 3 or len(text.split()) < 15
+    ] == []
+    assert len(queries) == len({query["text"] for query in queries}) == 60
+    head, *rows = (DATA / "answers_qrels.tsv").read_text("utf-8").splitlines()
+    judged = [row.split("\t") for row in rows]
+    assert head.split("\t") == ["query-id", "corpus-id", "score"]
+    assert [row[0] for row in judged] == [query["_id"] for query in queries]
+    assert [row for row in judged if row[1] not in texts or row[2] != "1"] == []

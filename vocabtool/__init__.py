@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Without `open`, which would take the place of Python's own under `import *`.
+# `open` is left out, so that `import *` does not replace the built-in function.
 __all__ = [
     "ByteStrings",
     "ChangedRun",
@@ -140,7 +140,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on use: ``vocabtool --help`` needs none of it."""
+    """Import a public name on first use, so that ``vocabtool --help`` starts fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'vocabtool' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-# How a file begins that was cloned without its content, what it is, and what to do.
+# A pointer that Git LFS leaves in place of a file: its first bytes, a description, advice.
 GIT_LFS: Final = (
     b"version https://git-lfs.github.com/spec/",
     "a pointer of Git LFS, not the file itself",
@@ -143,8 +143,9 @@ class OtherModel(VocabtoolError, ValueError):
     def __str__(self) -> str:
         named = f", {self.model!r}" if self.model else ""
         return (
-            f"{self.index}: belongs to another {self.part}: fingerprint {self.wanted[:16]}, got "
-            f"{self.found[:16]}. Name the model that it was made with{named}, or index anew"
+            f"{self.index}: made with another {self.part}: expected fingerprint "
+            f"{self.wanted[:16]}, got {self.found[:16]}. Use the original model{named}, or build "
+            "a new index"
         )
 
 
@@ -159,7 +160,7 @@ class ChangedRun(VocabtoolError):
     def __str__(self) -> str:
         listed = "".join(f"\n  - {change}" for change in self.changes)
         return (
-            f"{self.folder}: holds a run that differs from this one, so nothing is done:{listed}\n"
+            f"{self.folder}: contains a run with other settings; nothing was changed:{listed}\n"
             "Undo the change, write to another folder, or start over with --force"
         )
 

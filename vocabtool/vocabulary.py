@@ -112,7 +112,7 @@ class Vocabulary:
 
     @property
     def repeated_id(self) -> int | None:
-        """The first id that occurs twice among the stored entries."""
+        """The first id that several stored entries share; ``None`` if all ids differ."""
         ids = self.ids
         repeated = [] if ids is None else ids[1:][ids[1:] == ids[:-1]]
         return int(repeated[0]) if len(repeated) else None
@@ -321,10 +321,10 @@ def printable(entry: bytes) -> str:
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
 BYTE_LEVEL: Final[Marker] = "Ġ"
-# One entry in so many must have the marker; fewer are taken as coincidence. The word lists in
-# gensim's test data and in ours contain none. In subword vocabularies half of the pieces have it,
-# fewer for scripts without spaces. ``##`` replaces digits in GoogleNews (word2vec), and Ġ begins
-# Maltese words; ▁ and ``</w>`` occur in the words of no language.
+# At least one entry in this many must have the marker; fewer count as coincidence. The word lists
+# in the tests of gensim and vocabtool contain none. In subword vocabularies half of the pieces have
+# it, fewer for scripts without spaces. ``##`` replaces digits in GoogleNews (word2vec), and Ġ
+# begins Maltese words; no language has ▁ or ``</w>`` in its words.
 ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
 
 _SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))

@@ -61,7 +61,7 @@ def test_inspect_says_what_was_passed_over(tmp_path: Path) -> None:
     assert done.stdout.decode().endswith(
         "\n\n"
         "passed over\tsize\twhy\twhere\n"
-        "names\t12\tnames for saving and restoring\tsaved_model.pb: graph/names\n"
+        "names\t12\ttensor names for saving and restoring\tsaved_model.pb: graph/names\n"
     )
     assert done.stderr.decode() == (
         f"vocabtool: {tmp_path}: no vocabulary found (SavedModel; 1 lists skipped)\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from tests.cli.running import COMMAND, environment, read_terminal
 from tests.cli.test_index_commands import vocabtool
+from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
 
 MODEL = "python:tests.counted_letters:encode"
@@ -124,17 +126,58 @@ def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
-    """On a terminal there is a line that goes away; nothing of it elsewhere."""
-    command = [*COMMAND, "embed", str(corpus), "--model", MODEL, "-o", str(tmp_path / "out")]
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an index of 30 documents of three sentences, queries and judgements."""
+    folder = tmp_path_factory.mktemp("judged")
+    rows = [{"id": f"d{n}", "text": f"I love word{n}. It is number {n}. {TAIL}"} for n in range(30)]
+    (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "queries.tsv").write_text("".join(f"q{n}\tword{n}\n" for n in range(30)))
+    (folder / "qrels.txt").write_text("".join(f"q{n} 0 d{n} 1\n" for n in range(30)))
+    command = ["index", "docs.jsonl", "--model", GLOVE, "--id-field", "id", "-o", "made"]
+    done = subprocess.run([*COMMAND, *command], cwd=folder, env=environment())
+    assert done.returncode == 0
+    return folder
+
+
+GLOVE = str(ROOT / "data" / "small_glove.txt")
+TIME = r"\d:\d\d:\d\d"  # elapsed, or remaining
+TAIL = "The models that people use read words, and some of the words are not known to them at all"
+JUDGEMENTS = "--queries queries.tsv --qrels qrels.txt"
+
+
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [
+        (f"embed docs.jsonl --model {GLOVE} -o {{new}}", "30 documents"),
+        (f"oov {GLOVE} docs.jsonl --rule keras", "30 documents"),
+        (f"diff {GLOVE} {GLOVE} --corpus docs.jsonl", "30 documents"),
+        (f"index docs.jsonl --model {GLOVE} -o {{new}} --no-calibrate", "30 documents"),
+        (f"index docs.jsonl --model {GLOVE} -o {{new}} --calibrate", "queries searched"),
+        ("calibrate made --dry-run", "queries searched"),
+        (f"calibrate made --dry-run {JUDGEMENTS}", "queries searched"),
+        (f"eval made {JUDGEMENTS}", "fusions compared"),
+        ("eval made --self-check", "fusions compared"),
+    ],
+)
+def test_a_terminal_shows_progress_and_the_remaining_time(
+    judged: Path, tmp_path: Path, command: str, step: str
+) -> None:
+    """Wherever the size is known. The line disappears at the end."""
+    arguments = command.format(new=tmp_path / "new").split()
     reader, terminal = pty.openpty()
     with subprocess.Popen(
-        command, stderr=terminal, stdout=subprocess.PIPE, env=environment()
+        [*COMMAND, *arguments],
+        cwd=judged,
+        stderr=terminal,
+        stdout=subprocess.DEVNULL,
+        env=environment(),
     ) as process:
         os.close(terminal)
-        said = read_terminal(reader)
-    assert process.returncode == 0
-    assert b"100 documents" in said
+        said = read_terminal(reader).decode()
+    assert process.returncode == 0, said
+    after = r", [\d,]+/s" if arguments[0] == "embed" else rf"[^\n]* {TIME} {TIME}"
+    assert re.search(f"━{{40}} {step}{after}", said), said
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:

@@ -432,8 +432,8 @@ def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
     other.write_text("love 1.5 0.5 0.5 0.5\nuse 0.5 1.5 0.5 0.5\n")
     done = vocabtool("search", index, "love", "--model", str(other))
     assert done.returncode == 3
-    assert "belongs to another file of word vectors: fingerprint" in done.stderr
-    assert "small_glove.txt', or index anew" in done.stderr
+    assert "another file of word vectors: expected fingerprint" in done.stderr
+    assert "small_glove.txt', or build a new index" in done.stderr
 
 
 def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path: Path) -> None:

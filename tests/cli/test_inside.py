@@ -120,11 +120,11 @@ def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents added later let it be; an estimate is made anew."""
     calls: list[Index] = []
-    monkeypatch.setattr(calibrating, "calibrate", calls.append)
+    monkeypatch.setattr(calibrating, "calibrate", lambda index, progress: calls.append(index))
     opened = Index.open(index)
     for judged, wanted, count in ((50, True, 0), (0, False, 0), (0, None, 0), (0, True, 1)):
         opened.store_calibration(Calibration(0.3, judged, 4, 0))
-        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True)
+        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True, progress=None)
         assert len(calls) == count
 
 
@@ -162,7 +162,7 @@ def test_one_is_no_plural() -> None:
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  resumed     1 shard existed already",
-        "  redone      1 shard of the interrupted run, made again",
+        "  redone      1 shard of the interrupted run, written again",
         "  skipped     1 invalid row",
         "  dropped     1 document with a repeated id",
         "  empty       1 text with only whitespace",
@@ -177,7 +177,7 @@ def test_one_is_no_plural() -> None:
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
     ]
-    assert told[3] == "  redone      2 shards of the interrupted run, made again"
+    assert told[3] == "  redone      2 shards of the interrupted run, written again"
     assert told[-1] == "  unknown     1 of 4 words (25.00%)"
 
 

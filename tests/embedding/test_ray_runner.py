@@ -73,7 +73,7 @@ def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> 
 
 def test_ray_reads_by_name(tmp_path: Path) -> None:
     """A stream in this process is nothing that a worker elsewhere could read."""
-    with pytest.raises(VocabtoolError, match="by their names"):
+    with pytest.raises(VocabtoolError, match="the runner ray reads files by name"):
         embed(iter(["a"]), "python:tests.counted_letters:encode", tmp_path / "out", runner="ray")
 
 

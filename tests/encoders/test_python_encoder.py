@@ -204,7 +204,7 @@ def test_names_that_are_none(here: Path) -> None:
         open_encoder("python:my_encoders:nothere")
     with pytest.raises(VocabtoolError, match="python:package"):
         open_encoder("python:my_encoders")
-    with pytest.raises(VocabtoolError, match=r"int .*encoder"):
+    with pytest.raises(VocabtoolError, match=r"encoder or a callable, got int"):
         open_encoder("python:my_encoders:nothing")
     # What a module itself wants and does not find, and a class that wants arguments, show.
     (here / "broken.py").write_text("import surely_not_there\n")

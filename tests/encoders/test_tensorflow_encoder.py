@@ -145,7 +145,7 @@ def test_a_model_of_one_text_is_called_for_each(name: str, built: Built, opened:
     """To the bit, and it is said."""
     encoder = opened(name, False)
     assert np.array_equal(encoder.encode(TEXTS), rows(built(name), BYTES))
-    assert "the model takes one text at a time" in encoder.notes
+    assert "the model accepts one text per call" in encoder.notes
     assert encoder.max_batch == 256
 
 
@@ -158,7 +158,7 @@ def test_a_model_of_four_texts_gets_four(built: Built, opened: Opened) -> None:
     ]
     assert np.array_equal(encoder.encode(TEXTS), np.concatenate(parts)[: len(TEXTS)])
     assert encoder.max_batch == 4
-    with pytest.raises(UnsupportedFormat, match="takes 4 texts at a time"):
+    with pytest.raises(UnsupportedFormat, match="exactly 4 texts per call"):
         open_encoder(built("batch_of_4"), exact_words=True)
 
 
@@ -169,7 +169,7 @@ def test_other_numbers_become_float32(name: str, built: Built, opened: Opened) -
     got = opened(name, False).encode(TEXTS)
     assert got.dtype == np.float32
     assert np.array_equal(got, wanted)
-    assert f"its numbers are {name} and become float32" in opened(name, False).notes
+    assert f"its vectors are {name}, converted to float32" in opened(name, False).notes
 
 
 @pytest.mark.parametrize(
@@ -239,14 +239,14 @@ def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "told"),
     [
-        ("two_signatures", {}, r"(?s)several.*--signature.*first gives.*second gives"),
+        ("two_signatures", {}, r"(?s)several.*--signature.*first returns.*second returns"),
         ("two_outputs", {}, r"(?s)several.*--output.*'twice' of shape \(None, 6\).*'vectors'"),
-        ("serving", {"signature": "other"}, "(?s)no signature 'other'.*serving_default wants"),
-        ("serving", {"output": "other"}, "(?s)output 'other'.*gives 'vectors'"),
+        ("serving", {"signature": "other"}, "(?s)no signature 'other'.*serving_default accepts"),
+        ("serving", {"output": "other"}, "(?s)output 'other'.*returns 'vectors'"),
         ("with_scores", {"output": "scores"}, r"'scores' of shape \(None,\), .* one number for"),
         ("rank_3", {}, r"\(None, 1, 6\), float32: several vectors for each text"),
-        ("ragged", {}, "rows of different lengths"),
-        ("integers", {}, "int32: no floating-point numbers"),
+        ("ragged", {}, "not a dense tensor.* different lengths"),
+        ("integers", {}, "int32: not floating-point numbers"),
         ("no_texts", {}, r"input: float32 \(None, 4\)"),
         ("two_inputs", {}, r"answer: string \(None,\), question: string \(None,\)"),
         ("ids_masked", {}, r"(?s)ids: int32 \(None, None\).*--rule.*whitespace.*--name"),
@@ -269,11 +269,11 @@ def test_the_text_that_a_model_fails_at_is_named(exact: bool, built: Built, open
     encoder = open_encoder(built("numbers_looked_up"), exact_words=exact)
     texts = [str(number) for number in range(1, 200)]
     for _ in range(2):
-        with pytest.raises(UnsupportedFormat, match=r"at the text b'x y': .*: x y"):
+        with pytest.raises(UnsupportedFormat, match=r"for the text b'x y': .*: x y"):
             encoder.encode([*texts, "x y", "3"])
     assert encoder.encode(texts)[:, 0].tolist() == list(range(1, 200))
     for encode in [encoder.encode, encoder.encode_with_words][: 1 + exact]:
-        with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
+        with pytest.raises(UnsupportedFormat, match=r"nan in the vector of the text b'0\.0'"):
             encode(["1", "2", "0.0", "3"])
 
 
@@ -293,12 +293,12 @@ def test_words_are_fed_as_ids(built: Built, opened: Opened) -> None:
     wanted = direct(built("ids_masked"), tf.constant(id_rows(TEXTS, None), tf.int32))["vectors"]
     assert np.array_equal(opened("ids_masked", False).encode(TEXTS), wanted)
     notes = opened("ids_masked", False).notes
-    assert any("filled up with the id 0, which is the entry '[PAD]'" in note for note in notes)
-    assert "unknown words are given the id 1" in notes
+    assert any("padded with the id 0, the entry '[PAD]'" in note for note in notes)
+    assert "unknown words are replaced by the id 1" in notes
     encoder = open_encoder(built("ids_of_4"), rule="lower")
     wanted = direct(built("ids_of_4"), tf.constant(id_rows(TEXTS, 4), tf.int64))["vectors"]
     assert np.array_equal(encoder.encode(TEXTS), wanted)
-    assert encoder.notes[-1] == "2 texts were cut off: the model takes 4 ids each"
+    assert encoder.notes[-1] == "2 texts were truncated to 4 ids, the limit of the model"
 
 
 def test_where_filling_changes_vectors_texts_of_one_length_go_together(
@@ -306,8 +306,8 @@ def test_where_filling_changes_vectors_texts_of_one_length_go_together(
 ) -> None:
     """Then a text has the vector that it has alone."""
     encoder = opened("ids_unmasked", False)
-    assert any("equally many ids" in note for note in encoder.notes)
-    assert not any("equally many ids" in note for note in opened("ids_masked", False).notes)
+    assert any("the same number of ids" in note for note in encoder.notes)
+    assert not any("the same number of ids" in note for note in opened("ids_masked", False).notes)
     alone = [
         direct(built("ids_unmasked"), tf.constant(id_rows([text], None) or [[0]], tf.int64))
         for text in TEXTS
@@ -326,7 +326,7 @@ def test_a_vocabulary_of_more_ids_than_the_model_has_is_refused(
     copy = shutil.copytree(built(name), tmp_path / "copy")
     with (copy / "assets" / f"{name}_words.txt").open("a") as file:
         file.write("more\n")
-    with pytest.raises(UnsupportedFormat, match=r"fails at the id 10 of .*0\.\.10.*--name"):
+    with pytest.raises(UnsupportedFormat, match=r"fails for id 10 of .*0\.\.10.*--name"):
         open_encoder(copy, rule="lower")
 
 
@@ -347,10 +347,15 @@ def test_words_that_are_not_understood_are_none_and_it_is_said(built: Built) -> 
     """Exact words are recommended where the model looks words up at all."""
     encoder = open_encoder(built("running_python"), trust=True)
     assert encoder.words is None
-    assert any("not recovered" in note and "--exact-words" in note for note in encoder.notes)
+    assert any(
+        "words of the model are unknown" in note and "--exact-words" in note
+        for note in encoder.notes
+    )
     hashed = open_encoder(built("by_hash"))
     assert hashed.words is None
-    assert any("not recovered" in n and "--exact-words" not in n for n in hashed.notes)
+    assert any(
+        "words of the model are unknown" in n and "--exact-words" not in n for n in hashed.notes
+    )
     with pytest.raises(NoVocabulary):
         open_encoder(built("by_hash"), exact_words=True)
 
@@ -365,7 +370,7 @@ def test_words_are_recovered_or_of_a_rule(built: Built, opened: Opened) -> None:
     assert named is not None
     assert (recovered.how, named.how) == ("recovered", "named")
     assert recovered.unknown("I love to use Xapian!") == ["xapian"]
-    with pytest.raises(VocabtoolError, match=r"exact words .* rule"):
+    with pytest.raises(VocabtoolError, match=r"--exact-words .* --rule"):
         open_encoder(built("serving"), rule="keras", exact_words=True)
     for name in ("serving", "ids_masked"):
         with pytest.raises(VocabtoolError, match=r"'kreas'.*mean keras"):
@@ -385,7 +390,9 @@ def test_exact_words_and_vectors_come_out_of_one_run(
     tolerance = 0 if name == "padded" else 1e-6  # there shapes tell whose words they are
     vectors = opened(name, False).encode(TEXTS)
     assert np.allclose(found.vectors, vectors, rtol=0, atol=tolerance)
-    cost = {"padded": "n texts are run for n", "scalar": "n texts are run one by one"}.get(name, "")
+    cost = {"padded": "by the same run that computes", "scalar": "texts are run one at a time"}.get(
+        name, ""
+    )
     assert any(note.startswith("exact words") and cost in note for note in encoder.notes) >= bool(
         cost
     )
@@ -579,7 +586,7 @@ def test_a_handle_is_fetched_once(built: Built, cache: Path, tmp_path: Path) -> 
 
 def test_a_handle_that_cannot_be_fetched_is_said(cache: Path) -> None:
     """Where the cache is, how to fill it, and what went wrong."""
-    with pytest.raises(NotFound, match=r"(?s)not in the local cache.*could not be fetched now: .*"):
+    with pytest.raises(NotFound, match=r"(?s)not in the local cache.*The download failed: .*"):
         open_encoder("http://127.0.0.1:1/module")
     with pytest.raises(NotFound, match="not in the local cache"):
         open_encoder("http://127.0.0.1:1/module", exact_words=True)

@@ -120,5 +120,5 @@ def test_a_frozen_graph_has_no_checkpoint(node: bytes, tmp_path: Path) -> None:
     """Words that only a checkpoint can hold make a frozen graph incomplete."""
     (tmp_path / "frozen.pb").write_bytes(b.graph(node))
     assert only_warning(tmp_path / "frozen.pb") == (
-        "words in variables or growing tables are not read: a frozen graph has no checkpoint"
+        "words in variables or mutable tables are not read: a frozen graph has no checkpoint"
     )

@@ -137,7 +137,7 @@ GRAPH = b.graph(
     b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING)),
     b.node(b"table", b"MutableHashTableV2"),
 )
-OPENING = "words in variables or growing tables are not read: "
+OPENING = "words in variables or mutable tables are not read: "
 
 
 def inspected(folder: Path, index: bytes | None, *shards: bytes) -> vocabtool.Model:
@@ -285,13 +285,19 @@ BARE = HEADER + ONE_RESTART
             ),
             "^table table: its keys are neither strings nor integers: words not read",
         ),
-        (of_compression(2), r"variables\.index: the .*index is compressed \(zstd\), which is not"),
-        (of_compression(9), r"variables\.index: the .*index is compressed \(type 9\), which is"),
+        (
+            of_compression(2),
+            r"variables\.index: the .*index is compressed with zstd, wanted Snappy",
+        ),
+        (of_compression(9), r"variables\.index: the .*index is compressed with type 9, wanted"),
         (index_of(header=pair(b"", field(1, 1) + field(2, 1))), r"variables\.index: the"),
         (index_of(header=pair(b"", field(1, 1) + field(3, field(2, 2)))), r"variables\.index:"),
-        (index_of(pair(b"words", entry(STRING, [1], 0, 5, 0, shard=1))), "data file number 1"),
+        (
+            index_of(pair(b"words", entry(STRING, [1], 0, 5, 0, shard=1))),
+            "'words' is in data shard 1,",
+        ),
         (flipped(GOLDEN_INDEX, 160), r"checksum of a block does not match.*at byte 0\)"),
-        (table([BARE], [handle(0, len(BARE))] * 2), "a block begins inside the one before"),
+        (table([BARE], [handle(0, len(BARE))] * 2), "a block overlaps the previous one"),
     ],
     ids=message_only,
 )
@@ -306,29 +312,41 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (b"", "not a checkpoint's index: wanted 57fb808b247547db as its last 8 bytes"),
+        (b"", "not a checkpoint index: wanted 57fb808b247547db as the last 8 bytes"),
         (b"\xff" * 40 + MAGIC, r"the footer: a number is cut off .*\(at byte 0\)"),
-        (handle(0, 0) + handle(0, 1) + bytes(36) + MAGIC, "block of 1 bytes at 0 lies outside"),
-        (table([], [handle(1 << 63, 4)]), "block of 4 bytes at 9,223,372,036,854,775,808 lies"),
+        (handle(0, 0) + handle(0, 1) + bytes(36) + MAGIC, "block of 1 bytes at 0 extends outside"),
+        (
+            table([], [handle(1 << 63, 4)]),
+            "block of 4 bytes at 9,223,372,036,854,775,808 extends outside",
+        ),
         (table([b"\0\0\0"]), "a block is too small for its restart points"),
-        (table([HEADER + uint32(0) + uint32(0)]), r"key '' is not behind ''"),
-        (table([], [b"\x80"]), r"the place of a block: a number is cut off .*\(at byte 0\)"),
+        (table([HEADER + uint32(0) + uint32(0)]), r"keys out of order: '' follows ''"),
+        (table([], [b"\x80"]), r"the handle of a block: a number is cut off .*\(at byte 0\)"),
         (index_of(header=pair(b"", b"\x08")), "the header: a number is cut off or longer than"),
-        (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "key 'a' is not behind 'b'"),
-        (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with one of 0"),
-        (index_of(b"\0\1\x7fa"), r"a block: an entry runs past its end \(at byte 0\)"),
+        (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "keys out of order: 'a' follows 'b'"),
+        (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with a 0-byte key"),
+        (index_of(b"\0\1\x7fa"), r"a block: an entry extends past the end .*\(at byte 0\)"),
         (index_of(pair(b"a", b"\x12\x7f")), "tensor 'a': field 2 runs 127 bytes past the end"),
-        (index_of(pair(b"a", entry(3, [-1], 0, 0, 0))), "dimension 0 is -1; wanted 0 or more"),
-        (index_of(pair(b"a", entry(3, [1] * 255, 0, 0, 0))), "dimension 254 is 1; .*in 254 dim"),
+        (
+            index_of(pair(b"a", entry(3, [-1], 0, 0, 0))),
+            "dimension 0 has size -1; wanted a size of 0 or more",
+        ),
+        (
+            index_of(pair(b"a", entry(3, [1] * 255, 0, 0, 0))),
+            "dimension 254 has size 1; .* at most 254 dimensions",
+        ),
         (index_of(pair(b"a", entry(3, [1 << 62, 2], 0, 0, 0))), r"more than 2\*\*63 - 1 elements"),
-        (index_of(pair(b"a", entry(3, [], -1, 4, 0))), "a tensor of 4 bytes at -1 of data file 0"),
+        (
+            index_of(pair(b"a", entry(3, [], -1, 4, 0))),
+            "data shard 0: a tensor of 4 bytes begins at byte -1,",
+        ),
         (
             index_of(
                 pair(b"a", entry(3, [2], 0, 8, 0)),
                 pair(b"b", entry(3, [2], 0, 8, 0, shard=1)),
                 pair(b"c", entry(3, [2], 4, 8, 0)),
             ),
-            "a tensor of 8 bytes at 4 of data file 0, where the one before ends at 8",
+            "data shard 0: a tensor of 8 bytes begins at byte 4, but the previous one ends at 8",
         ),
     ],
     ids=message_only,
@@ -365,9 +383,12 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
     ("packed", "message"),
     [
         (b"", "a compressed block: a number is cut off"),
-        (varint(1 << 40) + PACKED[1:], "1,099,511,627,776 bytes unpacked; a block has up to"),
-        (b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:], "not 120 bytes packed by Snappy"),
-        (PACKED[:1] + b"\xff" + PACKED[2:], "not 120 bytes packed by Snappy"),
+        (
+            varint(1 << 40) + PACKED[1:],
+            "1,099,511,627,776 bytes decompressed, wanted at most 16,777,216",
+        ),
+        (b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:], "Snappy does not unpack it to 120 bytes"),
+        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack it to 120 bytes"),
         (b"\0", "a block is too small for its restart points"),
     ],
     ids=message_only,
@@ -398,24 +419,26 @@ def test_compression_bomb(tmp_path: Path) -> None:
 def test_caps(tmp_path: Path) -> None:
     """The size of an index, the number of its tensors, their keys and their size are limited."""
     found = warning(tmp_path, bytes((32 << 20) + 1))
-    assert "variables.index: 33,554,433 bytes; an index is read up to 33,554,432" in found
+    assert "variables.index: index of 33,554,433 bytes, wanted at most 33,554,432" in found
     index = index_of(*(pair(b"%06d" % number, scalar()) for number in range((1 << 18) + 1)))
     assert "variables.index: more than 262,144 tensors" in warning(tmp_path, index)
     keys = (pair(b"%06d" % number, scalar(), 8_000) for number in range(5_000))
     index = index_of(pair(b"0" * 8_000, scalar()), *keys)
     assert "a block: the keys have more than 33,554,432 bytes" in warning(tmp_path, index)
     index = index_of(pair(b"words", entry(STRING, [1], 0, (256 << 20) + 1, 0)))
-    assert "tensor 'words' has 268,435,457 bytes; vocab" in warning(tmp_path, index)
+    assert "tensor 'words' has 268,435,457 bytes, wanted at most 268,435,456" in warning(
+        tmp_path, index
+    )
 
 
 @pytest.mark.parametrize(
     ("count", "data", "message"),
     [
-        (2, b"\0\0\0\0\0", "2 strings in a tensor of 5 bytes"),
+        (2, b"\0\0\0\0\0", "2 strings do not fit in a tensor of 5 bytes"),
         (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, found 0 \(at byte 0\)"),
         (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
-        (2, b"\x05\x05----", r"the strings are larger than their tensor \(at byte 0\)"),
+        (2, b"\x05\x05----", r"the strings are longer than their tensor \(at byte 0\)"),
         (1, b"\1----", "the strings end at byte 6 of a tensor of 5"),
         (1, b"\1----a", r"checksum of the string lengths does not match.*\(at byte 1\)"),
         (1, packed([b"a"])[0][:-1] + b"b", r"checksum of the tensor does not match.*byte 0\)"),
@@ -432,7 +455,7 @@ def test_damaged_strings(tmp_path: Path, count: int, data: bytes, message: str) 
 @pytest.mark.parametrize(
     ("count", "size", "message"),
     [
-        (1, 8, "1 integers of 4 bytes in a tensor of 8"),
+        (1, 8, "1 integers of 4 bytes do not match the tensor's size of 8 bytes"),
         (3, 12, r"12 bytes wanted, but the file ends at 13 \(at byte 5\)"),
         (2, 8, r"checksum of the tensor does not match: wanted 00000007, got [0-9a-f]{8}"),
     ],

@@ -59,10 +59,10 @@ def test_more_ids_than_words() -> None:
 @pytest.mark.parametrize(
     ("fill", "message"),
     [
-        ((b"LookupTableImportV2", b"hash_table", b"x", b"x"), "StringSplit x fills it: its words"),
+        ((b"LookupTableImportV2", b"hash_table", b"x", b"x"), "filled by StringSplit x: its words"),
         (
             (b"InitializeTableFromDataset", b"hash_table", b"x"),
-            "a dataset fills it while the model",
+            "filled from a dataset while the model",
         ),
     ],
 )
@@ -105,8 +105,8 @@ def test_ten_strings_make_an_orphan() -> None:
 @pytest.mark.parametrize(
     ("op", "why"),
     [
-        (b"SaveV2", "names for saving and restoring"),
-        (b"RestoreV2", "names for saving and restoring"),
+        (b"SaveV2", "tensor names for saving and restoring"),
+        (b"RestoreV2", "tensor names for saving and restoring"),
         (b"Assert", "messages"),
         (b"ParseExampleV2", "feature names of an example parser"),
         (b"RegexReplace", "regular expressions"),

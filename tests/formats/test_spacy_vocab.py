@@ -105,7 +105,9 @@ def test_a_level_too_high(tmp_path: Path) -> None:
     """The folder of a Python package with a pipeline in it: what to pass is named."""
     (tmp_path / "en_model").mkdir()
     pipeline(tmp_path / "en_model/en_model-1.0")
-    with pytest.raises(UnknownFormat, match=r"one level too high(?s:.*)en_model-1\.0/vocab"):
+    with pytest.raises(
+        UnknownFormat, match=r"contains models in subfolders(?s:.*)en_model-1\.0/vocab"
+    ):
         vocabtool.inspect(tmp_path / "en_model")
 
 

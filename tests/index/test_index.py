@@ -452,12 +452,12 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FolderInUse, match="index"), other.writer():
             pass
         with pytest.raises(
-            FolderInUse, match="this process is already writing here: end the first"
+            FolderInUse, match=r"this process is already writing .* finish the first `with"
         ):
             other.compact()
         code = f"from vocabtool import Index\nIndex.open({str(index.path)!r}).compact()"
         run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-        assert "FolderInUse" in run.stderr and "another process is writing here" in run.stderr
+        assert "FolderInUse" in run.stderr and "another process is writing" in run.stderr
     delete(other, ["d0"])
     assert len(other) == 2
 
@@ -755,7 +755,7 @@ def test_a_model_that_is_a_file_is_found_again(
     assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
     assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
-    with pytest.raises(VocabtoolError, match="belongs to another file of word vectors"):
+    with pytest.raises(VocabtoolError, match="another file of word vectors: expected fingerprint"):
         Index.open(tmp_path / "index").search("amber")
     (tmp_path / "vectors.txt").unlink()
     with pytest.raises(NotFound, match=r"vectors\.txt"):

@@ -284,7 +284,7 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "index", noting)
     with pytest.raises(NotFound, match="nothing"):
         index.load(tmp_path / "nothing.jsonl")
-    with pytest.raises(VocabtoolError, match="lies in"):
+    with pytest.raises(VocabtoolError, match="is in the output folder"):
         index.load(tmp_path / "index" / "manifest.json")
     with pytest.raises(ValueError, match="commit_rows"):
         index.load(iter(["text"]), commit_rows=0)
@@ -318,6 +318,7 @@ def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) ->
     index = Index.create(tmp_path / "index", metric="l2", dtype="float32", exact_below=500, **given)
 
     def tell(what: str, share: float) -> None:
+        assert (what, share) in [("700 documents", 0.35), ("1,400 documents", 0.7)]
         if what.startswith("1,400"):
             raise RuntimeError("stopped")
 

@@ -230,7 +230,7 @@ def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
     assert sorted(reader.rows_and_ids(5)) == [(0, "a"), (1, "b"), (2, "c"), (3, "z"), (4, "a")]
     assert reader.documents == 5
     writer = TantivyWriter(tmp_path / "one", memory=MEMORY)
-    with pytest.raises(FolderInUse, match="another process is writing there"):
+    with pytest.raises(FolderInUse, match="another process is writing to this folder"):
         TantivyWriter(tmp_path / "one", memory=MEMORY)
     writer.close()
     TantivyWriter(tmp_path / "one", memory=MEMORY).close()
@@ -339,7 +339,7 @@ def test_every_file_of_a_commit_is_compared(folder: Path) -> None:
     with pytest.raises(InvalidFile, match="store"):
         check_files(folder, noted)
     (folder / META).unlink()
-    with pytest.raises(NotFound, match="no keyword index there"):
+    with pytest.raises(NotFound, match="no keyword index here"):
         TantivyReader(folder)
 
 

@@ -22,7 +22,7 @@ SHARED = 2 + 3
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_what_holds_the_whole_comparison(form: str, tmp_path: Path) -> None:
     """JSON and the page; the latter has a plot less without a corpus."""
-    with pytest.raises(ValueError, match=f"only: {form} holds the whole comparison"):
+    with pytest.raises(ValueError, match=f"only: {form} contains the whole comparison"):
         save_diff(nasty_diff(), tmp_path / f"diff.{form}", only="a")
     assert saved(nasty_diff(corpus=False), tmp_path, form).count(b"<svg") == 3 * (form == "html")
 
@@ -224,7 +224,7 @@ def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
         "repeated entries of A, which count once: 1",
         "entries of A that folding made equal to an earlier one: 1",
         "the ids of B are in alphabetical order",
-        "of pieces, only those that can be a whole word were looked up",
+        "only pieces that can be whole words were looked up in the corpus, without their marker",
         "the corpus",
     ):
         assert sentence in text

@@ -125,6 +125,7 @@ NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
 def test_notebooks_show_short_tables(kind: str) -> None:
     """The HTML is well-formed, short and inert; MathJax must skip it."""
     found, facts = NOTEBOOK[kind]
+    assert len(repr(found)) < 120  # notebooks store it beside the HTML
     text = found._repr_html_()
     (root,) = ElementTree.fromstring(f"<body>{text}</body>")
     assert "mathjax_ignore" in root.attrib["class"]

@@ -240,17 +240,19 @@ def test_what_is_told() -> None:
     """A killed process, wrong numbers, lost rows and functions without a module are told."""
     results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(VocabtoolError, match="a worker process ended before its work did: killed"):
+    with pytest.raises(
+        VocabtoolError, match="a worker process ended before it finished its work: it was killed"
+    ):
         next(results)
-    with pytest.raises(ValueError, match="at least 1, got 0, 0"):
+    with pytest.raises(ValueError, match="workers and ahead must be at least 1, got 0 and 0"):
         parallel_map(abs, [], workers=0)
-    with pytest.raises(ValueError, match="ahead must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="items to prefetch must be at least 1, got 0"):
         prefetch([], 0)
-    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch size must be at least 1, got 0"):
         in_batches([], 0)
-    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
+    with pytest.raises(ValueError, match="1 rows for 2 items"):
         list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
-    with pytest.raises(ValueError, match="a function at the top of a module, or kind="):
+    with pytest.raises(ValueError, match="a function at the top level of a module, or kind="):
         list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 

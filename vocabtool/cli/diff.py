@@ -14,10 +14,10 @@ from vocabtool.cli.output import (
     check_ending,
     check_files,
     deliver_report,
+    read_documents,
     refuse_nothing,
     tell_notes,
     tell_skipped,
-    watch,
     width,
 )
 from vocabtool.system.messages import tell
@@ -163,10 +163,10 @@ def _compare(
     tell_notes(notes)
     if not corpus:
         return comparison
-    from vocabtool.documents.reading import ReadLog, batches, left_out
+    from vocabtool.documents.reading import ReadLog, left_out
 
     log = ReadLog()
-    documents = watch(batches(corpus, read, log=log, size=BATCH_BYTES))
+    documents = read_documents(corpus, read, log, BATCH_BYTES)
     comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
     tell_skipped(log.skipped)
     refuse_nothing(comparison.use.documents if comparison.use else 0, corpus)

@@ -9,7 +9,7 @@ import click
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import show_report, usage_errors
+from vocabtool.cli.output import show_report, step_progress, usage_errors
 from vocabtool.system.messages import tell
 
 QUERIES = gather(
@@ -77,10 +77,13 @@ def eval_command(
         raise click.UsageError("pass --queries and --qrels, or --self-check")
     with usage_errors():
         index = open_index(folder, model)
-        if self_check:
-            report = self_check_report(check(index, sample, queries["seed"]))
-        else:
-            report = evaluation_report(evaluate(index, **_read_judgements(queries)))
+        with step_progress(False) as progress:
+            if self_check:
+                checked = check(index, sample, queries["seed"], progress=progress)
+                report = self_check_report(checked)
+            else:
+                judgements = _read_judgements(queries)
+                report = evaluation_report(evaluate(index, **judgements, progress=progress))
         show_report(report, report_format)
 
 
@@ -117,7 +120,8 @@ def calibrate_command(
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
-            tuned = tune(index, **_read_judgements(queries))
+            with step_progress(False) as progress:
+                tuned = tune(index, **_read_judgements(queries), progress=progress)
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
             if queries["vectors"] is not None:
@@ -126,7 +130,8 @@ def calibrate_command(
                 raise click.UsageError(
                     "--queries needs relevance judgements: pass --qrels, or omit both"
                 )
-            found = calibrate(index, sample=sample, seed=queries["seed"])
+            with step_progress(False) as progress:
+                found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
             if found is None:
                 tell(
                     f"fewer than {MIN_SAMPLE} documents have three sentences and 15 words: too few "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -213,7 +213,8 @@ def index_command(
                     list(files), read, on_existing=existing, progress=progress, **filling
                 )
                 refuse_nothing(report.read, files)
-                seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
+                before = held - report.resumed
+                seconds = _calibrate(index, before, calibrate, report, quiet, progress)
         if build != Path(folder):
             index = index.put_in_place()
     if not quiet:
@@ -265,7 +266,7 @@ def update_command(
             )
             if not sync:  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder])
-            seconds = _calibrate(index, held, calibrate, report, quiet)
+            seconds = _calibrate(index, held, calibrate, report, quiet, progress)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
 
@@ -348,7 +349,12 @@ def _open(
 
 
 def _calibrate(
-    index: Index, before: int, wanted: bool | None, report: LoadReport, quiet: bool
+    index: Index,
+    before: int,
+    wanted: bool | None,
+    report: LoadReport,
+    quiet: bool,
+    progress: Callable[[str, float], None] | None,
 ) -> float:
     """Calibrate the weight of the keyword leg if requested or due; return the seconds it took.
 
@@ -364,7 +370,7 @@ def _calibrate(
     from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
-    found = calibrate(index)
+    found = calibrate(index, progress=progress)
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:

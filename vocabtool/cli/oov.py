@@ -17,10 +17,10 @@ from vocabtool.cli.output import (
     check_files,
     deliver_report,
     open_output,
+    read_documents,
     refuse_nothing,
     tell_notes,
     tell_skipped,
-    watch,
     width,
 )
 from vocabtool.system.messages import plural, tell
@@ -108,7 +108,7 @@ def oov_command(
     A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
     """
-    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, batches, left_out
+    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
     from vocabtool.oov.counter import OovCounter
     from vocabtool.reports.model import percent, safe
     from vocabtool.reports.oov import oov_report
@@ -127,7 +127,7 @@ def oov_command(
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
-    documents = watch(batches(files, read, log=log, size=size))
+    documents = read_documents(files, read, log, size)
     if mask is not None:
         _print_masked(words, documents, mask, file, files)
         tell(rule)

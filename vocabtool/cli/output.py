@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -16,7 +15,8 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
-    from vocabtool.documents.reading import Batch, Skip, SkipCounter
+    from vocabtool.documents.options import ReadOptions
+    from vocabtool.documents.reading import Batch, ReadLog, Skip, SkipCounter
     from vocabtool.reports.model import Report
     from vocabtool.reports.renderers import Format
 
@@ -120,13 +120,11 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(
-    quiet: bool, *, bar: bool = True, eta: bool = True
-) -> Iterator[Callable[..., None] | None]:
+def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
     """Show progress; yield a function of ``description``, ``total`` and ``completed``.
 
-    Yield ``None`` if ``quiet`` is set or standard error is not a terminal. ``bar`` and ``eta``:
-    also show a bar and the remaining time.
+    Yield ``None`` if ``quiet`` is set or standard error is not a terminal. ``eta``: also show the
+    remaining time, once a total is known.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -142,10 +140,17 @@ def progress_bar(
     )
 
     text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
-    columns = (*[BarColumn()] * bar, text, elapsed, *[TimeRemainingColumn()] * eta)
+    columns = (BarColumn(), text, elapsed, *[TimeRemainingColumn()] * eta)
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), *columns, console=console, transient=True) as progress:
-        yield partial(progress.update, progress.add_task("reading", total=None))
+        task = progress.add_task("reading", total=None)
+
+        def update(description: str, total: float | None = None, completed: float = 0) -> None:
+            if completed < progress.tasks[task].completed:  # a new step has its own speed
+                progress.reset(task)
+            progress.update(task, description=description, total=total, completed=completed)
+
+        yield update
 
 
 @contextmanager
@@ -157,21 +162,29 @@ def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
             return
 
         def show(step: str, share: float) -> None:
-            update(description=step, total=1 if share else None, completed=share)
+            update(step, 1 if share else None, share)
 
         yield show
 
 
-def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield the batches, with progress on standard error if it is a terminal."""
-    with progress_bar(False, bar=False, eta=False) as update:
-        count = size = 0
-        for batch in batches:
+def read_documents(
+    files: Sequence[str], read: ReadOptions, log: ReadLog, size: int
+) -> Iterator[Batch]:
+    """Yield batches of ``size`` bytes of text; show progress if standard error is a terminal."""
+    from vocabtool.documents.reading import batches, extent
+
+    with progress_bar(False) as update:
+        found = batches(files, read, log=log, size=size)
+        if update is None:
+            yield from found
+            return
+        stored = extent(files, format=read.format).bytes
+        total = None if stored is None else stored * read.passes
+        count = 0
+        for batch in found:
             yield batch
-            if update is not None:
-                count += len(batch)
-                size += batch.texts.nbytes
-                update(description=f"{count:,} documents, {size / 1e6:,.0f} MB")
+            count += len(batch)
+            update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", total, log.bytes)
 
 
 def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:

@@ -1,4 +1,4 @@
-"""Documents to committed shards of vectors: resumable, in threads, processes or on Ray.
+"""Embed documents into committed shards of vectors: resumable, in threads, processes or on Ray.
 
-How vectors are made is in ``encoders/``, what is searched in ``index/``. Begin with ``embed.py``.
+Encoders are in ``encoders/``, the search index in ``index/``. Begin with ``embed.py``.
 """

@@ -1,4 +1,4 @@
-"""Documents through an encoder into a folder of vectors: the public :func:`embed`."""
+"""Embed documents with an encoder into a folder of vectors: the public :func:`embed`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from vocabtool.vocabulary import encode, printable
 
 @dataclass(frozen=True, slots=True)
 class EmbedReport:
-    """What a run did. ``counts``: of the whole folder; ``encoded``: documents done this time.
+    """The result of a run. ``counts``: of the whole folder; ``encoded``: documents of this call.
 
-    ``resumed``: shards that were there; ``redone``: shards that were begun and lost before.
-    ``hits``: vectors that the cache held. ``skipped``: bad rows; ``dropped``: documents of an id
-    that was there before. ``seconds``: from the first document to the manifest. ``notes``: of the
-    encoder and, where shards were made, kept fields that no document has.
+    ``resumed``: shards that existed before; ``redone``: shards lost in an interruption and made
+    again. ``hits``: vectors found in the cache. ``skipped``: invalid rows; ``dropped``: documents
+    with a repeated id. ``seconds``: from the first document to the manifest. ``notes``: notes of
+    the encoder and, if shards were made, kept fields without a value in any document.
     """
 
     folder: str
@@ -59,11 +59,11 @@ class EmbedReport:
 
     @property
     def rate(self) -> float:
-        """Documents a second, of those done this time."""
+        """Documents encoded per second in this call."""
         return self.encoded / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> dict[str, object]:
-        """As a machine reads it."""
+        """Return the report as a JSON object, with ``rate`` and the counts as keys."""
         record = asdict(self)
         counts = record.pop("counts")
         first = [skip._asdict() for skip in self.first_skipped]
@@ -72,11 +72,11 @@ class EmbedReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: what was done this time, vectors that the cache held, seconds gone.
+    """The progress of a run: counts of this call, vectors found in the cache, elapsed seconds.
 
-    ``read`` of ``to_do``: bytes of the files, as read so far; ``to_do`` is ``None`` for a stream.
-    ``passed``, ``passed_read``: seconds gone and bytes read when the first documents were done:
-    what a run that is gone on with finds done takes next to no time, and tells no speed.
+    ``read``: bytes of the files read so far, of ``to_do`` in total (``None`` for a stream).
+    ``passed``, ``passed_read``: elapsed seconds and bytes read when the first documents were done.
+    ``remaining`` ignores what came before, as a resumed run skips finished shards quickly.
     """
 
     counts: Counts
@@ -89,12 +89,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Documents a second."""
+        """Documents per second."""
         return self.counts.documents / self.seconds if self.seconds else 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Seconds still to go, at the speed so far; ``None`` where nothing tells."""
+        """Estimated seconds left at the speed so far; ``None`` if it cannot be estimated."""
         read = self.read - self.passed_read
         if not self.to_do or read <= 0:
             return None
@@ -102,14 +102,14 @@ class Progress:
 
 
 THREADS: Final[dict[EncoderKind, int]] = {
-    "tensorflow": 3,  # while one batch is cut into words, another is multiplied
+    "tensorflow": 3,  # one batch is tokenized while another is multiplied
     "static": 2,
     "sentence-transformers": 1,
     "python": 1,
 }
 ANOTHER_STREAM: Final = (
-    "the documents: they come from a stream, which perhaps cannot be read again (in Python "
-    "source='a name' says that it is the same one)"
+    "the documents: they come from a stream, which cannot be read again to compare it (in Python, "
+    "give the same stream the same name with source='a name')"
 )
 
 
@@ -134,25 +134,25 @@ def embed(
     progress: Callable[[Progress], None] | None = None,
     **read: Unpack[ReadArguments],
 ) -> EmbedReport:
-    """Write the vectors of documents into a folder of Parquet shards, or go on with it.
+    """Write the vectors of documents into a folder of Parquet shards, or resume such a run.
 
-    Called again with the same arguments after a stop at any moment, it makes the shards that are
-    missing, and the folder ends with the same bytes as if nothing had happened.
+    Called again with the same arguments after an interruption, it makes the missing shards; the
+    folder then contains the same bytes as without the interruption.
 
     ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
-    :func:`open_encoder`; how documents are read is said by ``options`` or the same as keyword
-    arguments: see :class:`vocabtool.documents.ReadOptions`.
-    ``text``: whether the text is stored too. ``shard_rows``: rows of a shard, fewer where they hold
-    256 MB of text. ``batch_size``: texts encoded at once, else what the encoder wants.
-    ``check``: whether files are known again by size and time, or by their content.
-    ``source``: what a stream that is no file is called: it can be gone on with under that name.
-    ``force``: start over. ``cache``: a folder of vectors by encoder and text.
-    ``workers``: processes, or Ray's actors; 1: threads of this process. ``threads``: slabs of a
-    shard that are encoded at a time. ``progress``: called about once for a thousand documents.
+    :func:`open_encoder`. ``options``, or the same as keyword arguments, say how documents are read:
+    see :class:`vocabtool.documents.ReadOptions`.
+    ``text``: whether to store the text too. ``shard_rows``: rows of a shard; fewer if their text
+    exceeds 256 MB. ``batch_size``: texts encoded at once; by default the encoder's choice.
+    ``check``: whether changed files are detected by size and time, or by content.
+    ``source``: a name for a stream that is not a file, so that its run can be resumed.
+    ``force``: start over. ``cache``: a folder that caches vectors by encoder and text.
+    ``workers``: number of processes or Ray actors; 1: threads of this process. ``threads``: slabs
+    of a shard encoded in parallel. ``progress``: called about once per thousand documents.
 
-    Raises :class:`ChangedRun` where the folder holds another run, :class:`FolderInUse`,
-    :class:`NotFound` where there is no document, and :class:`VocabtoolError` for what is wrong
-    with documents, model or folder.
+    Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
+    already writes to it, :class:`NotFound` if there is no document, and :class:`VocabtoolError` for
+    invalid documents, models or folders.
     """
     options = replace(options or ReadOptions(), **read)
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
@@ -166,14 +166,14 @@ def embed(
                 "of --keep"
             )
     if len({*options.keep}) < len(options.keep):
-        raise ValueError(f"keep: a field twice among {', '.join(options.keep)}")
+        raise ValueError(f"keep: wanted each field once, got {', '.join(options.keep)}")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path)
         watched = facts_of(files or (), "stat")
         weights = None if force else folder.weights()
         encoder = fit_encoder(open_encoder(model), weights, files, options)
         words = None
-        if encoder.words is not None:  # what decides which words of a text are unknown
+        if encoder.words is not None:  # these decide which words of a text are unknown
             parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
             words = hashlib.sha256(parts.encode()).hexdigest()
         plan = Plan(
@@ -196,30 +196,29 @@ def embed(
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
-                "exact words come from running the model, and a cached vector runs nothing: "
-                "leave out either the cache or the exact words"
+                "exact words need a run of the model, but the cache avoids running it: use either "
+                "--cache or --exact-words"
             )
         if runner == "ray" and (files is None or STDIN in files):
-            raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
-        if force or not _goes_on(folder, plan, files, batch_size):
+            raise VocabtoolError("the runner ray reads files by name: wanted files, got a stream")
+        if force or not _resumes(folder, plan, files, batch_size):
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         there = {number: shard.counts.documents for number, shard in shards.items()}
         reading = Reading(sources if files is None else files, options, plan, there)
         work = Work(
-            folder=folder.path.absolute(),  # a worker may be elsewhere
+            folder=folder.path.absolute(),  # a worker may have another working directory
             plan=plan,
             encoder=encoder,
             cache=Path(cache) if cache is not None else None,
             threads=threads or THREADS[encoder.kind],
         )
-        to_do = None  # bytes, where anything tells
+        to_do = None  # bytes, if known
         if can_be_read_again(files):
-            passes = 2 if options.on_duplicate == "last" else 1
-            to_do = passes * sum(each.size for each in watched) or None
+            to_do = options.passes * sum(each.size for each in watched) or None
         run = _Run(reading, work, to_do, progress)
         manifest, notes = read_manifest(folder.path), encoder.notes
-        # All of its shards, as they were.
+        # Nothing to do if the manifest lists exactly these shards.
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             for result in run.results(runner, workers, ray_address):
@@ -229,12 +228,12 @@ def embed(
                     f"{folder.path}: not finished, an input changed while it was read: "
                     f"{changed[0]}. Start over with --force"
                 )
-            redone += folder.remove_unfinished()  # of workers that were killed
+            redone += folder.remove_unfinished()  # left by killed workers
             if not shards:
-                raise NotFound(f"{', '.join(files or ['the documents'])}: no document in it")
+                raise NotFound(f"{', '.join(files or ['sources'])}: no document in it")
             manifest = folder.finish(plan, shards, there, run.log)
             paths = (folder.path / shard.file for shard in manifest.shards)
-            for name in without_a_value(paths, plan.keep):  # a mistake, most likely
+            for name in without_a_value(paths, plan.keep):  # probably a mistake
                 notes += (f"no document has a value in the field '{printable(encode(name))}'",)
         return EmbedReport(
             folder=str(folder.path),
@@ -258,21 +257,21 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """The encoder with its weights, where it needs some: those given, else of a sample."""
+    """Return the encoder, with ``weights`` or weights fitted on a sample if it needs any."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
         return encoder.with_weights(weights)
     if files is None or not can_be_read_again(files):
         raise VocabtoolError(
-            "weights are fitted on a sample of the documents, and a stream is read once: give "
-            "weights fitted on files before (--fitted _weights.json), or choose --weights none"
+            "weights must be fitted on a sample of the documents, but a stream is read once: give "
+            "weights that were fitted on files (--fitted _weights.json), or use --weights none"
         )
     return encoder.fit(sample(files, options))
 
 
 class _Run:
-    """One run on its way: what was left out, what was done, and since when."""
+    """A run in progress: its counters, read log and start time."""
 
     def __init__(
         self,
@@ -286,12 +285,12 @@ class _Run:
         self.hits = 0
         self.start = time.monotonic()
         self._reading, self._work, self._to_do, self._progress = reading, work, to_do, progress
-        self._first: tuple[float, int] | None = None  # seconds gone and bytes read
+        self._first: tuple[float, int] | None = None  # elapsed seconds and bytes read
 
     def results(
         self, runner: Runner, workers: int, ray_address: str | None
     ) -> Iterator[ShardResult]:
-        """Make what is missing."""
+        """Make the missing shards and yield their results."""
         reading, work, log = self._reading, self._work, self.log
         if runner == "ray":
             return run_ray(reading, work, log, self._on_slab, workers, ray_address)
@@ -318,11 +317,11 @@ class _Run:
         self._progress(progress)
 
 
-def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the run is in the folder. Raises :class:`ChangedRun` where another is.
+def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
+    """Whether the folder contains shards of this run. Raises :class:`ChangedRun` for another run.
 
-    One without a shard (it failed at once) has nothing to lose, so any is begun in its place; the
-    same one, too: beside its description may be weights of another that was killed as it began.
+    A run without shards (it failed at once) has nothing to lose and is started anew, even if it is
+    the same: its folder may contain weights of another run that was killed while starting.
     """
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():

@@ -1,7 +1,7 @@
-"""What a run is: everything that decides the bytes of its shards, and what differs from another.
+"""The plan of a run, which is everything that decides the bytes of its shards; comparing plans.
 
-Kept as ``_run.json`` in the folder before the first shard is there. How a run is done (threads,
-processes, Ray, a cache) is no part of it. What it reads is told apart by facts of the files.
+It is written to ``_run.json`` in the folder before the first shard. It does not include how a run
+is executed (threads, processes, Ray, a cache). Input files are identified by size and time or hash.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from vocabtool.formats import json_file
 from vocabtool.system.own_files import from_json, to_json
 from vocabtool.tokenization.text_arrays import as_bytes
 
-SAMPLE_ROWS: Final = 20_000  # documents that weights of word vectors are fitted on
-SAMPLE_BYTES: Final = 1 << 20  # read at a time for it
+SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
+SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file, by the name it was given. ``changed``: modification time in nanoseconds.
+    """An input file. ``name``: as given; ``size``: in bytes; ``changed``: its mtime in nanoseconds.
 
-    ``sha256``: of its content, hexadecimal, instead of the time where the content is checked.
+    ``sha256``: hash of its content, hexadecimal, instead of ``changed`` with ``--check content``.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Input:
 
 
 def files_of(sources: Sources) -> list[str] | None:
-    """The files that are meant, in their order; ``None``: the sources hold documents themselves."""
+    """Return the files of ``sources`` in order; ``None`` if the sources contain documents."""
     names = names_of(sources)
     if names is None:
         return None
@@ -55,9 +55,9 @@ def files_of(sources: Sources) -> list[str] | None:
 
 
 def files_outside(sources: Sources, folder: Path) -> list[str] | None:
-    """The files that are meant, without those that a folder or glob finds in ``folder``.
+    """Return the files of ``sources``, except files in ``folder`` found by a folder or glob.
 
-    What is written there is never read. Raises :class:`VocabtoolError` where a source lies there.
+    The output is never read. Raises :class:`VocabtoolError` if a source itself is in ``folder``.
     """
     files = files_of(sources)
     if files is None:
@@ -66,7 +66,7 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: lies in {folder}, which is written to: name another")
+            raise VocabtoolError(f"{name}: is in the output folder {folder}: name one outside")
     return [
         name
         for name in files
@@ -75,12 +75,12 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
 
 
 def can_be_read_again(files: Iterable[str] | None) -> bool:
-    """Whether a second reading gives the same: not of documents held, standard input or a pipe."""
+    """Whether files can be read twice: not standard input, pipes or documents (``None``)."""
     return files is not None and not any(map(_is_stream, files))
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """The facts of files in their order; standard input and pipes have none, and are left out."""
+    """Return name, size and time or hash of files in order, except standard input and pipes."""
     facts = []
     for name in files:
         if _is_stream(name):
@@ -103,18 +103,19 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """What is different, a line for each file; ``of_time``: added where that is the time alone."""
+    """Return a line for each added, removed or changed file, or one for a changed order.
+
+    ``of_time``: added to the line of a file if only its modification time changed.
+    """
     old, new = ({each.name: each for each in facts} for facts in (before, now))
-    lines = [
-        f"{name}: was read, and is not among the inputs now" for name in old if name not in new
-    ]
+    lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
     lines += [f"{name}: is new among the inputs" for name in new if name not in old]
     for name in filter(old.__contains__, new):
         was, is_now = old[name], new[name]
         if was != is_now:
-            what = f"it was written to since: its time changed{of_time}"
+            what = f"its modification time changed{of_time}"
             if was.size != is_now.size:
-                what = f"had {was.size:,} bytes, has {is_now.size:,}"
+                what = f"had {was.size:,} bytes, now has {is_now.size:,}"
             elif was.sha256 != is_now.sha256:
                 what = "its content changed"
             lines.append(f"{name}: {what}")
@@ -124,10 +125,10 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """The first texts of each file, as many of each, that weights of word vectors are fitted on.
+    """Yield the first texts of each file, equally many, to fit weights of word vectors on.
 
-    Bad rows are left out; but where all are bad, what is wrong with the first is what is raised.
-    Raises :class:`NotFound` at the end where there was no document.
+    Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
+    Raises :class:`NotFound` at the end if there was no document.
     """
     options = ReadOptions(field=options.field, format=options.format, on_error="skip")
     is_empty = True
@@ -146,7 +147,7 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
 
 
 VERSION: Final = 1
-OPTIONS: Final = {  # what a difference is called in a message
+OPTIONS: Final = {  # names of the fields in a message
     "encoder": "the model (its files, signature, output, rule or weights)",
     "words": "the words of the model (--name, --rule)",
     "dim": "the length of the vectors",
@@ -163,16 +164,17 @@ OPTIONS: Final = {  # what a difference is called in a message
     "check": "--check",
     "source": "source=",
 }
-NO_CHECKSUMS: Final = " (the run noted times, no checksums: it cannot compare content)"
-TIME_ALONE: Final = " (only a run begun with --check content tells whether its content did, too)"
+NO_CHECKSUMS: Final = " (the run stored file times, not hashes, so content cannot be compared)"
+TIME_ALONE: Final = " (only a run started with --check content can compare its content)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """``encoder``, ``words``: their fingerprints; ``source``: what a caller calls a stream.
+    """Everything that decides the bytes of the shards of a run.
 
-    ``keeps``: which of documents with one id. That they, or bad rows, are an error is no part of
-    it: where none was met so far, what was made is what leaving them out would have made.
+    ``encoder``, ``words``: their fingerprints; ``source``: the caller's name for a stream.
+    ``keeps``: which document of a repeated id is kept. Whether repeated ids and invalid rows are
+    errors is not part of the plan: shards made before such an error are the same either way.
     """
 
     encoder: str
@@ -194,35 +196,35 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of all of it."""
+        """The SHA-256 of the plan's JSON, hexadecimal."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def to_json(self) -> bytes:
-        """As it is kept: the same plan gives the same bytes."""
+        """Return the content of ``_run.json``; equal plans give equal bytes."""
         return json.dumps({"vocabtool_run": VERSION, **to_json(self)}, indent=1).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
-        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        """Parse the output of :meth:`to_json`. Raises :class:`InvalidFile` for other data."""
         record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
-            raise InvalidFile(f"not the description of a run of version {VERSION}")
+            raise InvalidFile(f"wanted the plan of a run, version {VERSION}")
         plan: Plan = from_json(cls, record, "run")
         return plan
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
-        """What another plan would do differently, a line each.
+        """Return a line for each difference between this plan and ``now``.
 
-        Another model is told without what follows from it: its words, the length of its vectors,
-        and the batch size where nobody gave one.
+        For another model, its consequences are omitted: its words, the length of its vectors, and
+        the batch size if the caller gave none.
         """
-        passed_over = set()
+        implied = set()
         if self.encoder != now.encoder:
-            passed_over = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
+            implied = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
         lines = []
         for name, option in OPTIONS.items():
             was, is_now = getattr(self, name), getattr(now, name)
-            if name in passed_over or was == is_now:
+            if name in implied or was == is_now:
                 continue
             if name == "text":  # the opposite of its option
                 was, is_now = not was, not is_now

@@ -1,8 +1,8 @@
-"""Who makes the shards: threads of this process, several processes here, or actors of Ray.
+"""Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A shard is begun when the one before it is on the disk: what a kill costs is one shard a worker,
-whatever runs ahead is only read. Ray schedules for itself: shards are the rows of a Ray dataset,
-and what is read and written lies where every node sees it under the same path.
+A worker starts a shard when its previous one is on disk, so a kill costs one shard per worker;
+only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray dataset,
+and every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from vocabtool.embedding.shard_maker import (
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.system.parallel import closed_after, parallel_map, prefetch
 
-AHEAD: Final = 16  # slabs that are read before they are asked for
-READ_BYTES: Final = 1 << 20  # of text, read at a time: encoding begins early
-RAY_READING_CPUS: Final = 0.5  # not what an actor takes: Ray would read in the actor itself
-LAST: Final = -1  # in place of a shard's number: what was left out on the way
+AHEAD: Final = 16  # slabs read ahead
+READ_BYTES: Final = 1 << 20  # of text read at a time; small, so that encoding starts early
+RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading into the actor
+LAST: Final = -1  # number of the row with the read log, which is not a shard
 
 Columns = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run, and how they are read.
+    """The documents of a run and their read options.
 
-    ``done``: shards that are there, by number: how many documents each holds. It can be pickled
-    where the sources can (names of files, above all): a worker elsewhere may read.
+    ``done``: the number of documents of each finished shard, by shard number. It can be pickled if
+    the sources can (for example file names), so that another process can read.
     """
 
     sources: Sources
@@ -56,10 +56,10 @@ class Reading:
     done: Mapping[int, int]
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """The slabs of shards that are not done; ``log`` counts what is left out.
+        """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
 
-        Raises :class:`VocabtoolError` at the end where a shard that is done is none of these
-        documents: a stream under an old name, or a file that was changed and given its old time.
+        Raises :class:`VocabtoolError` at the end if a finished shard has another number of
+        documents than now: another stream of the same name, or a changed file with its old time.
         """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
@@ -72,15 +72,15 @@ class Reading:
         for number, documents in self.done.items():
             if found[number] != documents:
                 raise VocabtoolError(
-                    f"shard {number} holds {documents:,} documents, and now there are "
-                    f"{found[number]:,} for it: the documents changed; start over with --force"
+                    f"shard {number} contains {documents:,} documents, but the sources now have "
+                    f"{found[number]:,} for it: they changed; start over with --force"
                 )
 
 
 def run_threads(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in order, in this process: reading, encoding and writing overlap."""
+    """Make the missing shards in order in this process; reading, encoding and writing overlap."""
     with closing(ShardMaker(work)) as maker:
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
@@ -89,7 +89,7 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """The first slab of a shard, and those behind it up to the one that fills it."""
+    """Yield the first slab of a shard and the slabs after it, up to the one that fills it."""
     yield first
     if not first.full:
         for slab in others:
@@ -100,9 +100,9 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A shard to be made, whole. ``slabs``: an Arrow stream, a record batch each.
+    """The documents of a shard to be made. ``slabs``: an Arrow stream, one record batch per slab.
 
-    Packed because Arrow pickles, with each slab, all that was read together with it.
+    They are serialized because pickling a slab would include its whole parent batch.
     """
 
     number: int
@@ -110,7 +110,7 @@ class Task:
 
 
 def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
-    """The missing shards."""
+    """Yield a task for each missing shard."""
     slabs = reading.slabs(log)
     for first in slabs:
         sink = pa.BufferOutputStream()
@@ -122,7 +122,7 @@ def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
 
 
 class TaskMaker:
-    """Makes whole shards in another process, where it opens the encoder once."""
+    """Make whole shards in another process, which opens the encoder once."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -148,9 +148,9 @@ class TaskMaker:
 def run_processes(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab, workers: int
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in several processes; they come as they are made.
+    """Make the missing shards in several processes; results come as shards are finished.
 
-    Each holds one shard of texts in memory, and one more is ready for each.
+    Each process has the texts of one shard in memory, and one more shard per process is ready.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -169,11 +169,11 @@ def run_ray(
     workers: int,
     address: str | None = None,
 ) -> Iterator[ShardResult]:
-    """Make the missing shards by ``workers`` actors of Ray; they come as they are made.
+    """Make the missing shards in ``workers`` Ray actors; results come as shards are finished.
 
-    ``address``: of a cluster; else one is started on this machine for as long as it lasts.
-    Raises :class:`UnsupportedFormat` where Ray is not installed, :class:`VocabtoolError` where it
-    fails, and what failed in a worker as it was raised there.
+    ``address``: of a cluster; ``None``: Ray is started on this machine, and stopped at the end.
+    Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray fails,
+    and the errors of a worker as they were raised there.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -197,7 +197,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Rows of shards, one at a time; the last row is what was left out."""
+    """Yield a row per shard to be made, and last a row with the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -205,13 +205,13 @@ def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """Makes the shards that it is given, a row each; holds the encoder."""
+    """A Ray actor with the encoder, which makes a shard per row."""
 
     def __init__(self, work: Work) -> None:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """A row about the shard; a row about no shard is passed on."""
+        """Make the shard of a row and return a row with its result; return the log row as is."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))
@@ -226,7 +226,7 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Ray, connected, and what it raises as our errors; what was started here is stopped again."""
+    """Connect to Ray, stop it again if it was started here, and convert its errors to ours."""
     try:
         import ray
         import ray.data
@@ -240,11 +240,11 @@ def _ray(address: str | None, workers: int) -> Iterator[Any]:
         ray.init(**arguments, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()
     before = context.target_max_block_size, context.enable_progress_bars
-    # Each shard is passed on as soon as it is read, to whichever actor is free.
+    # Each shard is its own block, so that it goes to any free actor as soon as it is read.
     context.target_max_block_size, context.enable_progress_bars = 1, False
     try:
         yield ray
-    except ray.exceptions.RayTaskError as error:  # without the traceback that Ray puts into it
+    except ray.exceptions.RayTaskError as error:  # without the traceback in Ray's message
         if isinstance(error.cause, VocabtoolError | OSError | MemoryError):
             raise error.cause from None
         raise VocabtoolError(f"a worker of Ray failed: {error.cause!r}") from error

@@ -1,7 +1,7 @@
-"""One shard as a Parquet file: its columns; written beside, flushed, renamed; and checked again.
+"""Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-What a shard says of itself stands in the file's footer under ``vocabtool``: of which run it is,
-its number, and what it holds. Pages carry checksums.
+The key ``vocabtool`` of the file's footer contains the run, the number and the counts of the shard.
+Pages have checksums.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ ID: Final = "id"
 TEXT: Final = "text"
 VECTOR: Final = "vector"
 UNKNOWN: Final = "unknown"
-RESERVED: Final = (ID, VECTOR, UNKNOWN, TEXT)  # no kept field may be called so
-REPLACE: Final = "replace"  # bytes that are no UTF-8 by U+FFFD
-HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # of a byte inside a character
+RESERVED: Final = (ID, VECTOR, UNKNOWN, TEXT)  # names that kept fields must not have
+REPLACE: Final = "replace"  # error handler: bytes that are not UTF-8 become U+FFFD
+HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation byte of UTF-8
 
 
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """The columns of a shard; ``words``, ``text``: whether unknown words and texts are stored."""
+    """Return the columns of a shard; ``words``, ``text``: whether these columns are included."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -56,11 +56,11 @@ def shard_schema(
 
 
 def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
-    """Vectors as a column. Raises :class:`InvalidFile` where float16 does not hold a number."""
+    """Return vectors as a column. Raises :class:`InvalidFile` if float16 overflows."""
     if dtype == "float16":
         largest = np.finfo(np.float16).max
         if np.abs(vectors).max(initial=0) > largest:
-            raise InvalidFile(f"a vector holds a number beyond {largest}: --dtype float32 holds it")
+            raise InvalidFile(f"a vector has a number beyond {largest}: use --dtype float32")
         vectors = vectors.astype(np.float16)
     numbers = pa.array(vectors.reshape(-1))
     element = pa.field("element", numbers.type, nullable=False)
@@ -68,21 +68,21 @@ def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
 
 
 def vectors_of(batch: pa.RecordBatch) -> Vectors:
-    """The vectors of a batch of rows: float32, shape (n, dim)."""
+    """Return the vectors of a batch of rows: float32, shape (n, dim)."""
     column = batch.column(VECTOR)
     vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(len(batch), -1)
     return vectors.astype(np.float32, copy=False)
 
 
 def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
-    """The same strings with U+FFFD in place of bytes that are not UTF-8, and where that was done.
+    """Replace bytes that are not UTF-8 by U+FFFD; nulls stay.
 
-    Nulls stay. Returns an array of length n and bool, shape (n,).
+    Returns the strings, an array of length n, and which of them were changed, bool, shape (n,).
     """
     nothing = np.zeros(len(strings), np.bool_)
     if not len(strings):
         return strings, nothing
-    # The bytes may be UTF-8 as a whole, and no string begin inside a character.
+    # Nothing to do if all bytes together are UTF-8 and no string begins inside a character.
     ends = bounds(strings)
     data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
     starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
@@ -97,19 +97,19 @@ def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]
 
 NAME: Final = "shard-{:06}.parquet"
 NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")
-PART: Final = ".part"  # ends the name of a shard that is being written
+PART: Final = ".part"  # suffix of a shard that is being written
 KEY: Final = b"vocabtool"
-GROUP_ROWS: Final = 2048  # of a row group; a few more, as slabs stay whole
-SYNC_BYTES: Final = 16 << 20  # flushed to the disk on the way, so that little is left at the end
+GROUP_ROWS: Final = 2048  # minimum of a row group; slabs are not split
+SYNC_BYTES: Final = 16 << 20  # written between flushes, so that the last flush is short
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What some rows of shards hold; the same whenever they are made.
+    """Counts of rows of shards, which are the same in every run of a plan.
 
-    ``empty``: texts of nothing but blanks. ``zero``: vectors that are zero: no word is known.
-    ``not_utf8``: documents stored with U+FFFD where bytes were no UTF-8.
-    ``tokens``, ``tokens_unknown``: of the words of the model, both 0 where nothing tells them.
+    ``empty``: blank texts. ``zero``: zero vectors, of texts without a known word.
+    ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
+    ``tokens``, ``tokens_unknown``: words and unknown words; 0 if the model's words are not known.
     """
 
     documents: int = 0
@@ -126,7 +126,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFacts(Counts):
-    """What a shard says of itself. ``run``: the fingerprint of its plan; ``shard``: its number."""
+    """The metadata in a shard's footer. ``run``: fingerprint of its plan; ``shard``: its number."""
 
     run: str
     shard: int
@@ -134,7 +134,7 @@ class ShardFacts(Counts):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """``file``: its name in the folder; ``run``: the fingerprint of the plan it was made by."""
+    """A shard on disk. ``run``: the fingerprint of its plan; ``size``: of the file, in bytes."""
 
     file: str
     number: int
@@ -145,7 +145,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one shard, ready to be written. ``hits``: vectors that the cache held."""
+    """Rows of one shard, ready to be written. ``hits``: number of vectors found in the cache."""
 
     table: pa.Table
     counts: Counts
@@ -155,16 +155,16 @@ class Rows:
 def write_shard(
     folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
 ) -> Shard:
-    """Write a shard from its rows, which may come one slab after the other.
+    """Write a shard from its rows, which may be produced slab by slab.
 
-    Raises :class:`OSError` where the disk is full; nothing of the shard is left then.
+    Raises :class:`OSError` if the disk is full; the partial file is then removed.
     """
     name = NAME.format(number)
-    # A name of its own: a worker that outlives its killed parent cannot touch what the next writes.
-    # With a dot in front: who reads the folder meanwhile, or after a kill, passes over it.
+    # A random name: a worker that outlives its killed parent cannot damage a later run's file.
+    # A leading dot: readers of the folder ignore the file, also after a kill.
     part = folder / f".{name}.{os.urandom(6).hex()}{PART}"
     try:
-        # Arrow writes without Python, which is encoding; Python flushes what Arrow made, or fails.
+        # Arrow writes without the GIL, which encoding needs; Python flushes Arrow's file, or fails.
         with open_native(part) as sink, part.open("rb+") as file:
             counts = _write(sink, file, number, run, schema, rows)
             flush(file)
@@ -179,12 +179,12 @@ def write_shard(
 
 
 def open_native(path: Path) -> pa.NativeFile:
-    """A new file that Arrow writes to."""
+    """Create a file that Arrow writes to."""
     return pa.OSFile(os.fsencode(path), "wb")
 
 
 def flush(file: IO[bytes]) -> None:
-    """To the disk, whoever wrote it: Arrow's file keeps nothing back."""
+    """Flush a file to disk, also what Arrow wrote: Arrow's file has no buffer of its own."""
     os.fsync(file.fileno())
 
 
@@ -196,13 +196,13 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write to ``sink``; ``file`` is the same one, to be flushed on the way."""
+    """Write rows to ``sink`` and return their counts; ``file``: the same file, for flushing."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(
         sink,
         schema,
-        # Random numbers are not made smaller, text is.
+        # Vectors hardly compress, text does.
         compression={
             lists.get(name, name): "NONE" if name == VECTOR else "ZSTD" for name in schema.names
         },
@@ -229,28 +229,29 @@ def _write(
 
 
 def read_shard(path: Path) -> Shard:
-    """What a shard says of itself, by its footer alone.
+    """Read the description of a shard from its footer alone.
 
-    Raises :class:`InvalidFile` where it is cut off, damaged there, or no shard of this number.
+    Raises :class:`InvalidFile` if the file is truncated, its footer is damaged, or it is not the
+    shard of its file name's number.
     """
     with reading(str(path)):
-        with path.open("rb") as file, arrow_errors("cut off, or damaged"):
+        with path.open("rb") as file, arrow_errors("truncated or damaged"):
             footer = parquet.read_metadata(file)
         data = (footer.metadata or {}).get(KEY)
         if data is None:
-            raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
+            raise InvalidFile("a Parquet file, but not a shard of `vocabtool embed`")
         facts: ShardFacts = from_json(
-            ShardFacts, json_file.parse(data), "what the shard says of itself"
+            ShardFacts, json_file.parse(data), "the metadata of the shard"
         )
         if NAME.format(facts.shard) != path.name:
-            raise InvalidFile(f"the shard of number {facts.shard} under the name of another")
+            raise InvalidFile(f"contains shard {facts.shard}, not the shard of its file name")
         if footer.num_rows != facts.documents:
-            raise InvalidFile(f"{footer.num_rows:,} rows, wanted {facts.documents:,}")
+            raise InvalidFile(f"wanted {facts.documents:,} rows, got {footer.num_rows:,}")
         return Shard(path.name, facts.shard, facts.run, path.stat().st_size, facts + Counts())
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that are null in every row: a column is read until it has a value."""
+    """Return the columns that are null in every row; each is read up to its first value."""
     missing = tuple(columns)
     for path in files:
         if not missing:
@@ -266,7 +267,7 @@ def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str,
 
 
 def read_row_groups(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """A shard, a row group at a time; the checksum of each page is compared.
+    """Yield the row groups of a shard and verify the checksum of each page.
 
     Raises :class:`InvalidFile`, which names the file.
     """

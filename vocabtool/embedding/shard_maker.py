@@ -1,9 +1,9 @@
-"""One shard made of its documents: what every runner has done, in a thread, a process or an actor.
+"""Make one shard from its documents; every runner uses this, in a thread, a process or an actor.
 
-Documents are cut into shards, and these into slabs that are encoded together. Where a slab begins
-and ends depends on the documents alone, not on how they were read: so the same texts are in one
-batch of the encoder whenever and wherever a shard is made. Vectors may be kept by encoder and text:
-what was encoded once is looked up, in later runs and corpora too.
+Documents are cut into shards, and shards into slabs, which are encoded in one go. The bounds of a
+slab depend only on the documents, not on how they were read: so a batch of the encoder contains the
+same texts whenever and wherever a shard is made. Vectors can be cached by encoder and text, for
+later runs and other corpora too.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 
-SLAB_ROWS: Final = 1024  # or one batch of the encoder, where that is larger
-SLAB_BYTES: Final = 4 << 20  # of text, or a single longer one
-SHARD_BYTES: Final = 256 << 20  # of text: then a shard ends, however few rows it has
-AHEAD: Final = 4  # slabs that are encoded while a row group is written
+SLAB_ROWS: Final = 1024  # or one batch of the encoder, if that is larger
+SLAB_BYTES: Final = 4 << 20  # of text, unless a single text is longer
+SHARD_BYTES: Final = 256 << 20  # of text at which a shard ends, even with few rows
+AHEAD: Final = 4  # slabs encoded ahead while a row group is written
 BLANKS: Final = " \t\n\v\f\r"
 
 OnSlab = Callable[[Counts, int], None]
-"""Called for each slab that is written: what it holds, and how many vectors the cache held."""
+"""Called for each written slab with its counts and the number of vectors found in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """Documents that follow each other in one shard.
+    """Consecutive documents of one shard, encoded together.
 
     ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
-    perhaps not UTF-8, each of one chunk. ``full``: whether the shard ends with it, so that nobody
-    waits for the next document; the last shard may end otherwise. ``unknown``: its unknown words,
-    which are looked up while it waits to be encoded.
+    perhaps not UTF-8, each in one chunk. ``full``: whether it fills its shard, which then ends
+    without waiting for the next document; the last shard may end unfilled. ``unknown``: the unknown
+    words, which are looked up while the slab waits to be encoded.
     """
 
     shard: int
@@ -74,19 +74,19 @@ class Slab:
 
     @property
     def texts(self) -> pa.StringArray:
-        """Its texts."""
+        """The texts of the slab."""
         return self.table.column(TEXT).chunk(0)
 
 
 def cut_slabs(
     batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
 ) -> Iterator[Slab]:
-    """The documents of ``batches`` in order, as slabs.
+    """Yield the documents of ``batches`` in order, as slabs.
 
-    ``shard_rows``: rows of a shard; ``batch_size``: texts that the encoder gets at once.
+    ``shard_rows``: maximum rows of a shard; ``batch_size``: texts per call of the encoder.
     """
     slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
-    shard = rows = size = 0  # the shard at hand, and what is in it
+    shard = rows = size = 0  # number, rows and text bytes of the current shard
     names = [ID, TEXT, *keep]
     rest = pa.table([pa.array([], pa.string()) for _ in names], names=names)
     for batch in chain(batches, (None,)):
@@ -101,7 +101,7 @@ def cut_slabs(
             full = int(np.searchsorted(ends, int(ends[start]) + SLAB_BYTES, "right")) - 1
             end = min(most, max(full, start + 1), len(rest))
             if end == len(rest) != most and batch is not None:
-                break  # the slab goes on with the next batch
+                break  # the next batch continues the slab
             rows += end - start
             size += int(ends[end]) - int(ends[start])
             is_full = rows == shard_rows or size >= SHARD_BYTES
@@ -114,11 +114,11 @@ def cut_slabs(
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What a model does not know of n texts.
+    """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, as they are looked up, perhaps not UTF-8.
-    ``tokens``, ``tokens_unknown``: how many words the texts have, and how many of them are unknown.
+    of first appearance, in the form that is looked up, perhaps not UTF-8.
+    ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
     """
 
     words: pa.ListArray
@@ -127,7 +127,7 @@ class Unknown:
 
 
 def unknown_words(words: WordLookup) -> Unknown:
-    """The unknown words of texts that are looked up already."""
+    """Return the unknown words of texts from the result of their lookup."""
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct
@@ -136,7 +136,7 @@ def unknown_words(words: WordLookup) -> Unknown:
         codes, distinct = encoded.indices.to_numpy()[codes], encoded.dictionary.view(pa.string())
     missing = ~words.known[words.codes]
     texts, codes = texts[missing], codes[missing].astype(np.int64)
-    # The first of each word in each text.
+    # The first occurrence of each word in each text.
     span = int(codes.max(initial=0)) + 1
     first = np.sort(np.unique(texts * span + codes, return_index=True)[1])
     offsets = np.searchsorted(texts[first], np.arange(len(words.offsets))).astype(np.int32)
@@ -147,9 +147,9 @@ def unknown_words(words: WordLookup) -> Unknown:
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker must know; it can be pickled where the encoder can.
+    """The settings of a worker; can be pickled if the encoder can.
 
-    ``threads``: slabs of one shard that are encoded at a time.
+    ``threads``: number of slabs of one shard that are encoded in parallel.
     """
 
     folder: Path
@@ -161,19 +161,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """A shard that was made, and how many of its vectors the cache held."""
+    """A finished shard, and how many of its vectors were found in the cache."""
 
     shard: Shard
     hits: int
 
 
 class ShardMaker:
-    """Makes shards of one run, one after the other."""
+    """Make the shards of one run, one after the other."""
 
     def __init__(self, work: Work) -> None:
         encoder, plan = work.encoder, work.plan
         if encoder.fingerprint != plan.encoder:
-            raise VocabtoolError("the model changed while it was being run: run again with --force")
+            raise VocabtoolError("the model changed during the run: start over with --force")
         self._work, self._encoder, self._plan = work, encoder, plan
         self._schema = shard_schema(
             plan.dim, plan.dtype, plan.keep, words=encoder.words is not None, text=plan.text
@@ -185,13 +185,13 @@ class ShardMaker:
         self._lookups = ThreadPoolExecutor(1)
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the cache and stop the lookup thread."""
         self._lookups.shutdown(cancel_futures=True)
         if self._cache is not None:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Slab:
-        """Begin to look the words up; any thread may call it."""
+        """Start to look up the words of a slab in the background; thread-safe."""
         if self._words is None:
             return slab
         look_up = self._words.look_up
@@ -201,7 +201,7 @@ class ShardMaker:
     def make(
         self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None
     ) -> ShardResult:
-        """Encode and write the slabs of one shard: some are encoded while others are written."""
+        """Encode and write the slabs of one shard; encoding and writing overlap."""
         hits = 0
 
         def count_hits() -> Iterator[Rows]:
@@ -222,7 +222,7 @@ class ShardMaker:
         return ShardResult(shard, hits)
 
     def _encode(self, slab: Slab) -> Rows:
-        """The rows of a slab. Raises :class:`VocabtoolError` where the encoder fails."""
+        """Return the rows of a slab. Raises :class:`VocabtoolError` if the encoder fails."""
         texts, hits = slab.texts, 0
         unknown: Unknown | None = None
         try:
@@ -237,7 +237,7 @@ class ShardMaker:
                 vectors = self._encode_batches(texts)
         except (VocabtoolError, OSError, MemoryError):
             raise
-        except Exception as error:  # a callable may raise anything: its user wants to know where
+        except Exception as error:  # a user's function may raise anything; say where
             ids = slab.table.column(ID).chunk(0).view("binary")
             first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
             what = f"the model raised {type(error).__name__}: {error}"
@@ -257,7 +257,7 @@ class ShardMaker:
         return Rows(table, counts, hits)
 
     def _encode_batches(self, texts: pa.StringArray) -> list[Vectors]:
-        """The vectors batch by batch: they are stored as they come, without a copy."""
+        """Return the vectors batch by batch, to be stored without a copy."""
         size = self._plan.batch_size
         return [self._encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
@@ -275,7 +275,7 @@ class ShardMaker:
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
     ) -> tuple[pa.Table, int]:
-        """The rows as the schema has them, and in how many of them bytes were replaced."""
+        """Return the rows in the schema, and the number of rows with replaced bytes."""
         replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self._schema:
@@ -293,8 +293,8 @@ class ShardMaker:
 
 
 KEY_BYTES: Final = 16
-MAX_KEYS: Final = 500  # in one query, fewer than any SQLite allows
-WAIT_SECONDS: Final = 60.0  # for another process that writes
+MAX_KEYS: Final = 500  # in one query, below the limit of any SQLite
+WAIT_SECONDS: Final = 60.0  # for a lock that another process holds
 PAUSE_SECONDS: Final = 0.01
 TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
 
@@ -302,21 +302,21 @@ Encode = Callable[[pa.StringArray], Vectors]
 
 
 class VectorCache:
-    """The vectors of one encoder in a folder; several threads may ask it.
+    """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe.
 
-    ``fingerprint``, ``dim``: of the encoder. Raises :class:`InvalidFile` where the file there is
-    no such cache, :class:`NotFound` where the folder cannot be made.
+    ``fingerprint``, ``dim``: of the encoder. Raises :class:`InvalidFile` if the existing file is
+    not such a cache, :class:`NotFound` if the folder cannot be created.
     """
 
     def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise NotFound(f"{folder}: no folder for a cache: {error.strerror}") from error
+            raise NotFound(f"{folder}: cannot create the cache folder: {error.strerror}") from error
         self.file = folder / f"{hashlib.sha256(fingerprint.encode()).hexdigest()}.sqlite"
         self._dim = dim
         self._lock = Lock()
-        self._claimed: set[bytes] = set()  # keys that some thread is encoding
+        self._claimed: set[bytes] = set()  # keys whose texts a thread is encoding
         self._changed = Condition()
         end = monotonic() + WAIT_SECONDS
         with _errors(self.file):
@@ -324,10 +324,10 @@ class VectorCache:
                 self.file, timeout=WAIT_SECONDS, check_same_thread=False
             )
             try:
-                # Several may begin at once, and SQLite does not wait for the change to a log.
-                while not self._has_log():
+                # Several processes may start at once, but SQLite's timeout does not cover this.
+                while not self._enter_wal_mode():
                     if monotonic() > end:
-                        raise sqlite3.OperationalError("another process keeps it to itself")
+                        raise sqlite3.OperationalError("another process keeps it locked")
                     sleep(PAUSE_SECONDS)
                 self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
                 self._connection.execute(TABLE)
@@ -335,7 +335,7 @@ class VectorCache:
                 self._connection.close()
                 raise
 
-    def _has_log(self) -> bool:
+    def _enter_wal_mode(self) -> bool:
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
@@ -345,27 +345,27 @@ class VectorCache:
         return True
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """The vector of each text, shape (n, dim), and how many of them need not be encoded.
+        """Return the vector of each text, float32, shape (n, dim), and how many were not encoded.
 
-        ``encode`` gets the texts that are new, each once, in order.
+        ``encode`` is called with the new texts, each once, in order.
         """
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}
         distinct = sorted(first, key=first.__getitem__)
         found, encoded = self._read(distinct), 0
         while missing := [key for key in distinct if key not in found]:
-            # Of two threads that meet the same new text one encodes it, the other waits.
+            # If two threads have the same new text, one encodes it and the other waits.
             with self._changed:
                 own = [key for key in missing if key not in self._claimed]
                 self._claimed.update(own)
                 while not own and not self._claimed.isdisjoint(missing):
                     self._changed.wait()
             try:
-                found |= self._read(own or missing)  # another thread may have been quicker
+                found |= self._read(own or missing)  # another thread may have stored them meanwhile
                 new = [key for key in own if key not in found]
                 if new:
                     made = encode(texts.take(np.array([first[key] for key in new])))
@@ -387,7 +387,7 @@ class VectorCache:
         return vectors, len(keys) - encoded
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """The vectors that are there."""
+        """Return the vectors of the keys that are in the file."""
         found: dict[bytes, Vectors] = {}
         with self._transaction() as connection:
             for at in range(0, len(keys), MAX_KEYS):
@@ -396,11 +396,11 @@ class VectorCache:
                 query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
                 for key, held in connection.execute(query, part):
                     if not isinstance(held, bytes) or len(held) != self._dim * 4:
-                        what = f"no vector of {self._dim * 4} bytes"
-                        raise InvalidFile(f"damaged: what it holds is {what}")
+                        what = f"a vector that is not {self._dim * 4} bytes long"
+                        raise InvalidFile(f"damaged: it contains {what}")
                     found[key] = np.frombuffer(held, "<f4")
                     if not np.isfinite(found[key]).all():
-                        raise InvalidFile("damaged: a vector in it holds what is no finite number")
+                        raise InvalidFile("damaged: a vector in it has a number that is not finite")
         return found
 
     @contextmanager
@@ -411,7 +411,7 @@ class VectorCache:
 
 @contextmanager
 def _errors(file: Path) -> Iterator[None]:
-    """What SQLite says of the file as our error."""
+    """Convert SQLite errors to :class:`InvalidFile` with the name of the file."""
     try:
         with reading(str(file)):
             yield

@@ -1,9 +1,9 @@
-"""A folder of shards: written by one run, and read when that is finished, the public ``Shards``.
+"""A folder of shards, written by one run, and the public :class:`Shards` to read it.
 
-_run.json          what the run is (``plan.py``), there before the first shard
-_weights.json      weights of word vectors, where they were fitted for the run
+_run.json          the plan of the run (``plan.py``), written before the first shard
+_weights.json      weights of word vectors, if they were fitted for the run
 shard-….parquet    the rows
-_manifest.json     all shards with their checksums: written last, the run is finished
+_manifest.json     all shards with their checksums; written last, when the run is finished
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class _ManifestRecord(Counts):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A finished run. ``checksums``: CRC-32C of each shard's file. ``skipped``: bad rows."""
+    """The manifest of a finished run. ``checksums``: CRC-32C of each shard's file.
+
+    ``run``: fingerprint of the plan; ``skipped``: invalid rows; ``dropped``: repeated ids.
+    """
 
     run: str
     shards: tuple[Shard, ...]
@@ -80,11 +83,11 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """Of all shards together."""
+        """The counts of all shards together."""
         return sum((shard.counts for shard in self.shards), Counts())
 
     def to_json(self) -> bytes:
-        """As it is kept; the same run gives the same bytes."""
+        """Return the content of ``_manifest.json``; the same run gives the same bytes."""
         shards = [
             {"file": shard.file, "bytes": shard.size, "crc32c": crc, **asdict(shard.counts)}
             for shard, crc in zip(self.shards, self.checksums, strict=True)
@@ -102,13 +105,15 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        """Parse the output of :meth:`to_json`. Raises :class:`InvalidFile` for other data."""
         record: _ManifestRecord = from_json(_ManifestRecord, json_file.parse(data), "manifest")
         if record.vocabtool_manifest != VERSION:
-            raise InvalidFile(f"written by another vocabtool: wanted version {VERSION}")
+            raise InvalidFile(
+                f"manifest: wanted version {VERSION}, got {record.vocabtool_manifest}"
+            )
         names = list(map(NAME.format, range(len(record.shards))))
         if [each.file for each in record.shards] != names:
-            raise InvalidFile("manifest: the shards are not named by their numbers")
+            raise InvalidFile("manifest: the files of the shards are not named by their numbers")
         shards = tuple(
             Shard(each.file, number, record.run, each.bytes, each + Counts())
             for number, each in enumerate(record.shards)
@@ -119,7 +124,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a folder; ``None``: there is none."""
+    """Read the manifest of a folder; ``None`` if the run is not finished."""
     file = folder / MANIFEST
     if not file.exists():
         return None
@@ -128,7 +133,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """The plan of the run in a folder; ``None``: there is none."""
+    """Read the plan of the run in a folder; ``None`` if the folder contains no run."""
     file = folder / RUN
     if not file.exists():
         return None
@@ -137,9 +142,9 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 class Shards:
-    """The documents of a finished run and their vectors. Made by :meth:`open`.
+    """The documents of a finished run and their vectors, opened with :meth:`open`.
 
-    ``plan``: what the run was; ``manifest``: its shards, and what they hold.
+    ``plan``: the model, inputs and options of the run; ``manifest``: its shards and their counts.
     """
 
     def __init__(self, path: Path, plan: Plan, manifest: Manifest) -> None:
@@ -149,27 +154,27 @@ class Shards:
 
     @classmethod
     def open(cls, path: str | Path) -> Shards:
-        """Open a folder and check that every shard is there, whole, and of this run.
+        """Open a folder and check that every shard exists, is complete and belongs to this run.
 
-        The content itself is checked by Parquet's page checksums when it is read, and all of it by
-        :meth:`verify`. Raises :class:`NotFound` where a run is not finished, :class:`InvalidFile`,
-        which names the file, where something was changed since.
+        The rows are checked with Parquet's page checksums when they are read, and all bytes by
+        :meth:`verify`. Raises :class:`NotFound` if the folder contains no finished run, and
+        :class:`InvalidFile`, which names the file, if a file was changed since.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
         if manifest is None:
-            what = "no run"
+            what = "no run of `vocabtool embed`"
             if (folder / RUN).exists():
                 what = "a run that is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "another run than that of the manifest" if plan else "missing"
+            what = "belongs to another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
             if found != shard:
-                what = "not the shard that was written here"
+                what = "not the shard that the manifest lists"
                 if found.run != shard.run:
                     what = f"a shard of another run ({found.run[:16]})"
                 raise InvalidFile(what, file=str(folder / shard.file))
@@ -180,24 +185,24 @@ class Shards:
 
     @property
     def counts(self) -> Counts:
-        """What the run counted."""
+        """The counts of all rows."""
         return self.manifest.counts
 
     @property
     def dim(self) -> int:
-        """Numbers in a vector."""
+        """The length of the vectors."""
         return self.plan.dim
 
     def verify(self) -> None:
-        """Compare the checksum of every byte. Raises :class:`InvalidFile`, which names the file."""
+        """Verify the checksum of each file. Raises :class:`InvalidFile`, which names the file."""
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
             compare(self.path / shard.file, wanted)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows in order, a row group at a time; ``columns``: which, without: all.
+        """Yield the rows in order, a row group at a time; ``columns``: which (default: all).
 
         Columns: ``id`` (string), ``vector`` (fixed-size list of float32 or float16), ``unknown``
-        (list of string; where the model's words are known), ``text`` (string; unless left out),
+        (list of string; if the model's words are known), ``text`` (string; unless left out),
         and the kept fields (string, null where missing). Raises :class:`InvalidFile`.
         """
         plan = self.plan
@@ -208,17 +213,17 @@ class Shards:
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
-                raise InvalidFile("damaged: other columns than those of its run", file=str(file))
+                raise InvalidFile("damaged: its columns are not those of its run", file=str(file))
             for table in read_row_groups(file, names):
                 yield from table.to_batches()
 
     def vectors(self) -> Iterator[Vectors]:
-        """The vectors in order, a row group at a time: float32, shape (n, dim)."""
+        """Yield the vectors in order, a row group at a time: float32, shape (n, dim)."""
         for batch in self.batches([VECTOR]):
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """The documents in order; ``fields`` holds all but id and text, the vector as an array."""
+        """Yield the documents in order; ``fields`` has all but id and text, the vector as array."""
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]
@@ -229,31 +234,31 @@ class Shards:
                 yield Document(ids[row], texts[row], {VECTOR: vector, **fields})
 
 
-# What a run that is killed as it begins leaves behind.
+# Files that a run leaves behind if it is killed while starting.
 BEGINNING: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
 
 
 class Folder:
-    """A folder that one run is written into. Made by :func:`open_folder`."""
+    """The output folder of one run, opened with :func:`open_folder`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether a run made something here, be it elsewhere now, that would be lost with it."""
+        """Whether the folder contains shards, or a manifest of shards that were moved away."""
         manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:
-        """The weights that the shards here were made with; ``None``: none are kept."""
+        """Return the weights that were used for the shards here; ``None`` if there are none."""
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
-        """Remove what another run made, and keep what this one is.
+        """Remove the files of another run, and write the plan of this run.
 
-        The manifest goes first, and the other run's description last, when this one takes its
-        place: the folder is a run's all the time. What is not of a run stays.
+        The manifest is removed first, and the other plan is replaced last, so that the folder is
+        recognised as a run at any time. Files that do not belong to a run stay.
         """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)
@@ -264,18 +269,18 @@ class Folder:
         self._write(RUN, plan.to_json())
 
     def remove_unfinished(self) -> int:
-        """Remove shards that were being written when a run was stopped; how many there were."""
+        """Remove shards that an interruption left unfinished, and return their number."""
         named = (*self.path.glob(f".shard-*{PART}"), *self.path.glob(f"shard-*{PART}"))
-        parts = [file for file in named if file.is_file()]  # without the dot: a former version's
+        parts = [file for file in named if file.is_file()]  # without the dot: of an earlier version
         for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
             file.unlink()
         return len(parts)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
-        """The shards that are there, by number.
+        """Return the existing shards by number.
 
-        Raises :class:`InvalidFile`, which names the file, for one that is damaged or of another
-        run: it is not overwritten unasked.
+        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or of another
+        run; it is not overwritten without ``--force``.
         """
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
@@ -283,7 +288,7 @@ class Folder:
             if shard.run != run:
                 raise InvalidFile(
                     f"a shard of another run ({shard.run[:16]}, wanted {run[:16]}): remove it and "
-                    "run again, and it is made anew",
+                    "run again to make it anew",
                     file=str(self.path / name),
                 )
             shards[shard.number] = shard
@@ -292,10 +297,10 @@ class Folder:
     def finish(
         self, plan: Plan, shards: Mapping[int, Shard], resumed: Iterable[int], log: ReadLog
     ) -> Manifest:
-        """Write the manifest: from now on the folder is whole.
+        """Write the manifest, which marks the run as finished.
 
-        Shards that were ``resumed`` are read once more: the manifest holds the checksum of all,
-        and nobody would know that one was damaged before. Raises :class:`InvalidFile`.
+        The ``resumed`` shards are read again first, or the manifest would contain the checksum of a
+        shard that is already damaged. Raises :class:`InvalidFile` for such a shard.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
@@ -322,10 +327,10 @@ class Folder:
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[Folder]:
-    """A folder to write in, made where it is missing, with nobody else in it.
+    """Create or open an output folder and lock it against other writers.
 
-    One that was made is removed where the block fails before a shard is in it.
-    Raises :class:`FolderInUse`, and :class:`NotFound` where it holds what is no run.
+    A new folder is removed if the block fails before it contains a shard. Raises
+    :class:`FolderInUse`, and :class:`NotFound` if the folder has files but no run.
     """
     is_new = not path.exists()
     with reading(str(path)):
@@ -333,8 +338,8 @@ def open_folder(path: Path) -> Iterator[Folder]:
         others = sorted(each.name for each in path.iterdir() if not BEGINNING.fullmatch(each.name))
         if others and not (path / RUN).exists():
             raise NotFound(
-                f"{path}: not empty, and no run of `vocabtool embed` (it holds {others[0]!r}): "
-                "name a new folder"
+                f"{path}: not empty, but not a run of `vocabtool embed` (it contains "
+                f"{others[0]!r}): choose a new folder"
             )
     with lock_folder(path):
         folder = Folder(path)

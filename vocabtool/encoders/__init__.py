@@ -1,4 +1,4 @@
-"""Texts to vectors: SavedModels, word vectors, sentence-transformers, Python callables.
+"""Encoders turn texts into vectors: SavedModels, word vectors, sentence-transformers, callables.
 
-What is done with the vectors is in ``embedding/`` and ``index/``. Begin with ``open_encoder.py``.
+Vectors are used in ``embedding/`` and ``index/``. Begin with ``open_encoder.py``.
 """

@@ -1,4 +1,4 @@
-"""What every encoder has, how it is opened, and what is the same for all."""
+"""The base class of encoders, the options to open one, and shared checks of texts and vectors."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ class EncoderArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderOptions:
-    """How an encoder is opened. ``None`` and ``False``: not given.
+    """Options to open an encoder. ``None`` and ``False`` mean that an option is not given.
 
-    ``kind``: what the model is, instead of finding out from its content. ``max_batch``: texts
-    encoded at once, at most.
+    ``kind``: the kind of model; without it, the content decides. ``max_batch``: the maximum number
+    of texts encoded at a time.
 
-    Of a TensorFlow model: ``signature``: the function, of several that give vectors (or a method's
-    name); ``output``: one of its outputs; ``name``: the vocabulary, as ``inspect`` prints it;
-    ``exact_words``: let the running model report its words (:meth:`Encoder.encode_with_words`).
-    ``rule``: how texts become words, as in ``Words.of``; of a TensorFlow model that takes ids, and
-    of word vectors.
-    Of word vectors: ``weights`` of the words, ``idf`` unless said; ``remove_component``: take out
-    the first component of the corpus; ``fitted``: weights and component that were fitted before, or
-    the file that ``embed`` or ``FittedWeights.write`` kept them in.
-    ``trust``: run a model though it may read or write files, use the network or run code.
-    ``fingerprint``: of a Python callable, any text that changes when its vectors do.
-    Raises ``ValueError`` for a value that none of them can have.
+    For TensorFlow models: ``signature``: the function to call if several return vectors (or the
+    name of a method); ``output``: one of its outputs; ``name``: the vocabulary, as printed by
+    ``inspect``; ``exact_words``: report the words that the running model looks up
+    (:meth:`Encoder.encode_with_words`).
+    ``rule``: how texts are split into words, see ``Words.of``; for word vectors, and for TensorFlow
+    models with ids as input.
+    For word vectors: ``weights`` of the words, default ``idf``; ``remove_component``: remove the
+    first component of the corpus; ``fitted``: weights and component that were fitted before, or
+    the file in which ``embed`` or ``FittedWeights.write`` saved them.
+    ``trust``: allow a model to read or write files, use the network or run its own code.
+    ``fingerprint``: for a Python callable, any text that changes whenever its vectors do.
+    Raises ``ValueError`` for ``max_batch`` below 1 and for unknown ``weights``.
     """
 
     kind: EncoderKind | None = None
@@ -88,10 +89,10 @@ class EncoderOptions:
             raise ValueError(f"max_batch must be at least 1, got {self.max_batch}")
         if self.weights not in (None, *WEIGHTINGS):
             wanted = ", ".join(WEIGHTINGS)
-            raise ValueError(f"weights {self.weights!r}, wanted one of {wanted}")
+            raise ValueError(f"weights must be one of {wanted}, got {self.weights!r}")
 
     def given_options(self) -> dict[str, Any]:
-        """The options that were given, by name."""
+        """Return the options that were given, by name."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: value
@@ -100,26 +101,26 @@ class EncoderOptions:
         }
 
     def to_record(self) -> dict[str, str | bool]:
-        """The options that a folder may store, and later open the model with unasked.
+        """Return the options that a folder stores to open the same model again.
 
-        Nothing that lets a model do more, and no fitted weights: they have a file of their own.
+        Trust is not among them: it must be given each time. Fitted weights have their own file.
         """
         return {name: value for name, value in self.given_options().items() if name in STORED}
 
 
 class VectorsAndWords(NamedTuple):
-    """``vectors``: shape (n, dim); ``words``: the words that the model looked up on the way."""
+    """Vectors, shape (n, dim), and the words that the model looked up to compute them."""
 
     vectors: Vectors
     words: WordLookup
 
 
 class Encoder(ABC):
-    """Makes vectors of texts. Several threads may call it, and it can be pickled.
+    """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
-    ``dim``: numbers in a vector. ``max_batch``: texts that it wants at once, at most.
+    ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
     ``exact``: whether :meth:`encode_with_words` works.
-    ``options``: what opens the same encoder again without looking at what its files are.
+    ``options``: options that open the same encoder again; they include its kind.
     """
 
     kind: ClassVar[EncoderKind]
@@ -131,47 +132,47 @@ class Encoder(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of all that decides its vectors.
+        """Hexadecimal SHA-256 of everything that determines the vectors.
 
-        Of two encoders with the same fingerprint each is as good as the other.
+        Two encoders with the same fingerprint are interchangeable.
         """
         raise NotImplementedError
 
     @cached_property
     def words(self) -> Words | None:
-        """How the model cuts texts and which words it knows; ``None`` where that is unknown."""
+        """How the model splits texts and which words it knows; ``None`` if that is unknown."""
         return None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know: what was chosen, what becomes of texts."""
+        """Notes for the user: choices that were made, and how texts are changed."""
         return self._notes
 
     @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text: float32, shape (n, dim); n may be 0, or above ``max_batch``.
+        """Return the vector of each text: float32, shape (n, dim); any n, 0 included.
 
-        Raises :class:`VocabtoolError` where the model fails or gives no such matrix.
+        Raises :class:`VocabtoolError` if the model fails or returns anything else.
         """
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """The vectors, and the words that the running model looks up, in one pass.
+        """Return the vectors, and the words that the running model looks up, in one pass.
 
-        Raises :class:`VocabtoolError` where the encoder was not opened with ``exact_words``.
+        Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
         """
         raise VocabtoolError(
-            f"an encoder of kind {self.kind!r} opened without exact words does not report which "
-            "words its model looks up"
+            f"this encoder of kind {self.kind!r} cannot report exact words, those that its model "
+            "looks up; only a TensorFlow model opened with exact_words=True can"
         )
 
     def pipe(
         self, texts: Iterable[str | bytes], *, batch_size: int | None = None, workers: int = 1
     ) -> Iterator[Vectors]:
-        """The vector of each text, shape (dim,), in order, while texts come in.
+        """Yield the vector of each text, shape (dim,), lazily and in order.
 
-        Batches of ``batch_size`` texts (``max_batch`` unless said) are encoded, ``workers`` of
-        them at a time in threads. Lazy: no more than ``2 * workers`` batches are taken ahead of
-        what was asked for. Raises ``ValueError`` where either number is below one.
+        Texts are encoded in batches of ``batch_size`` (default ``max_batch``), with ``workers``
+        batches at a time in threads. At most ``2 * workers`` batches are read ahead of the vectors
+        yielded so far. Raises ``ValueError`` if either number is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size
         encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
@@ -179,19 +180,19 @@ class Encoder(ABC):
 
 
 def decode_texts(texts: Texts) -> list[str]:
-    """Texts as ``str`` for models that take no bytes; what is no UTF-8 becomes U+FFFD."""
+    """Decode texts for models that accept only ``str``; invalid UTF-8 becomes U+FFFD."""
     return [text.decode("utf-8", "replace") for text in as_bytes(texts_array(texts))]
 
 
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
-    """What a model answered, as float32 of shape (count, dim); ``dim`` ``None``: any.
+    """Convert the output of a model to float32 of shape (count, dim); ``dim`` ``None``: any.
 
-    ``source``: names the model and the batch in messages. Raises :class:`VocabtoolError` for
-    another shape, and for what is not a finite number.
+    ``source``: name of the model and the batch, for messages. Raises :class:`VocabtoolError` for
+    another shape, and for values that are not finite numbers.
     """
     try:
         array = np.asarray(answer)
-    except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; a GPU's tensor
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; a GPU tensor
         raise VocabtoolError(
             f"{source}: {type(answer).__name__} is not an array of numbers: {error}"
         ) from error
@@ -202,7 +203,7 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
         raise VocabtoolError(
             f"{source}: expected numbers, got {array.dtype} of shape {array.shape}"
         )
-    with np.errstate(over="ignore"):  # a number beyond float32 becomes infinity
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity
         vectors: Vectors = np.ascontiguousarray(array, np.float32)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):

@@ -1,8 +1,8 @@
-"""``open_encoder``: an encoder of a path, a name with a prefix, or a Python object.
+"""``open_encoder`` opens an encoder from a path, a name with a prefix, or a Python object.
 
-Without ``kind`` or a prefix, the content of a path decides what it is. Any callable is an encoder:
-texts in, an array with a row for each out. ``python:package.module:attribute`` names one; importing
-a module runs it: who names one trusts it.
+Without ``kind`` or a prefix, the content of a path decides the kind. Any callable that returns an
+array with one row per text can be used. ``python:package.module:attribute`` names a callable. Its
+module is imported, which runs its code, so name only modules that you trust.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ FORMS: Final = (
 def open_encoder(
     model: Model, options: EncoderOptions | None = None, **arguments: Unpack[EncoderArguments]
 ) -> Encoder:
-    """An encoder of a path, a handle, a name with a prefix, a callable, or an encoder itself.
+    """Open an encoder from a path, a handle, a name with a prefix, a callable, or an encoder.
 
     ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``, a
-    prefix (``static:glove.txt``) or the content decides. What :attr:`Encoder.options` says opens
-    the same encoder again at once, as it is, without looking for what lies there.
-    Raises :class:`VocabtoolError` for an option that the kind does not have, and for what is none
-    of these, with what was tried; besides, what opening raises.
+    prefix (``static:glove.txt``) or the content decides. With :attr:`Encoder.options` of an
+    encoder, the same encoder is opened again without examining the content.
+    Raises :class:`VocabtoolError` for an option that the kind does not support and for a model of
+    no known kind, with the formats that were tried; also the errors of opening that kind.
     """
     options = replace(options or EncoderOptions(), **arguments)
     given = options.given_options()
@@ -87,11 +87,12 @@ def open_encoder(
     elif kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
-    for option in given:  # what would be ignored
+    for option in given:  # refuse options that would be ignored
         if option not in OPTIONS[kind]:
             owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
             raise VocabtoolError(
-                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
+                f"{_flags([option])} is only for {owners}; this model is of kind {kind!r}. "
+                "Leave the option out"
             )
     options = replace(options, kind=kind)
     if kind == "tensorflow":
@@ -107,13 +108,13 @@ def open_encoder(
         return _open_already(value, None, given)
     if not callable(value):
         raise VocabtoolError(
-            f"{type(value).__name__} is neither an encoder nor a callable for texts; {FORMS}"
+            f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
         )
     return PythonEncoder(value, made_by=maker, **given)
 
 
 def is_encoder(value: object) -> bool:
-    """Whether an object is an encoder already: of a kind, with ``encode`` and ``pipe``."""
+    """Whether an object is an open encoder: it has a known ``kind``, ``encode`` and ``pipe``."""
     methods = (getattr(value, name, None) for name in ("encode", "pipe"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
@@ -131,23 +132,23 @@ def _flags(options: Iterable[str]) -> str:
 
 
 def _recognise(model: str | Path) -> EncoderKind:
-    """What kind of model lies there."""
+    """Return the kind of the model at a path, by its content."""
     if isinstance(model, str) and files.HANDLE.match(model):
         return "tensorflow"
     path = Path(model)
     if path.is_file():
         return _recognise_file(path)
     if not path.is_dir():
-        raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
+        raise NotFound(f"{model}: no such file or folder. If this is a name, {FORMS}")
     if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
     if any((path / name).is_file() for name in MODEL_FILES):
         return "sentence-transformers"
     raise UnknownFormat(
-        f"{path}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
+        f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
-            f"tensorflow: none of {', '.join(graph_files.SAVED_MODELS)} in it",
-            f"sentence-transformers: neither {' nor '.join(MODEL_FILES)} in it",
+            f"tensorflow: it contains none of {', '.join(graph_files.SAVED_MODELS)}",
+            f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
         ),
     )
 
@@ -159,7 +160,7 @@ def _recognise_file(file: Path) -> EncoderKind:
     with reading(str(file)):
         source = Source.open(file)
         if source.head.startswith(NUMPY_MAGIC):
-            return "static"  # where its words are missing, opening says so
+            return "static"  # if the file with its words is missing, opening raises an error
         reader = registry.find(source)
         if reader in vector_readers:
             return "static"
@@ -167,8 +168,8 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
-        what = f"it is read as {reader.format}, which does not make vectors"
-        raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
+        what = f"its format is {reader.format}, which has no vectors"
+        raise UnknownFormat(f"{file}: neither word vectors nor a graph; {what}", tried)
     try:
         graph_files.open_graphs(file)
     except UnknownFormat as error:
@@ -180,16 +181,16 @@ MAX_BATCH: Final = 256
 PROBE: Final = "How long is a vector?"
 WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
-    "the fingerprint covers the source code of {name}, not what it calls or reads: give "
-    "fingerprint= (or the callable an attribute of that name) to tell versions apart"
+    "the fingerprint covers the source code of {name}, but not what it calls or reads; to "
+    "distinguish versions, give fingerprint=, or set an attribute `fingerprint` of the callable"
 )
 
 
 class PythonEncoder(Encoder):
-    """Calls ``fn(texts)`` for an array of shape (n, dim), any kind of numbers.
+    """Encodes with ``fn(texts)``, which returns an array of numbers of shape (n, dim).
 
-    It may be called by several threads at once, so ``fn`` must bear that. It can be pickled where
-    ``fn`` can. Texts come as ``str``; what is no UTF-8 in them as U+FFFD.
+    Several threads may call ``fn`` at a time, so it must be thread-safe. The encoder can be pickled
+    if ``fn`` can. ``fn`` receives texts as ``str``, with invalid UTF-8 replaced by U+FFFD.
     """
 
     kind = "python"
@@ -203,18 +204,19 @@ class PythonEncoder(Encoder):
         words: Words | None = None,
         made_by: Callable[[], Any] | None = None,
     ) -> None:
-        """``dim``: without, ``fn`` is asked for one vector. ``max_batch``: texts for it at once.
+        """Wrap a callable. Without ``dim``, it is called once to find the length of a vector.
 
-        ``fingerprint``: any text that is another when the vectors are. Without, it is made of
-        ``fn``'s attribute ``fingerprint``, or of its source code. ``made_by``: what made ``fn``,
-        where its source code tells more.
-        Raises :class:`VocabtoolError` where nothing tells ``fn`` apart from another, and where it
-        gives no vectors or fails (:class:`OperatorFailed`); ``ValueError`` for wrong arguments.
+        ``max_batch``: the maximum number of texts per call. ``fingerprint``: any text that changes
+        whenever the vectors do; by default the attribute ``fingerprint`` of ``fn``, or else its
+        source code. ``made_by``: the class or function that returned ``fn``; its source code is
+        used instead. Raises :class:`VocabtoolError` if there is nothing to compute a fingerprint
+        from, and if ``fn`` fails (:class:`OperatorFailed`) or returns no vectors; ``ValueError``
+        for invalid arguments.
         """
         if not callable(fn):
-            raise ValueError(f"wanted something to call, got {fn!r}")
+            raise ValueError(f"wanted a callable, got {fn!r}")
         if max_batch < 1 or (dim is not None and dim < 1):
-            raise ValueError(f"wanted max_batch and dim of at least 1, got {max_batch}, {dim}")
+            raise ValueError(f"max_batch and dim must be at least 1, got {max_batch} and {dim}")
         self._fn = fn
         self._name = _name_of(fn)
         self.max_batch = max_batch
@@ -234,16 +236,16 @@ class PythonEncoder(Encoder):
                 dim = int(self._call([PROBE], None, 0).shape[1])
             except (VocabtoolError, OSError, MemoryError):
                 raise
-            except Exception as error:  # a callable may raise anything: its user wants to know
-                what = f"called with one text it raised {type(error).__name__}: {error}"
+            except Exception as error:  # a callable may raise anything
+                what = f"when called with one text, it raised {type(error).__name__}: {error}"
                 raise OperatorFailed(self._name, what) from error
         self.dim = dim
 
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text: float32, shape (n, dim).
+        """Return the vector of each text: float32, shape (n, dim).
 
-        What the callable raises comes through. Raises :class:`VocabtoolError` for a result that is
-        no matrix of finite numbers with a row for each text.
+        Errors of the callable are not caught. Raises :class:`VocabtoolError` if its result is not
+        a matrix of finite numbers with one row per text.
         """
         decoded = decode_texts(texts)
         parts = [
@@ -258,12 +260,12 @@ class PythonEncoder(Encoder):
 
 
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
-    """Import ``package.module:attribute``, from the current folder, too.
+    """Import ``package.module:attribute``, also from the current folder.
 
-    A class, or a function that can only be called without arguments, is called. Returns the value
-    and what made it, if anything did. The current folder stays at the end of ``sys.path``, where
-    what is imported later is looked for.
-    Raises :class:`NotFound` where nothing is called so; what the module itself raises.
+    If it is a class, or a function without parameters, it is called. Returns the value, and the
+    class or function that was called, or ``None``. The current folder is appended to ``sys.path``
+    and stays there for later imports.
+    Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
@@ -275,7 +277,7 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
         module: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # something that the module itself wants
+            raise  # a dependency of the module is missing
         raise NotFound(f"python:{module_name}: no module {error.name!r}; {WANTED}") from error
     try:
         value: Any = reduce(getattr, path.split("."), module)
@@ -291,22 +293,22 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Hexadecimal sha256 of module, qualified name and source code of a function or a class.
+    """Return the SHA-256 of module, qualified name and source code of a function or class, in hex.
 
-    Raises :class:`VocabtoolError` where these do not decide what it does: for what is made of other
-    values (closures, methods, objects), and for what has no name or no source.
+    Raises :class:`VocabtoolError` if these do not determine what it does, because it contains other
+    values (closures, methods, objects), and if it has no name or no source code.
     """
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )
     try:
         if not plain:
-            raise TypeError("it has no name of its own, or holds values that no source shows")
+            raise TypeError("it has no name, or contains values that its source does not show")
         code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(
-            f"nothing tells {_name_of(source)} apart from another callable ({error}): "
-            "give --fingerprint (fingerprint=), a text that changes when its vectors do"
+            f"no fingerprint can be computed for {_name_of(source)} ({error}); give --fingerprint "
+            "(fingerprint=), any text that changes whenever its vectors do"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()

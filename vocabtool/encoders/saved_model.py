@@ -1,7 +1,7 @@
-"""Vectors from a TensorFlow SavedModel or a module of TensorFlow Hub, of TF1 or TF2.
+"""Vectors from a TensorFlow SavedModel or TensorFlow Hub module, of TF1 or TF2.
 
-What it gives is what TensorFlow gives for the same batch, bit for bit. Which function and output
-that is, and what it is fed: ``saved_model_functions.py``.
+The vectors are bit for bit those that TensorFlow returns for the same batch. The choice of function
+and output, and the conversion of texts to its input, are in ``saved_model_functions.py``.
 """
 
 from __future__ import annotations
@@ -48,33 +48,33 @@ from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
 
 MAX_BATCH: Final = 256
-PROBES: Final = (b"a", b"42", b"")  # one of which a model takes, to see how long its vectors are
-TOLERANCE: Final = 1e-6  # as much may a vector change with what stands beside its text
+PROBES: Final = (b"a", b"42", b"")  # texts to try until one gives a vector, to find its length
+TOLERANCE: Final = 1e-6  # a vector may change this much with the other texts of its batch
 CONTENT: Final = ("variables", "assets", "assets.extra")
-EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
+EXACT: Final = "With --exact-words (exact_words=True), the running model reports them"
 
 
 class TensorFlowEncoder(Encoder):
-    """The vectors that a SavedModel makes of texts.
+    """Encodes texts with a SavedModel.
 
-    Threads may call it together; with exact words they wait for each other.
+    Several threads may call it at a time; with exact words, they take turns.
     """
 
     kind = "tensorflow"
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a SavedModel's folder or a handle of TensorFlow Hub, which is fetched if need be.
+        """Open the folder of a SavedModel, or a TensorFlow Hub handle, downloading it if needed.
 
-        Raises :class:`NotFound`, :class:`UnsupportedFormat` where TensorFlow is missing or does
-        not load it, where trust is needed, and where no function gives one vector for each text or
-        several do, :class:`VocabtoolError` where its words are wanted and not known.
+        Raises :class:`NotFound`; :class:`UnsupportedFormat` if TensorFlow is missing or cannot load
+        the model, if trust is needed, and if no function or more than one returns one vector per
+        text; :class:`VocabtoolError` if words are requested that cannot be determined.
         """
         if isinstance(model, str) and files.HANDLE.match(model):
-            import_tensorflow()  # without it nothing is fetched
+            import_tensorflow()  # download nothing if TensorFlow is missing
         folder = _find_model(model)
-        opened = graph_files.open_graphs(folder)  # what is no model is refused at once
+        opened = graph_files.open_graphs(folder)  # fails fast if this is no model
         import_tensorflow()
-        # Named by its address a model may be in another folder on another machine.
+        # Keep the handle: on another machine the model may be in another folder.
         is_handle = isinstance(model, str) and Path(model).absolute() != folder
         self._model = model if is_handle else folder
         self._folder, self.options = folder, options
@@ -91,38 +91,38 @@ class TensorFlowEncoder(Encoder):
                 self._input.by_length = self._is_changed_by_padding(self._input)
             self.fingerprint = self._digest(opened.file)
         if options.rule is not None:
-            _ = self._words_and_note  # a rule that is none is refused now, not at the first word
+            _ = self._words_and_note  # refuse an invalid rule now, not at the first word
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Opened again where it is unpickled."""
+        """Pickle the path and options; unpickling opens the model again."""
         return _open_again, (self._model, self.options, self.fingerprint)
 
     @cached_property
     def words(self) -> Words | None:
-        """How the model cuts texts: as asked for, or as recovered from its graph."""
+        """How the model splits texts: by the given rule, or as recovered from its graph."""
         return self._words_and_note[0]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The function and output, what becomes of numbers and texts, what words cost."""
+        """Notes: function and output, conversions of numbers and texts, the cost of exact words."""
         notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
         if self._output.dtype != "float32":
-            notes.append(f"its numbers are {self._output.dtype} and become float32")
+            notes.append(f"its vectors are {self._output.dtype}, converted to float32")
         if self._tap is not None:
-            cost = "n texts are run one by one, for this model allows nothing else"
+            cost = "texts are run one at a time, because the graph of this model requires it"
             if self._tap.runs_together:
-                cost = "read from the run that makes the vectors, n texts are run for n"
+                cost = "reported by the same run that computes the vectors"
             notes.append(f"exact words: {cost}")
         words, note = self._words_and_note
         notes += [note] if note is not None else []
         return (*notes, *(words.notes if words is not None else ()))
 
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text: float32, shape (n, dim).
+        """Return the vector of each text: float32, shape (n, dim).
 
-        They are run in batches of ``max_batch``, each as TensorFlow is given it.
-        Raises :class:`UnsupportedFormat` with the text that the model fails at, or whose vector
-        is not finite.
+        Texts are run in batches of ``max_batch``, in the given order.
+        Raises :class:`UnsupportedFormat`, naming the text, if the model fails or the vector is not
+        finite.
         """
         given = _as_byte_list(texts)
         return self._concatenate(
@@ -130,19 +130,19 @@ class TensorFlowEncoder(Encoder):
         )
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """The vectors, and the words that the model itself looks up, out of one run.
+        """Return the vectors, and the words that the model itself looks up, from one run.
 
-        Vectors are those of :meth:`encode` to the bit, unless the notes say that texts are run in
-        another way for it: then within 1e-6.
-        Raises what :meth:`encode` raises, and :class:`VocabtoolError` where exact words were not
-        asked for.
+        Vectors equal those of :meth:`encode` bit for bit, or within 1e-6 if texts are run one at a
+        time, which the notes then say.
+        Raises what :meth:`encode` raises, and :class:`VocabtoolError` if the encoder was opened
+        without exact words.
         """
         if not self.exact:
-            raise VocabtoolError("opened without exact words: give exact_words=True")
+            raise VocabtoolError("the encoder was opened without exact words: use exact_words=True")
         if isinstance(self._input, IdInput):
             return self._encode_ids(self._input, texts)
         if self._tap is None or self._exact_words is None:
-            raise TypeError("a model that takes texts is loaded with its tap")
+            raise TypeError("a model with text input must be loaded with instrumentation")
         judge = cast(ExactTokenizer, self._exact_words.tokenizer)
         given = _as_byte_list(texts)
         if not given:
@@ -153,9 +153,9 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Load a model, with its tap where exact words are wanted and it takes texts.
+        """Load a model and choose its output; instrument it if exact words of texts are wanted.
 
-        What it returns first must live as long as its functions are called.
+        The first returned value must be kept alive as long as the model's functions are called.
         """
         options = self.options
         chosen: list[Output] = []
@@ -171,12 +171,12 @@ class TensorFlowEncoder(Encoder):
             if shape is not None:
                 if options.rule is not None:
                     raise VocabtoolError(
-                        "exact words cannot be combined with a rule; use only one of them"
+                        "--exact-words (exact_words=True) cannot be combined with --rule"
                     )
                 if fixed_size(shape) not in (None, 1):
                     raise UnsupportedFormat(
-                        f"it takes {shape[0]} texts at a time and no fewer; exact words need a "
-                        "model that takes one, or any number. Open it without exact words"
+                        f"the model requires exactly {shape[0]} texts per call; exact words need "
+                        "a model that accepts one text, or any number. Open it without exact words"
                     )
                 self._tap = tap
                 return None, chosen[0]
@@ -191,9 +191,9 @@ class TensorFlowEncoder(Encoder):
             return TextInput(Entry.of(function, shape))
         if self.options.rule is None:
             raise UnsupportedFormat(
-                f"{function} takes ids, {function.wants}, and only the caller can say how texts "
-                f"become words: give --rule ({', '.join(RULE_NAMES)}) and, "
-                "where the model holds several vocabularies, --name"
+                f"the input of {function} is ids, {function.wants}, so the model does not define "
+                f"how texts are split into words: give --rule ({', '.join(RULE_NAMES)}) and, if "
+                "the model has several vocabularies, --name"
             )
         words = Words.of(self._folder, name=self.options.name, rule=self.options.rule)
         (spec,) = function.inputs
@@ -202,7 +202,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """The words, or why there are none."""
+        """The words, or the reason why they are unknown."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -214,24 +214,24 @@ class TensorFlowEncoder(Encoder):
             if rule is not None:
                 raise
             why = str(error).splitlines()[0]
-            # A model that looks nothing up cannot tell either.
+            # A model without a vocabulary has no lookups to report.
             advice = "" if isinstance(error, NoVocabulary) else f". {EXACT}"
-            return None, f"its words are not recovered: {why}{advice}"
+            return None, f"the words of the model are unknown: {why}{advice}"
 
     def _probe_dim(self) -> int:
-        """How many numbers a vector has, of a text that is run: the graph does not say."""
+        """Return the length of a vector by encoding a text, if the graph does not define it."""
         failed: VocabtoolError | None = None
         for probe in PROBES:
             try:
                 return int(self._run([probe]).shape[1])
             except UnsupportedFormat as error:
                 failed = failed or error
-        raise failed or UnsupportedFormat("it takes no text")
+        raise failed or UnsupportedFormat("the model accepts no text")
 
     def _is_changed_by_padding(self, ids: IdInput) -> bool:
-        """Whether a row of ids gets another vector where it is filled up.
+        """Whether padding a row of ids changes its vector.
 
-        Raises :class:`UnsupportedFormat` where the model does not take the vocabulary's last id.
+        Raises :class:`UnsupportedFormat` if the model rejects the last id of the vocabulary.
         """
         vocabulary = ids.words.vocabulary
         last = max(vocabulary.last_id, 0)
@@ -245,17 +245,17 @@ class TensorFlowEncoder(Encoder):
                 answer = self._call(ids.tensor(filled))
             except import_tensorflow().errors.OpError as error:
                 raise UnsupportedFormat(
-                    f"the model fails at the id {word} of {vocabulary.name}, "
-                    f"{vocabulary.id_range}: {reason_of(error)}. --name takes another vocabulary"
+                    f"the model fails for id {word} of the vocabulary {vocabulary.name} (ids "
+                    f"{vocabulary.id_range}): {reason_of(error)}. Choose another one with --name"
                 ) from error
             vectors.append(self._output.read(answer, len(filled)))
         short, long = vectors
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
-        """Hexadecimal sha256 of graph, variables and assets, and of what else decides vectors.
+        """Return the SHA-256 of graph, variables, assets and options of the vectors, in hex.
 
-        Each file goes in with its name and its size, so that no two models have one digest.
+        The name and size of each file are included, so that different models differ.
         """
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
@@ -284,7 +284,7 @@ class TensorFlowEncoder(Encoder):
         return [texts[start : start + size] for start in range(0, len(texts), size)]
 
     def _encode_ids(self, ids: IdInput, texts: Texts) -> VectorsAndWords:
-        """Look the words up, and run their ids ``max_batch`` texts at a time."""
+        """Look up the words, and run the model on their ids, ``max_batch`` texts at a time."""
         array = texts_array(texts)
         judged = ids.words.look_up(array)
         batches = []
@@ -296,36 +296,36 @@ class TensorFlowEncoder(Encoder):
             try:
                 batches.append(self._collect(ids.calls_of_judged(part), count))
             except import_tensorflow().errors.OpError as error:
-                what = f"the model fails at {count} texts: {reason_of(error)}"
+                what = f"the model fails for {count} texts: {reason_of(error)}"
                 raise UnsupportedFormat(what) from error
         return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
 
     def _call(self, tensor: Any) -> Any:
-        """Call the function; what a tap reports of it is thrown away."""
+        """Call the function, and discard any reported lookups."""
         if self._tap is None:
             return self._output.function.call(tensor)
         return self._tap.call_untraced(lambda: self._output.function.call(tensor))
 
     def _run(self, texts: Sequence[bytes]) -> Vectors:
-        """The vectors of texts. Raises :class:`UnsupportedFormat` with the one that it fails at."""
+        """Return the vectors of texts. Raises :class:`UnsupportedFormat`, naming the bad text."""
         tensorflow = import_tensorflow()
         try:
             return self._collect(self._input.calls(texts), len(texts))
         except (tensorflow.errors.OpError, UnicodeDecodeError) as error:
-            # The second is how Python meets a message of TensorFlow's that is not UTF-8.
-            if len(texts) > 1:  # in one half it may fail again, and so at one text
+            # UnicodeDecodeError: the message of TensorFlow is not UTF-8.
+            if len(texts) > 1:  # bisect, to name a single text
                 middle = len(texts) // 2
                 self._run(texts[:middle])
                 self._run(texts[middle:])
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
-            raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
+            raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
-        """The answers to calls that hold each of the texts once."""
+        """Run calls that together contain each text once; return the vectors in text order."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
             rows = self._output.read(self._call(tensor), size)
-            if size == texts and isinstance(positions, slice):  # all in one call
+            if size == texts and isinstance(positions, slice):  # all texts in one call
                 return rows
             if not vectors.size:
                 vectors = np.empty((texts, rows.shape[1]), np.float32)
@@ -338,17 +338,18 @@ class TensorFlowEncoder(Encoder):
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
-        """Raises :class:`UnsupportedFormat` for vectors of another length, or not finite."""
+        """Raise :class:`UnsupportedFormat` for vectors of another length, or not finite."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
-                f"the model gives vectors of {vectors.shape[1]:,} numbers; before, {self.dim:,}"
+                f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "
+                "as for earlier texts"
             )
         is_finite = np.isfinite(vectors)
         if not is_finite.all():
             first = int(np.flatnonzero(~is_finite.all(axis=1))[0])
             number = vectors[first][~is_finite[first]][0]
             raise UnsupportedFormat(
-                f"the model gives a vector with {number} for the text {texts[first][:80]!r}; "
+                f"the model returned {number} in the vector of the text {texts[first][:80]!r}; "
                 "leave such texts out, or choose another --output"
             )
         return vectors
@@ -356,14 +357,14 @@ class TensorFlowEncoder(Encoder):
 
 def _as_byte_list(texts: Texts) -> Sequence[bytes]:
     if isinstance(texts, list | tuple):
-        if set(map(type, texts)) <= {bytes}:  # in a tenth of the time
+        if set(map(type, texts)) <= {bytes}:  # ten times faster
             return texts
         return [text_bytes(text) for text in texts]
     return as_bytes(texts_array(texts))
 
 
 def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) -> TensorFlowEncoder:
-    """Open what was pickled. Raises :class:`InvalidFile` where the model is another by now."""
+    """Open a pickled encoder. Raises :class:`InvalidFile` if the model's files have changed."""
     opened = TensorFlowEncoder(model, options)
     if opened.fingerprint != fingerprint:
         raise InvalidFile(
@@ -373,9 +374,9 @@ def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) ->
 
 
 def _find_model(model: str | Path) -> Path:
-    """The folder or file of a model; TensorFlow Hub fetches a module that is not in its cache yet.
+    """Return the folder or file of a model; a handle that is not in the cache is downloaded.
 
-    Raises :class:`NotFound` where it is nowhere, and cannot be fetched.
+    Raises :class:`NotFound` if the model does not exist and cannot be downloaded.
     """
     if not isinstance(model, str) or not files.HANDLE.match(model):
         path = graph_files.path_of(model)
@@ -391,9 +392,9 @@ def _find_model(model: str | Path) -> Path:
     try:
         hub = import_library("tensorflow_hub")
     except ImportError as error:
-        what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
+        what = f"{missing}\nThe download needs tensorflow_hub, whose import failed ({error})"
         raise NotFound(f"{what}: pip install '.[tensorflow]'") from error
     try:
         return Path(hub.resolve(model))
-    except Exception as error:  # of the network, of archives, of TensorFlow's own files: any kind
-        raise NotFound(f"{missing}\nIt could not be fetched now: {error}") from error
+    except Exception as error:  # network, archives and TensorFlow's files raise many types
+        raise NotFound(f"{missing}\nThe download failed: {error}") from error

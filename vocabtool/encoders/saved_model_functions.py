@@ -1,7 +1,7 @@
-"""Which function of a loaded SavedModel gives a vector for each text, and what it is fed.
+"""Choose the function of a loaded SavedModel that returns one vector per text, and its input.
 
-Function and output are found by types and shapes alone, or named by the caller; what is no vector
-is listed with the reason. The input is texts as they are, or rows of ids.
+Function and output are chosen by types and shapes alone, or named by the caller. Error messages
+list each output that is not a vector, with the reason. The input is texts, or rows of ids.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
-# The signature of a module of TensorFlow 1's hub, and there the output that stands for all.
+# In TF1 Hub modules: the name of the main signature, and of its main output.
 DEFAULT: Final = "default"
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of a function. ``leaf``: which of its answer's leaves; ``spec``: TensorFlow's.
+    """An output of a function. ``leaf``: its index in the flattened result; ``spec``: its type.
 
-    ``per_text``: whether the function takes a single text only, so that one row is all there is.
+    ``per_text``: whether the function accepts only a single text, so that one row is expected.
     """
 
     function: ModelFunction
@@ -54,29 +54,29 @@ class Output:
 
     @property
     def dtype(self) -> str:
-        """The name of its numbers' type, or of its own where it is no dense tensor."""
+        """Name of the dtype, or of the type spec if the output is not a dense tensor."""
         return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
 
     @property
     def dim(self) -> int | None:
-        """How many numbers a vector has; ``None`` where the graph does not say."""
+        """Length of a vector; ``None`` if the graph does not define it."""
         size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
         return size if size > 0 else None
 
     @property
     def why_not(self) -> str | None:
-        """Why it is no vector for each text; ``None`` where it may be one."""
+        """Why the output is not one vector per text; ``None`` if it may be."""
         if not is_dense(self.spec):
-            return "no dense tensor: rows of different lengths are no vectors"
+            return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
-            return "no floating-point numbers"
+            return "not floating-point numbers"
         rank = self.spec.shape.rank
         if rank is None or rank == 2 or (rank == 1 and self.per_text):
             return None
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """The vectors in an answer to so many texts: float32, shape (texts, dim).
+        """Return the vectors in the result for ``texts`` texts: float32, shape (texts, dim).
 
         Raises :class:`UnsupportedFormat` for another shape.
         """
@@ -86,19 +86,19 @@ class Output:
         if array.ndim != 2 or len(array) != texts:
             raise UnsupportedFormat(
                 f"output {self.name!r} has the shape {array.shape} for {texts:,} texts; "
-                f"wanted a vector for each, ({texts}, dim)"
+                f"wanted one vector per text, ({texts}, dim)"
             )
-        with np.errstate(over="ignore"):  # what is too large is refused as what is not finite
+        with np.errstate(over="ignore"):  # too large values become infinite and are refused later
             vectors: Vectors = array.astype(np.float32, copy=False)
         return vectors
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """The output to take, and so the function; texts as input go before ids.
+    """Choose an output, and thereby the function; prefer texts as input to ids.
 
-    ``serving_default`` or ``default`` before other signatures, a single one of these before the
-    model called. Raises :class:`UnsupportedFormat`, with all that the model has, where there is
-    none of the names given, none that gives vectors, or several.
+    ``serving_default`` and ``default`` are preferred to other signatures, and a single other
+    signature to calling the model itself. Raises :class:`UnsupportedFormat`, listing everything
+    that the model has, if no output with the given names returns vectors, or several do.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -107,7 +107,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             named = sorted(methods_of(loaded, signature), key=lambda each: each.in_training)
         if not named:
             listed = _list_functions(functions)
-            raise UnsupportedFormat(f"no signature {signature!r}. There are:{listed}")
+            raise UnsupportedFormat(f"no signature {signature!r}. The model has:{listed}")
         functions = named
     takes_texts = [function for function in functions if function.text_shape is not None]
     for candidates in (takes_texts, [*filter(takes_ids, functions)]):
@@ -122,22 +122,22 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             default = [each for each in own if each.name == DEFAULT]
             if len(own) > 1 and not default:
                 raise UnsupportedFormat(
-                    "several outputs are vectors; say which with --output:"
+                    "several outputs are vectors; choose one with --output:"
                     f"{_list_functions([own[0].function])}"
                 )
             return (default or own)[0]
     what = "a vector" if output is None else f"an output {output!r} that is a vector"
     raise UnsupportedFormat(
-        f"no function of the model takes one text, or one row of ids, and gives {what} for each. "
-        f"It has:{_list_functions(functions)}"
+        f"no function of the model accepts texts, or rows of ids, and returns {what} for each. "
+        f"The model has:{_list_functions(functions)}"
     )
 
 
 def outputs_of(function: ModelFunction) -> list[Output]:
-    """The outputs of a function, in the order of the leaves of its answer."""
+    """Return the outputs of a function, in the order of its flattened result."""
     flatten = import_tensorflow().nest.flatten
     structure = function.concrete.structured_outputs
-    if isinstance(structure, dict):  # flattened in the order of its names
+    if isinstance(structure, dict):  # flattened in the order of its keys
         parts = {name: flatten(part) for name, part in sorted(structure.items())}
         named = [
             (name if len(leaves) == 1 else f"{name}_{i}", leaf)
@@ -151,7 +151,7 @@ def outputs_of(function: ModelFunction) -> list[Output]:
 
 
 def takes_ids(function: ModelFunction) -> bool:
-    """Whether the only input is of token ids, a row of them for each text."""
+    """Whether the only input is token ids, one row for each text."""
     if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
         return False
     (spec,) = function.inputs
@@ -159,13 +159,13 @@ def takes_ids(function: ModelFunction) -> bool:
 
 
 def is_dense(spec: Any) -> bool:
-    """Whether an input or output is a dense tensor; a graph of TF1 gives its tensors themselves."""
+    """Whether an input or output is a dense tensor, or its spec (TF1 graphs have the tensor)."""
     tensorflow = import_tensorflow()
     return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
 
 
 def _takes_one(function: ModelFunction) -> bool:
-    """Whether a call is for a single text."""
+    """Whether a function accepts only one text per call."""
     shape = function.text_shape
     if shape is None:
         shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
@@ -173,7 +173,7 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Those of the function to take. Raises :class:`UnsupportedFormat` where that is not clear."""
+    """Choose a function; return its outputs. Raises :class:`UnsupportedFormat` if ambiguous."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -181,7 +181,7 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
     first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
     if first is None and len(signatures) > 1:
         raise UnsupportedFormat(
-            "several signatures give vectors; say which with --signature:"
+            "several signatures return vectors; choose one with --signature:"
             f"{_list_functions(functions)}"
         )
     candidates = [f for f in functions if first in (None, f.name)]
@@ -190,56 +190,56 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
-    """Every function with what it wants and gives, a line each."""
+    """Return a list of functions, one line per function and per output."""
     lines: dict[str, None] = {}
     for function in functions:
-        lines[f"\n  - {function} wants {function.wants}"] = None
+        lines[f"\n  - {function} accepts {function.wants}"] = None
         for output in outputs_of(function):
             why = f": {output.why_not}" if output.why_not else ""
-            lines[f"\n  - {function} gives {output}, {output.dtype}{why}"] = None
-    return "".join(lines) or " no function"
+            lines[f"\n  - {function} returns {output}, {output.dtype}{why}"] = None
+    return "".join(lines) or " no functions"
 
 
 Integers = NDArray[np.int64]
 
-# What entries are called that stand for unknown words, and for padding, where nothing says so.
+# Entries assumed to mean unknown words and padding if the vocabulary does not define them.
 UNKNOWN_ENTRIES: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<oov>", b"<OOV>", b"UNK")
 PAD_ENTRIES: Final = (b"[PAD]", b"<pad>", b"<PAD>", b"", b"PAD")
 
 
-# One call of a function: its input; the positions of the texts that the first rows are of; and how
-# many rows there are: those behind the texts' fill the batch up.
+# One call of a function: its input; the positions of the texts that the first rows belong to; and
+# the number of rows. Rows beyond those of the texts are padding of the batch.
 Call = tuple[Any, slice | Integers, int]
 
 
 class TextInput:
-    """Texts as they are, as many at once as the function takes."""
+    """Texts as input, in batches of the size that the function accepts."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.size = fixed_size(entry.shape)
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """One call, unless the function takes a fixed number of texts."""
+        """Yield one call, or several if the function requires a fixed number of texts."""
         size = self.size or len(texts)
         for start in range(0, len(texts), size):
             part = [*texts[start : start + size]]
             positions = slice(start, start + len(part))
-            # The last text again: what the model takes already, it takes.
+            # Fill the batch with the last text, which the model must accept anyway.
             part += part[-1:] * (size - len(part))
             yield self._entry.tensor(part), positions, size
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many texts it takes, where that is not any number."""
+        """Note: the number of texts per call, if it is fixed."""
         return _fixed_note(self.size)
 
 
 class IdInput:
-    """Rows of ids. ``shape``: of the input, -1 where any size goes; ``dtype``: int32 or int64.
+    """Rows of ids as input. ``shape``: of the input, -1 for any size; ``dtype``: int32 or int64.
 
-    Texts longer than the rows are cut off and counted. ``by_length``: only rows of one length go
-    together, because padding changes the model's answer.
+    Texts longer than the rows are truncated and counted. ``by_length``: only rows of equal length
+    are run together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -248,7 +248,7 @@ class IdInput:
         self.size = fixed_size(shape)
         self.by_length = False
         self.words = words
-        # Of several ids of unknown words, which a hash would choose from, none is taken.
+        # If a hash selects one of several ids for an unknown word, unknown words are left out.
         unknown = vocabulary.unknown
         self.unknown = next(iter(_ids_of(vocabulary, UNKNOWN_ENTRIES)), None)
         if unknown is not None:
@@ -260,11 +260,11 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Calls that hold each text once, of at least one text."""
+        """Yield calls that together contain each text once. ``texts`` must not be empty."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """The same of words that are looked up already."""
+        """Like :meth:`calls`, for words that are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -283,11 +283,11 @@ class IdInput:
                 yield self.tensor(filled), positions, size
 
     def tensor(self, rows: Integers | Sequence[Sequence[int]]) -> Any:
-        """Rows of ids as the function wants them."""
+        """Convert rows of ids to a tensor of the input's dtype."""
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
     def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
-        """The first ids of each text, filled up: shape (texts, length)."""
+        """Return the ids of each text, truncated or padded to ``length``: (texts, length)."""
         places = bounds[texts][:, None] + np.arange(length)
         inside = places < bounds[texts + 1][:, None]
         rows = np.full(places.shape, self.pad, np.int64)
@@ -295,8 +295,8 @@ class IdInput:
         return rows
 
     def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
-        """The ids of all texts, and where each text's begin and end."""
-        # First of the distinct words: their ids, and where each word's begin and end.
+        """Return the ids of all texts, concatenated, and the bounds of each text."""
+        # First the ids of the distinct words, concatenated, and the bounds of each word.
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown
             found = np.where(judged.ids >= 0, judged.ids, unknown)
@@ -325,35 +325,36 @@ class IdInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands for padding and for unknown words, and how many texts were cut off."""
+        """Notes: the ids of padding and unknown words, and the number of truncated texts."""
         vocabulary = self.words.vocabulary
-        unknown = "left out, for the vocabulary names no id for them"
+        unknown = "left out, because the vocabulary has no single id for them"
         if self.unknown is not None:
-            unknown = f"given the id {self.unknown}"
+            unknown = f"replaced by the id {self.unknown}"
         try:
-            entry = f", which is the entry {vocabulary.entry_of(self.pad)!r}"
+            entry = f", the entry {vocabulary.entry_of(self.pad)!r}"
         except KeyError:
             entry = ""
         notes = [
-            f"the model takes ids: words of {vocabulary.name}, "
-            f"rows filled up with the id {self.pad}{entry}",
+            f"the input of the model is ids of the vocabulary {vocabulary.name}; "
+            f"rows are padded with the id {self.pad}{entry}",
             f"unknown words are {unknown}",
             *_fixed_note(self.size),
         ]
         if self.by_length:
             notes.append(
-                "filling rows up would change the vectors, so only texts of equally many ids are "
+                "padding would change the vectors, so only texts with the same number of ids are "
                 "run together"
             )
         if self._cut_off:
             notes.append(
-                f"{self._cut_off:,} texts were cut off: the model takes {self.shape[1]} ids each"
+                f"{self._cut_off:,} texts were truncated to {self.shape[1]} ids, the limit of the "
+                "model"
             )
         return tuple(notes)
 
 
 def fixed_size(shape: Sequence[int]) -> int | None:
-    """How many texts go into one call; ``None``: any number."""
+    """Return the number of texts per call; ``None`` for any number."""
     if not shape:
         return 1
     return shape[0] if shape[0] > 0 else None
@@ -363,8 +364,8 @@ def _fixed_note(size: int | None) -> tuple[str, ...]:
     if size is None:
         return ()
     if size == 1:
-        return ("the model takes one text at a time",)
-    return (f"the model takes {size} texts at a time, fewer are filled up",)
+        return ("the model accepts one text per call",)
+    return (f"the model requires {size} texts per call; smaller batches are padded",)
 
 
 def _ids_of(vocabulary: Vocabulary, entries: Sequence[bytes]) -> list[int]:

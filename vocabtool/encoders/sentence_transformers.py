@@ -1,6 +1,6 @@
-"""Encoders of the sentence-transformers library, from a folder or the local cache, offline.
+"""Models of the sentence-transformers library, from a folder or the local cache, offline.
 
-Without trust nothing is loaded that runs code of the model: no module of its own, no pickle.
+Without trust, no code of the model is run: custom modules and pickled weights are refused.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from vocabtool.formats import json_file
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.words import Words
 
-MAX_BATCH: Final = 256  # texts that are sorted by length, so that few are padded much
-PADDED: Final = 32  # texts that are padded to the same length: the library's own choice
+MAX_BATCH: Final = 256  # the library sorts these texts by length, which reduces padding
+PADDED: Final = 32  # texts padded to the same length: the library's default
 MODULES: Final = "modules.json"
-MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # one of which a folder holds
+MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # a model has one of these
 LIBRARY_MODULES: Final = "sentence_transformers."
-DEFAULT_OWNER: Final = "sentence-transformers"  # of names without one
+DEFAULT_OWNER: Final = "sentence-transformers"  # of model names without an owner
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
-SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # read before a pickle
+SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
 MAX_MODULES_BYTES: Final = 1 << 20
 INSTALL: Final = "is not installed: pip install '.[sentence-transformers]'"
-TRUST: Final = "--trust (in Python trust=True) does so"
+TRUST: Final = "use --trust (in Python trust=True)"
 
 
 class SentenceTransformersEncoder(Encoder):
-    """A model of sentence-transformers. Threads take turns: its tokenizer bears but one.
+    """A model of sentence-transformers. Threads take turns: its tokenizer is not thread-safe.
 
-    Vectors are what ``SentenceTransformer.encode`` gives, of unit length only where the model makes
-    them so. Texts are padded to the longest beside them, which changes numbers by less than 1e-6.
-    Pickled it is the folder's path.
+    Vectors are those of ``SentenceTransformer.encode``, of unit length only if the model normalizes
+    them. Texts are padded to the longest in their batch, which changes values by less than 1e-6.
+    Pickling stores the path of the folder and the options.
     """
 
     kind = "sentence-transformers"
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, or a name (``all-MiniLM-L6-v2``) that is in the local Hugging Face cache.
+        """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``).
 
-        ``trust``: run code that the model brings, and read pickled weights, which is the same.
-        Raises :class:`NotFound`, :class:`UnsupportedFormat` where trust is needed or the library is
-        missing, :class:`VocabtoolError` where the model cannot be loaded.
+        ``trust``: run code of the model, and read pickled weights, which can run any code.
+        Raises :class:`NotFound`; :class:`UnsupportedFormat` if trust is needed or the library is
+        missing; :class:`VocabtoolError` if the model cannot be loaded.
         """
         self._folder = folder = _find_folder(model)
         if not options.trust:
@@ -71,13 +71,13 @@ class SentenceTransformersEncoder(Encoder):
             self.words = Words.of(folder)
         except VocabtoolError as error:
             self.words = None
-            self._notes += (f"its words are not known: {error}",)
+            self._notes += (f"the words of the model are unknown: {error}",)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of names and contents of the folder's files; reads them all.
+        """Hexadecimal SHA-256 of the names and contents of the folder's files; reads them all.
 
-        Without hidden files and Markdown.
+        Hidden files and Markdown files are left out.
         """
         digest = hashlib.sha256(b"vocabtool sentence-transformers 1\n")
         for file in sorted(_visible_files(self._folder)):
@@ -90,9 +90,9 @@ class SentenceTransformersEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text: float32, shape (n, dim).
+        """Return the vector of each text: float32, shape (n, dim).
 
-        Raises :class:`VocabtoolError` where the model gives no matrix of finite numbers.
+        Raises :class:`VocabtoolError` if the model does not return a matrix of finite numbers.
         """
         decoded = decode_texts(texts)
         parts = [np.zeros((0, self.dim), np.float32)]
@@ -106,7 +106,7 @@ class SentenceTransformersEncoder(Encoder):
         return np.concatenate(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The folder: it is loaded again."""
+        """Pickle the folder and options; unpickling loads the model again."""
         return SentenceTransformersEncoder, (self._folder, self.options)
 
 
@@ -117,7 +117,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
         from transformers.utils import logging as transformers_logging
     except ModuleNotFoundError as error:
         raise UnsupportedFormat(f"sentence-transformers {INSTALL}") from error
-    logging: Any = transformers_logging  # without types
+    logging: Any = transformers_logging  # not typed
     shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -127,7 +127,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
             trust_remote_code=trust,
             model_kwargs=None if trust else {"use_safetensors": True},
         )
-    except Exception as error:  # a damaged folder makes four libraries raise what they like
+    except Exception as error:  # for a damaged folder, four libraries raise many types
         raise VocabtoolError(
             f"{folder}: sentence-transformers cannot load it: {type(error).__name__}: {error}"
         ) from error
@@ -137,12 +137,12 @@ def _load(folder: Path, *, trust: bool) -> Any:
 
 
 def _find_folder(model: str | Path) -> Path:
-    """The folder itself, or that of a name in the local cache. Raises :class:`NotFound`."""
+    """Return the folder, or the folder of a model in the local cache. Raises :class:`NotFound`."""
     folder = Path(model)
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise NotFound(f"{folder}: wanted a folder with {MODULES}, it is a file")
+        raise NotFound(f"{folder}: wanted a folder with {MODULES}, got a file")
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -156,16 +156,16 @@ def _find_folder(model: str | Path) -> Path:
         except (LocalEntryNotFoundError, HFValidationError):
             continue
     raise NotFound(
-        f"{name}: no such folder, and {' or '.join(tried)} is not in the local cache. "
+        f"{name}: no such folder, and no model {' or '.join(tried)} in the local cache. "
         f"To download it: hf download {tried[0]}"
     )
 
 
 def _check_files(folder: Path) -> None:
-    """Raise :class:`UnsupportedFormat` for a folder that only trust may load.
+    """Raise :class:`UnsupportedFormat` for a folder that may only be loaded with trust.
 
-    That is one with modules that are not the library's own, and with weights that are pickled
-    where no safetensors are beside them: unpickling runs what the file says.
+    That is a folder with modules from outside the library, or with pickled weights without
+    safetensors beside them: a pickle can run any code.
     """
     file = folder / MODULES
     modules: Any = []
@@ -177,15 +177,15 @@ def _check_files(folder: Path) -> None:
     for module in (str(each.get("type")) for each in modules):
         if not module.startswith(LIBRARY_MODULES) or ".." in module:
             raise UnsupportedFormat(
-                f"it brings a module of its own, {module!r}, whose code would be run: {TRUST}",
+                f"loading would run the code of a custom module, {module!r}; to allow it, {TRUST}",
                 file=str(file),
             )
     for file in _visible_files(folder):
         safe = (file.parent / name for name in SAFE_WEIGHTS)
         if file.suffix in PICKLED and not any(each.is_file() for each in safe):
             raise UnsupportedFormat(
-                "pickled weights, and no safetensors beside them; unpickling can run anything. "
-                f"Save the model with safe_serialization=True, or trust it: {TRUST}",
+                "pickled weights without safetensors beside them; unpickling can run any code. "
+                f"Save the model with safe_serialization=True, or {TRUST}",
                 file=str(file),
             )
 

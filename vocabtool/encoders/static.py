@@ -1,6 +1,6 @@
-"""Static encoders: the weighted mean of the vectors of a text's words, from a file of such vectors.
+"""Static encoders: a text's vector is the weighted mean of the word vectors of its words.
 
-Reading the formats of those files is in ``formats/word_vectors.py``.
+Files of word vectors are read in ``formats/word_vectors.py``.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BATCH: Final = 1_024
-# Rare words tell texts apart: idf finds more than sif and none on each collection measured, with
-# and without the component (benchmarks/word_weights.py).
+# idf retrieves better than sif and none on each collection measured, with and without the component
+# (benchmarks/word_weights.py).
 DEFAULT_WEIGHTS: Final[Weighting] = "idf"
 
-MIN_CAPITALS: Final = 0.01  # of the entries; fewer are names of markers such as <UNK>
+MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries such as <UNK>
 MARKS: Final = (b",", b".")
 CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
 CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
 
 CACHE: Final = "VOCABTOOL_CACHE"
 CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
-NEEDED: Final = "the vectors have to be converted once"
-NAME_ONE: Final = f"name a folder for that in ${CACHE}"
-HASHED_BYTES: Final = 1 << 24  # of the matrix at a time
+NEEDED: Final = "the converted word vectors must be stored"
+NAME_ONE: Final = f"set ${CACHE} to a folder for them"
+HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 
 
 class StaticEncoder(Encoder):
-    """Weighted means of word vectors, of unit length. Safe for several threads; can be pickled.
+    """Weighted means of word vectors, scaled to unit length. Thread-safe; can be pickled.
 
-    A text without a known word gets the zero vector, exactly; so does one of whose mean nothing is
-    left when the component is taken out. Open one with :meth:`open`.
+    The vector of a text is exactly zero if the text has no known word, or if nothing remains of its
+    mean after the component is removed. Open one with :meth:`open`.
     """
 
     kind = "static"
@@ -63,7 +63,7 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """Use :meth:`open`. ``words``: of the file by the rule, where they are known already."""
+        """Use :meth:`open` instead. ``words``: the words of the file, if already created."""
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
@@ -74,24 +74,26 @@ class StaticEncoder(Encoder):
         self.words = words or Words.of(vectors.words, rule=options.rule)
         self._means = Means(vectors.matrix)
         weights, component = options.weights, options.remove_component
-        # Whether weights or a component are asked for that were not fitted yet.
+        # Whether weights or a component must still be fitted.
         self.needs_fit = fitted is None and (weights != "none" or bool(component))
         if fitted is None:
             return
         if weights != fitted.weights:
-            raise VocabtoolError(f"weights {weights!r} are wanted, {fitted.weights!r} were fitted")
+            raise VocabtoolError(f"fitted weights: wanted {weights!r}, got {fitted.weights!r}")
         if component != (fitted.component is not None):
             part = "without" if fitted.component is None else "with"
-            raise VocabtoolError(f"remove_component={component}, but the fit is {part} one")
+            raise VocabtoolError(
+                f"remove_component={component}, but the weights were fitted {part} a component"
+            )
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(
-                f"{vectors.file}: the weights were fitted with other word vectors "
-                f"({fitted.vectors[:12]}, these are {vectors.fingerprint[:12]}): fit anew"
+                f"{vectors.file}: the weights were fitted with other word vectors: wanted "
+                f"fingerprint {vectors.fingerprint[:12]}, got {fitted.vectors[:12]}. Fit them again"
             )
         if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(
-                f"the weights were fitted with another rule than {options.rule!r}: name the "
-                "rule that was used then, or fit anew"
+                f"the weights were fitted with another rule than {options.rule!r}: use "
+                "that rule (--rule, rule=), or fit the weights again"
             )
         self._means = fitted.means(vectors.matrix)
 
@@ -99,11 +101,11 @@ class StaticEncoder(Encoder):
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
         """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
 
-        A file that holds no plain matrix of float32 is converted once, into the user's cache
-        (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; ``notes``
-        say), unless :meth:`WordVectors.matrix` made one beside it. Without a rule, the entries
-        decide how texts become words. Weights and component need :meth:`fit`, or ``fitted``, which
-        then says what they are. Raises :class:`VocabtoolError`.
+        A file without a plain float32 matrix is converted once, into the user's cache
+        (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
+        ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
+        rule, :func:`guess_rule` chooses one. Weights and component need :meth:`fit`, or ``fitted``,
+        which then sets both options. Raises :class:`VocabtoolError`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -117,7 +119,7 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = ()
         if rule is None:
             rule, reason = guess_rule(vectors.words)
-            notes = (f"no rule was named: {rule} is taken, for {reason}",)
+            notes = (f"no --rule given: using {rule}, because {reason}",)
         chosen = replace(
             options,
             rule=rule,
@@ -129,12 +131,12 @@ class StaticEncoder(Encoder):
 
     @property
     def vectors_fingerprint(self) -> str:
-        """Of the word vectors alone, however they are weighted."""
+        """Fingerprint of the word vectors alone, without the weights."""
         return self._vectors.fingerprint
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of words, matrix, rule, weights and component; reads the matrix."""
+        """Hexadecimal SHA-256 of words, matrix, rule, weights and component; reads the matrix."""
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
@@ -146,15 +148,16 @@ class StaticEncoder(Encoder):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text: float32, shape (n, dim), unit length or zero.
+        """Return the vector of each text: float32, shape (n, dim), unit length or zero.
 
-        Raises :class:`VocabtoolError` where weights are not fitted yet, and where a vector in the
-        file is not finite.
+        Raises :class:`VocabtoolError` if weights are not fitted yet, and if a vector in the file
+        is not finite.
         """
         if self.needs_fit:
             raise VocabtoolError(
-                f"{self._vectors.file}: weights ({self.options.weights}) and component are fitted "
-                "on a sample of the corpus first: encoder.fit(texts) gives an encoder to use"
+                f"{self._vectors.file}: weights ({self.options.weights}) and component must first "
+                "be fitted on a sample of the corpus: use the encoder that encoder.fit(texts) "
+                "returns"
             )
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
@@ -165,11 +168,11 @@ class StaticEncoder(Encoder):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
-        """An encoder with weights and component of a sample: the first ``most`` of ``texts``.
+        """Return an encoder with weights and component fitted on the first ``most`` texts.
 
-        One pass, in 4 bytes for each word of the sample; the same texts give the same bits. Where
-        nothing is to be fitted it is the encoder itself.
-        Raises :class:`VocabtoolError` where none of them holds a known word.
+        Reads the texts once and needs 4 bytes per word; equal texts give bit-identical weights. If
+        there is nothing to fit, the encoder itself is returned.
+        Raises :class:`VocabtoolError` if no text contains a known word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):
@@ -187,19 +190,19 @@ class StaticEncoder(Encoder):
         return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
-        """An encoder with weights that were fitted before.
+        """Return an encoder with weights that were fitted before.
 
-        Raises :class:`VocabtoolError` where other ones are asked for here, and where they were
+        Raises :class:`VocabtoolError` if they differ from the options of this encoder, or were
         fitted with other vectors or another rule.
         """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The file and the options."""
+        """Pickle the path, options and fitted weights; unpickling opens the file again."""
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """The rows of the known words of each text; of a tokenizer's words, those of the pieces."""
+        """Return the matrix rows of each text's known words, or of its pieces if words have any."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -219,10 +222,10 @@ class StaticEncoder(Encoder):
 
 
 def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
-    """The rule by which texts become words that fits the entries best, and the reason.
+    """Return the word-splitting rule that fits the entries best, and the reason.
 
-    Files of word vectors do not say how their texts were cut. Entries with capitals want texts as
-    they are; entries that are punctuation marks want marks as words.
+    Files of word vectors do not state how texts were split. If entries have capitals, texts are not
+    lower-cased; if punctuation marks are entries, they are split off as words.
     """
     has_capitals = False
     if len(vocabulary):
@@ -231,8 +234,8 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
         has_capitals = bool(share > MIN_CAPITALS)
     has_marks = all(mark in vocabulary for mark in MARKS)
     reason = (
-        f"entries have {'capitals' if has_capitals else 'no capitals'}, "
-        f"{'punctuation marks' if has_marks else 'no punctuation marks'} are entries"
+        f"the vocabulary has {'capital letters' if has_capitals else 'no capital letters'}; "
+        f"the comma and the full stop are {'entries' if has_marks else 'not entries'}"
     )
     if has_capitals:
         return CASED_WITH_MARKS if has_marks else CASED, reason
@@ -240,52 +243,52 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
 
 
 class VectorFile:
-    """Words and their vectors, memory-mapped. Pickled it is a path: the file is opened again.
+    """Words and their vectors, memory-mapped. Pickling stores the path; the file is reopened.
 
     ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
-    ``notes``: where the matrix is, if it was converted just now.
+    ``notes``: the location of the converted matrix, if opening this file created it.
     """
 
     def __init__(self, file: str | Path) -> None:
-        """Raises what :meth:`WordVectors.open` and :meth:`WordVectors.matrix` raise."""
+        """Open a file. Raises the errors of ``open`` and ``matrix`` of :class:`WordVectors`."""
         self.file = Path(file)
         with reading(str(self.file)):
             facts = self.file.stat()
         vectors = WordVectors.open(self.file)
         self.words = vectors.words
-        # What a fingerprint that was computed before is good for.
+        # An earlier fingerprint is valid as long as this is unchanged.
         self._state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
-        # Beside the file, where a converted matrix is already.
+        # Prefer a converted matrix that is already beside the file.
         folder, beside = None, vectors.matrix_file()
         if beside is not None and not beside.exists():
             home = os.environ.get(CACHE_HOME, "")
             if named := os.environ.get(CACHE):
                 cache = Path(named).absolute()
-            elif Path(home).is_absolute():  # others are to be ignored
+            elif Path(home).is_absolute():  # the specification ignores relative paths
                 cache = Path(home) / "vocabtool"
             else:
                 try:
                     cache = Path.home() / ".cache" / "vocabtool"
                 except RuntimeError as error:
-                    told = f"there is no home folder, and {NEEDED}: {NAME_ONE}"
-                    raise NotFound(told) from error
-            # Files of other folders may have its name, size and time; so may one in its place.
+                    what = f"there is no home folder, but {NEEDED}; {NAME_ONE}"
+                    raise NotFound(what) from error
+            # Another file, or one that replaced this one, may have the same name, size and time.
             key = f"{os.fspath(self.file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
             folder = cache / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                what = f"cannot be made ({error.strerror or error}), and {NEEDED}: {NAME_ONE}"
+                what = f"cannot be created ({error.strerror or error}), but {NEEDED}; {NAME_ONE}"
                 raise NotFound(f"{folder}: {what}") from error
         converted = vectors.matrix_file(folder)
         is_new = converted is not None and not converted.exists()
         self.matrix: Vectors = np.asarray(vectors.matrix(folder))
-        note = f"the vectors were converted once, to {converted}, which can be deleted"
+        note = f"the word vectors were converted to {converted}; this cached file can be deleted"
         self.notes = (note,) if is_new else ()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of words and vectors, whatever file they lie in; reads all."""
+        """Hexadecimal SHA-256 of words and vectors, independent of the file format; reads all."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
@@ -294,11 +297,11 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The path, and the fingerprint, if it is known: it holds while the file is the same."""
+        """Pickle the path, and the fingerprint if known; it is reused if the file is unchanged."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
-        """Take a fingerprint that was computed before, if the file is as it was then."""
+        """Set a fingerprint that was computed before, unless the file has changed since then."""
         if self._state == state:
             self.fingerprint = fingerprint
 

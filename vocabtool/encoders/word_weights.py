@@ -1,16 +1,16 @@
-"""Means of word vectors: how much each word weighs, and a component that is taken out.
+"""Weighted means of word vectors: the weight of each word, and the removal of a component.
 
     mean   = 1/|s| sum over the known words w of s of weight(w) v(w)
-    vector = (mean - c (c . mean)) made one long
+    vector = (mean - c (c . mean)), scaled to unit length
 
-|s| counts known words, repeated ones again. The weights and the component c are fitted on a sample
-of the corpus, in one pass, and kept in a JSON file: the same sample gives the same bytes.
+|s| is the number of known words, with repetitions. The weights and the component c are fitted on a
+sample of the corpus, in one pass, and saved as JSON: equal samples give identical files.
 
-``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents hold the word. Source: smoothed idf
-         of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
+``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents contain the word. Source: smoothed
+         idf of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
          Information Retrieval, 6.2.1.
 ``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source: Arora, Liang,
-         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017, as the mean.
+         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017; also the mean.
 ``none`` 1.
 """
 
@@ -40,18 +40,18 @@ Vectors = NDArray[np.float32]
 
 SIF_A: Final = 1e-3
 FORMAT: Final = "vocabtool fitted weights 1"
-UNIT_TOLERANCE: Final = 1e-3  # of the length of a component in a file
-MAX_TEXTS: Final = 100_000  # of a sample; more change weights and component by next to nothing
-MAX_WORDS: Final = 1 << 26  # of a sample, 4 bytes each
+UNIT_TOLERANCE: Final = 1e-3  # for the squared length of a component in a file
+MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change weights and component
+MAX_WORDS: Final = 1 << 26  # in a sample, 4 bytes each
 BATCH_ROWS: Final = 1_024
-SEGMENT_WORDS: Final = 64  # summed in float32: longer texts are sums of such sums in float64
-NOTHING_LEFT: Final = 1e-5  # of a mean without its component: what remains is rounding
+SEGMENT_WORDS: Final = 64  # summed in float32; the sums of a longer text are added in float64
+NOTHING_LEFT: Final = 1e-5  # share of a mean; a smaller rest without the component is rounding
 
 
 class KnownRows(NamedTuple):
-    """The known words of n texts, k altogether, as rows of a matrix of word vectors.
+    """The known words of n texts, k in total, as row numbers of a matrix of word vectors.
 
-    ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,); those of text ``i`` are
+    ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,). The rows of text ``i`` are
     ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
     """
 
@@ -61,10 +61,10 @@ class KnownRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Makes vectors of the known words of texts.
+    """Computes the vectors of texts from their known words.
 
-    ``matrix``: float32, shape (words, dim), only rows that are asked for are read;
-    ``weights``: float32, shape (words,), ``None``: all weigh the same;
+    ``matrix``: float32, shape (words, dim); only the rows of known words are read.
+    ``weights``: float32, shape (words,); ``None`` for equal weights.
     ``component``: float32, shape (dim,), unit length, or ``None``.
     """
 
@@ -73,7 +73,10 @@ class Means:
     component: NDArray[np.float32] | None = None
 
     def unit(self, known: KnownRows) -> Vectors:
-        """Vectors of unit length, shape (n, dim); zero where nothing is known, or nothing left."""
+        """Return float32 vectors of unit length, shape (n, dim).
+
+        A vector is zero if no word is known, or if nothing remains without the component.
+        """
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0
         if self.component is not None:
@@ -84,14 +87,14 @@ class Means:
         norms = _norms(sums)
         if not np.isfinite(norms).all():
             raise VocabtoolError(
-                "the mean of a text's word vectors is not finite: a vector in the file holds "
-                "infinity or NaN, or numbers too large to add up in float32"
+                "the mean of a text's word vectors is not finite: a vector in the file contains "
+                "infinity or NaN, or numbers whose sum is too large for float32"
             )
         scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > least)
         return (sums * scale[:, None]).astype(np.float32, copy=False)
 
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
-        """Weighted sums, shape (n, dim); of float64 where a text is longer than a segment."""
+        """Return weighted sums, shape (n, dim): float64 if any text exceeds a segment."""
         from scipy.sparse import csr_array
 
         rows, offsets = known
@@ -103,7 +106,7 @@ class Means:
             first = np.cumsum(parts) - parts
             within = np.arange(int(parts.sum())) - np.repeat(first, parts)
             starts = np.append(np.repeat(offsets[:-1], parts) + SEGMENT_WORDS * within, offsets[-1])
-        # One row of a sparse matrix for each segment, times the matrix.
+        # A sparse matrix with one row per segment, multiplied by the matrix of word vectors.
         weights = np.ones(len(rows), np.float32) if self.weights is None else self.weights[rows]
         shape = (len(starts) - 1, len(self.matrix))
         sparse = csr_array((weights, rows, starts.astype(np.int32)), shape=shape)
@@ -115,11 +118,12 @@ class Means:
 class FittedWeights:
     """Weights of words and a component, fitted on a sample.
 
-    ``documents``, ``words``: how many the sample has; words count where the vectors hold them.
-    ``positions``: int64, shape (k,), ascending: the rows of the words that the sample holds.
-    ``counts``: int64, shape (k,): for idf in how many documents each is, else how often it stands.
+    ``documents``, ``words``: number of documents and of known words in the sample.
+    ``positions``: int64, shape (k,), ascending: the rows of the words in the sample.
+    ``counts``: int64, shape (k,): for idf the number of documents with each word, else the number
+    of its occurrences.
     ``component``: float32, shape (dim,), unit length, or ``None``.
-    ``vectors``, ``rule``: fingerprints of what they were fitted with.
+    ``vectors``, ``rule``: fingerprints of the word vectors and the rule used to fit.
     """
 
     weights: Weighting
@@ -132,16 +136,17 @@ class FittedWeights:
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        """What makes vectors with these weights.
+        """Return a :class:`Means` of ``matrix`` with these weights and this component.
 
-        Raises :class:`InvalidFile` where they are no weights of a matrix of this shape.
+        Raises :class:`InvalidFile` if they do not fit the shape of the matrix.
         """
         count, dim = matrix.shape
         last = int(self.positions[-1])
         if last >= count or (self.component is not None and self.component.shape != (dim,)):
             raise InvalidFile(
-                f"fitted weights do not fit a matrix of shape ({count:,}, {dim:,}): row {last:,}, "
-                f"{0 if self.component is None else len(self.component):,} numbers of a component"
+                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): last row "
+                f"{last:,}, component of length "
+                f"{0 if self.component is None else len(self.component):,}"
             )
         if self.weights == "none":
             return Means(matrix, None, self.component)
@@ -155,17 +160,17 @@ class FittedWeights:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of all of it."""
+        """Hexadecimal SHA-256 of all values."""
         return hashlib.sha256(self._to_json()).hexdigest()
 
     def write(self, path: str | Path) -> None:
-        """Write one JSON file, wholly or not at all. Raises :class:`NotFound`."""
+        """Write one JSON file atomically. Raises :class:`NotFound`."""
         with reading(str(path)), whole_file(path) as file:
             file.write(self._to_json())
 
     @classmethod
     def read(cls, path: str | Path) -> FittedWeights:
-        """Read what :meth:`write` wrote. Raises :class:`NotFound` or :class:`InvalidFile`."""
+        """Read a file of :meth:`write`. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
             record: Any = json_file.parse(Path(path).read_bytes())
             if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
@@ -184,26 +189,29 @@ class FittedWeights:
             positions, counts, held = fitted.positions, fitted.counts, fitted.component
             if fitted.weights not in WEIGHTINGS:
                 raise InvalidFile(
-                    f"weights {fitted.weights!r}, wanted one of {', '.join(WEIGHTINGS)}"
+                    f"weights must be one of {', '.join(WEIGHTINGS)}, got {fitted.weights!r}"
                 )
             sizes = (fitted.documents, fitted.words)
             if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
-                raise InvalidFile("documents and words are no whole numbers from 1 on")
+                raise InvalidFile("documents and words must be positive integers")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
-                raise InvalidFile("vectors and rule are no fingerprints")
+                raise InvalidFile("vectors and rule must be fingerprints (strings)")
             if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
-                raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
+                raise InvalidFile(
+                    "positions and counts must be equally long and not empty, got "
+                    f"{positions.size:,} and {counts.size:,} values"
+                )
             if positions[0] < 0 or (np.diff(positions) <= 0).any():
-                raise InvalidFile("positions are not ascending from 0 on")
+                raise InvalidFile("positions must be ascending and not negative")
             most = fitted.documents if fitted.weights == "idf" else fitted.words
             if counts.min() < 1 or counts.max() > most:
                 raise InvalidFile(
-                    f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}"
+                    f"counts must be from 1 to {most:,}, got {counts.min():,} to {counts.max():,}"
                 )
             if held is not None and (
                 held.ndim != 1 or not abs(float(held @ held) - 1) <= UNIT_TOLERANCE
             ):
-                raise InvalidFile("component is not a vector of unit length")
+                raise InvalidFile("component must be a vector of unit length")
             return fitted
 
     def _to_json(self) -> bytes:
@@ -226,10 +234,10 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit on the first ``most`` texts, or on fewer where they hold :data:`MAX_WORDS` words.
+    """Fit on the first ``most`` texts, or on fewer that contain :data:`MAX_WORDS` known words.
 
-    ``look_up``: gives the known words of texts; ``vectors``, ``rule``: fingerprints.
-    Raises :class:`VocabtoolError` where no text holds a known word.
+    ``look_up``: returns the known words of texts; ``vectors``, ``rule``: fingerprints.
+    Raises :class:`VocabtoolError` if no text contains a known word.
     """
     chosen = islice(texts, most)
     sample: list[KnownRows] = []
@@ -240,12 +248,12 @@ def fit_weights(
     rows = np.concatenate([np.zeros(0, np.int32), *(part.rows for part in sample)])
     if not len(rows):
         raise VocabtoolError(
-            "no text of the sample holds a word that the vectors have, so there is nothing "
-            "to fit: look at the rule by which texts become words, or give other texts"
+            "no text of the sample contains a word of the word vectors, so nothing can be fitted: "
+            "check how texts are split (--rule, rule=), or use other texts"
         )
     if weights == "idf":
         counts = np.zeros(len(matrix), np.int64)
-        for part in sample:  # in how many texts each row is
+        for part in sample:  # count the texts that contain each row
             text = np.repeat(np.arange(len(part.offsets) - 1), np.diff(part.offsets))
             distinct = np.unique(text * len(matrix) + part.rows)
             counts += np.bincount(distinct % len(matrix), minlength=len(matrix))
@@ -267,15 +275,15 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """The first right singular vector of all rows, not centred: float32, shape (dim,).
+    """Return the first right singular vector of all rows, not centred: float32, shape (dim,).
 
-    Of its two signs the one whose entry of largest size, the first where several are, is positive.
-    Raises :class:`VocabtoolError` where the rows are not finite, or all zero.
+    Its sign makes the entry of largest absolute value positive (the first of equal ones).
+    Raises :class:`VocabtoolError` if the rows are not finite, or all zero.
     """
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(
-            "the mean vectors of the sample are zero, infinite or NaN: they have no component"
+            "no component can be computed: the mean vectors of the sample are zero, infinite or NaN"
         )
     component = np.linalg.eigh(gram)[1][:, -1]
     largest = component[np.argmax(np.abs(component))]

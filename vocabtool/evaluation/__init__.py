@@ -1,4 +1,4 @@
-"""How well an index finds: metrics, all fusions side by side, the weight of the keyword leg.
+"""Evaluation of search: metrics, a comparison of all fusions, tuning of the keyword leg's weight.
 
-Searching is in ``search/``, tables are in ``reports/``. Begin with ``compare.py``.
+``search/`` searches, ``reports/`` makes the tables. Begin with ``compare.py``.
 """

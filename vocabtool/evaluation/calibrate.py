@@ -1,14 +1,14 @@
 """Estimate the weight of the keyword leg of an index without relevance judgements.
 
 Queries are made from a sample of documents. Each query is searched in a collection in which the
-document is replaced by a copy without the words of the query, so that finding it means
-something. The weight that finds the documents best is the estimate. ``tune.py`` contains the
-copies, and tuning with judged queries.
+document is replaced by a copy without the text of the query, so that finding it is not trivial. The
+weight that finds the documents best is the estimate. ``tune.py`` contains the copies, and tuning
+with judged queries.
 
-Queries are made from text that reads like language, if a document has any: people ask in
-sentences, also about code, and a model may know the one well and the other badly. Sentences and
-language are recognised by punctuation, line breaks and letters only, so a line of code made of
-words, such as ``import numpy as np``, counts as language.
+Queries are made from natural language, if a document has any: people search in sentences, even for
+code, and a model may know language well and code badly. Sentences and language are recognised only
+by punctuation, line breaks and letters, so a line of code made of words, such as ``import numpy as
+np``, counts as language.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from vocabtool.choices import CALIBRATION_SAMPLE
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, score_legs
+from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tokens import SHAPES
@@ -34,7 +34,7 @@ from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Snapshot
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["title", "hard"]
@@ -44,22 +44,23 @@ DROP_RATE: Final = 0.5
 
 ENDS: Final = re.compile(r"(?<=[.!?]\s)|(?<=[。！？\n])")  # noqa: RUF001 - full-width
 RUNS: Final = re.compile(r"[^\W_]+")  # letters and digits
-WINDOW: Final = 12  # words that count as a sentence where a text has none
+WINDOW: Final = 12  # words in each part of a text with too few sentences
 MIN_SENTENCES: Final = 3
-MAX_CHARACTERS: Final = 20_000  # of a text that is looked at
+MAX_CHARACTERS: Final = 20_000  # of a text; the rest is not analysed
 
-# What ASCII has besides letters is what code, tables and formulas are full of.
+# Letters: no other ASCII characters, which are frequent in code, tables and formulas.
 _LETTERS: Final = r"[^\x00-@\[-`{-\x7f]+"
 WORD: Final = re.compile(rf"{_LETTERS}(?:['-]{_LETTERS})*")
 AROUND: Final = "\"'(),.:;!?"
-MIN_SENTENCE_WORDS: Final = 4  # words of one that reads like language; letters, without blanks
-WORD_SHARE: Final = 0.8  # of what stands between blanks that is words
-CODE_ENDS: Final = (":", ";", "{")  # lines of code end so; sentences only to announce others
+MIN_SENTENCE_WORDS: Final = 4  # in scripts without spaces: characters
+WORD_SHARE: Final = 0.8  # minimum share of words among the parts between spaces
+CODE_ENDS: Final = (":", ";", "{")  # ends of lines of code, rare in sentences
 
-MIN_SAMPLE: Final = 10  # sampled documents, below which nothing is concluded
-READ_PER_SAMPLE: Final = 20  # documents that are read for one that is long enough, at most
+MIN_SAMPLE: Final = 10  # documents; an estimate from fewer is useless
+ENCODED_TOGETHER: Final = 256  # texts, after which progress is shown
+READ_PER_SAMPLE: Final = 20  # documents read at most for each that is long enough
 ABSENT: Final = 1_000  # the rank of a document that is not found
-NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
+NEARLY_BEST: Final = 0.02  # losses up to this much above the lowest count as equally good
 ESTIMATE: Final = (
     "an estimate without relevance judgements. It can be worse than the default weight; "
     "judged queries show it"
@@ -68,7 +69,7 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query. ``row``: the document to find. ``copy``: its text without the query."""
+    """A query. ``row``: the document it was made from. ``copy``: its text without the query."""
 
     kind: Kind
     row: int
@@ -79,7 +80,7 @@ class PseudoQuery:
 def pseudo_queries(
     row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
-    """Make a query of each kind; none for a document that is too short.
+    """Make a query of each kind from a document; none if it is too short.
 
     ``title``: the title, or else the first sentence; the copy is the text without any occurrence
     of it. ``hard``: content words of a random later sentence, each word that occurs elsewhere in
@@ -125,7 +126,7 @@ def _without(parts: Sequence[str], place: int) -> str:
 
 
 def _words_of(part: str, cutter: Cutter) -> str:
-    """Return the words of a text, compounds split into parts."""
+    """Return the words of a text, with compounds split into their parts."""
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
         for word in cutter.spans(part[:MAX_CHARACTERS])
@@ -133,16 +134,17 @@ def _words_of(part: str, cutter: Cutter) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into parts that each contain a word; windows of twelve words if there are few.
+    """Split a text into sentences, or into parts of twelve words if it has fewer than three.
 
-    A line break ends a sentence too. Text after the first 20,000 characters belongs to the last
-    part. Joined, the parts are the text. Without a word in those characters there are no parts.
+    A line break ends a sentence too. Each part contains a word, and the joined parts are the text.
+    Text after the first 20,000 characters belongs to the last part; if these contain no word, there
+    are no parts.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
     for part in ENDS.split(head):
         if parts and not (RUNS.search(part) and RUNS.search(parts[-1])):
-            parts[-1] += part  # what holds no word belongs to the part before
+            parts[-1] += part  # without a word: belongs to the part before
         else:
             parts.append(part)
     starts = [word.start() for word in RUNS.finditer(head)]
@@ -155,9 +157,9 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Return whether a text is mostly words separated by spaces, at least four, with a normal end.
+    """Return whether a text is mostly words, at least four, and does not end like a line of code.
 
-    In scripts without spaces: whether most letters and digits belong to them, at least four.
+    In scripts without spaces: whether it is mostly characters of these scripts, at least four.
     """
     shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
@@ -172,7 +174,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """``loss``: mean ln rank of the documents that queries were made from, with weight ``a``."""
+    """``loss``: mean natural logarithm of the ranks of the documents to find, with weight ``a``."""
 
     a: float
     loss: float
@@ -180,7 +182,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone finds the document of a pseudo-query of this kind."""
+    """How often one leg alone ranks the document of such a query first, and in the top ten."""
 
     kind: Kind
     leg: str
@@ -193,8 +195,8 @@ class WeightEstimate:
     """``a``: the estimated weight of the keyword leg, 0 to 1.
 
     It is the mean of the weights with nearly the lowest loss in ``curve``. ``rates``: success of
-    each leg alone. ``sample``: documents that queries were made from. ``seed``: repeats the
-    estimate.
+    each leg alone. ``sample``: documents that queries were made from. ``seed``: seed of the
+    sample.
     """
 
     a: float
@@ -217,11 +219,16 @@ class WeightEstimate:
 
 
 def calibrate(
-    index: Index, *, sample: int = CALIBRATION_SAMPLE, seed: int = 0
+    index: Index,
+    *,
+    sample: int = CALIBRATION_SAMPLE,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of an index from its documents; store nothing.
 
     Needs the encoder: 2 ``sample`` documents and as many short texts are encoded and searched.
+    ``progress``: called with the step and its share, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
     that is too small.
@@ -238,21 +245,28 @@ def calibrate(
     queries = sample_queries(snapshot, sample, seed)
     if len(queries) < 2 * MIN_SAMPLE:
         return None
+    tell = progress or (lambda step, share: None)
     texts = [query.copy for query in queries]
-    vectors = prepare(encoder.encode([query.text for query in queries]), metric)
-    copied = prepare(encoder.encode(texts), metric)
-    # As searches are, but that lists go down as far as ranks count.
+    both = [query.text for query in queries] + texts
+    made = []
+    for start in range(0, len(both), ENCODED_TOGETHER):
+        made.append(encoder.encode(both[start : start + ENCODED_TOGETHER]))
+        tell("texts encoded to calibrate", min((start + ENCODED_TOGETHER) / len(both), 1.0))
+    vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
+    # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = Settings(fusion="keyword", depth=10)
-    legs, words = [], []
+    legs: list[LegScores] = []
+    words: list[LegScores] = []
     for query, terms, vector, copy in zip(
         queries, snapshot.cutter.terms(texts), vectors, copied, strict=True
     ):
         store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
         legs.append(score_legs(store, query.text, vector, deep))
         words.append(score_legs(store, query.text, None, ten))
+        tell("queries searched to calibrate", len(legs) / len(queries))
     curve = []
-    for a in WEIGHTS:  # both kinds of query counted alike: there are as many of both
+    for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
         ranks = [
             rank_of(query.row, scores.ranking(a))
             for query, scores in zip(queries, legs, strict=True)
@@ -292,6 +306,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank from 1; 1,000 if the document is not found or below that."""
+    """Return the rank of a row, from 1; 1,000 if it is lower or the row is not found."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

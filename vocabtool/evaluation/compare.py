@@ -1,8 +1,8 @@
-"""All fusions side by side: with judged queries, and with queries made from documents.
+"""A comparison of all fusions, with judged queries or with queries made from documents.
 
 Judged queries are also split by whether they contain a word that the model does not know.
-``judgements.py`` contains the measures. Intervals are for the difference to ``coverage``, query by
-query. Without judgements, a self-check shows whether an index works, not how good it is.
+``judgements.py`` contains the measures. Intervals are those of paired differences to ``coverage``.
+Without judgements, a self-check shows whether an index works, not how good it is.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from vocabtool.evaluation.judgements import (
 )
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.vector_leg import Block, merge_best
+from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Snapshot
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["ordinary", "unknown"]
@@ -56,7 +57,7 @@ KEYWORDS_ONLY: Final = (
 ORDINARY: Final = 4
 BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
-MAX_CHARACTERS: Final = 20_000  # of a document that is looked at
+MAX_CHARACTERS: Final = 20_000  # of a document; the rest is ignored
 NEAREST: Final = 10
 ALIKE: Final = 1e-6  # similarities that differ by less, relatively, are tied
 MAX_RECALL_QUERIES: Final = 100  # each is compared with every vector
@@ -110,12 +111,14 @@ def evaluate(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Search for every judged query with every fusion.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
     them only ``keyword`` is evaluated. ``seed``: of the bootstrap. ``settings``: those of a search.
+    ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
     """
@@ -123,14 +126,15 @@ def evaluate(
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else KEYWORDS
     texts = [query.text for query in chosen.queries]
-    hits = {
-        fusion: index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
-        for fusion in fusions
-    }
+    hits: dict[Fusion, list[Hits]] = {}
+    for fusion in fusions:
+        hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
+        if progress is not None:
+            progress("fusions compared", len(hits) / len(fusions))
     if given is None:
         chosen.notes.append(KEYWORDS_ONLY)
     relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
-    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # of another kind perhaps
+    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # other kind of ids?
         told = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
         chosen.notes.append(f"{told}, for example {missing[0]!r}")
     values: dict[Fusion, NDArray[np.float64]] = {}
@@ -142,7 +146,7 @@ def evaluate(
                 for ids, judged in rankings
             ]
         )
-    # Queries whose search the weight of an unknown word changed.
+    # Queries with m > 0: an unknown word changed the weight of the keyword leg.
     unknown = np.array([bool(each.query.m) for each in hits.get(REFERENCE, hits["keyword"])])
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     rows: list[FusionScore] = []
@@ -201,12 +205,19 @@ class SelfCheck:
         return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
 
 
-def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> SelfCheck:
+def self_check(
+    index: Index,
+    sample: int = SELF_CHECK_SAMPLE,
+    seed: int = 0,
+    *,
+    progress: Progress | None = None,
+) -> SelfCheck:
     """Search an index for documents that it contains.
 
     For each sampled document: four of its rarest words that the model knows (``ordinary``), and two
     of them with one that it does not know (``unknown``). The words stay in the document, so this
-    shows whether an index works, not how good it is.
+    shows whether an index works, not how good it is. ``progress``: called with the step and its
+    share, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -228,7 +239,8 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode(texts)
     rates: list[HitRate] = []
-    for fusion in KEYWORDS if vectors is None else FUSIONS:
+    fusions = KEYWORDS if vectors is None else FUSIONS
+    for done, fusion in enumerate(fusions, 1):
         found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion)
         for kind in get_args(Kind):
             ranks = [
@@ -239,6 +251,8 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
             if ranks:
                 first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, NEAREST))
                 rates.append(HitRate(kind, fusion, len(ranks), first, first_ten))
+        if progress is not None:
+            progress("fusions compared", done / len(fusions))
     notes = []
     if vectors is None:
         vectors = snapshot.vectors.raw.take(rows)

@@ -1,26 +1,24 @@
 """Files of queries, their vectors and relevance judgements, in the layouts of test collections.
 
-Queries; the content tells which layout it is:
+Queries (the layout is recognised by the content):
 
-    {"_id": "1", "text": "..."}       BEIR: one JSON object a line (``id`` will do, too)
+    {"_id": "1", "text": "..."}       BEIR: one JSON object per line (or with ``id``)
     <top> <num> ... <title> ...       TREC: topics, their title is the query
     1<TAB>what makes wings lift       TREC's deep learning track, MS MARCO
-    what makes wings lift             one query a line; its id is the line's number, from 1
+    what makes wings lift             one query per line; its id is the line number, from 1
 
-Judgements; the number of columns tells:
+Judgements (the layout is recognised by the number of columns):
 
-    query-id<TAB>corpus-id<TAB>score  BEIR: three columns, named in the first line or not
+    query-id<TAB>corpus-id<TAB>score  BEIR: with or without a line of column names
     301 0 FBIS3-10082 1               TREC: topic, iteration (ignored), document, judgement
 
 Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (its ``queries``, or its only array).
 
-How good rankings are, given what was judged relevant: pure functions, as trec_eval counts.
+The metrics are pure functions of one ranking: distinct document ids, best first.
 
-A ranking is document ids, best first, each once. Means over queries are the caller's.
-
-trec_eval's conventions, which BEIR and MTEB share: nDCG's gain is the judgement itself (linear, not
-``2**rel - 1``) and its discount log2(rank + 1); a negative judgement gains nothing; a document is
-relevant from 1 on; what was not judged is not; a query without a relevant document scores 0.
+They follow trec_eval, like BEIR and MTEB. nDCG's gain is the judgement itself (linear, not
+``2**rel - 1``), or 0 if that is negative, and its discount is log2(rank + 1). A document is
+relevant if its judgement is at least 1. A query without a relevant document scores 0.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError, reading
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
 
-Judged = Mapping[str, int]  # of one query: the judgement by document id
+Judged = Mapping[str, int]  # judgements of one query by document id
 
 NDCG_DEPTH: Final = 10
 RECALL_DEPTH: Final = 100
@@ -61,8 +59,8 @@ TOPIC: Final = "<top>"
 TAG: Final = re.compile(r"<(/?top|num|title|desc|narr)>", re.IGNORECASE)
 LABEL: Final = re.compile(r"\s*(?:number|topic)\s*:", re.IGNORECASE)  # between a tag and its text
 
-Qrels = dict[str, dict[str, int]]  # judgement by document id, by query id
-Line = tuple[str, int]  # without its end; the byte of the file where it begins
+Qrels = dict[str, dict[str, int]]  # judgements by query id and document id
+Line = tuple[str, int]  # text without the line end; offset in the file, in bytes
 
 
 def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> float:
@@ -150,7 +148,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries with a relevant document, which can distinguish rankings.
+    """The queries with a relevant document; others cannot distinguish rankings.
 
     ``at``: their places among the ``count`` queries. ``notes``: what was skipped.
     """
@@ -162,9 +160,10 @@ class JudgedQueries:
     notes: list[str]
 
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
-        """Of these out of those of all queries, or by the index's encoder; ``None``: neither.
+        """Return the vectors of these queries, shape (len(queries), dim).
 
-        Raises ``ValueError`` for a number of vectors that is not that of the queries.
+        They are taken from ``vectors``, those of all ``count`` queries, or else encoded; ``None``
+        without an encoder. Raises ``ValueError`` for a wrong number of vectors.
         """
         if vectors is None:
             encoder = index.encoder
@@ -197,10 +196,9 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
 
 
 def read_queries(path: str | Path) -> list[JudgedQuery]:
-    """The queries of a file, in its order.
+    """Read the queries of a file, in its order.
 
-    Raises :class:`InvalidFile` for a line that is none, an id that stands twice, a file without a
-    query; :class:`NotFound`.
+    Raises :class:`InvalidFile` for an invalid line, a repeated id, or no query; :class:`NotFound`.
     """
     with reading(str(path)):
         lines = list(_lines(path))
@@ -215,13 +213,13 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
 
 
 def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
-    """Id and text of each query, and the byte where it begins."""
+    """Yield the id, the text and the byte offset of each query."""
     first = lines[0][0].lstrip() if lines else ""
     if first.startswith("{"):
         for text, offset in lines:
             try:
                 row = json.loads(text)
-            except (ValueError, RecursionError) as error:  # RecursionError: brackets without end
+            except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
                 raise InvalidFile(f"not a JSON object: {error}", offset=offset) from error
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
@@ -259,15 +257,15 @@ def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """What was judged for each query.
+    """Read the judgements of each query.
 
-    Raises :class:`InvalidFile` for a line that is no judgement, for one that another contradicts,
-    and for a file without any; :class:`NotFound`.
+    Raises :class:`InvalidFile` for an invalid line, contradictory judgements, or none at all;
+    :class:`NotFound`.
     """
     qrels: Qrels = {}
     with reading(str(path)):
         for number, (line, offset) in enumerate(_lines(path)):
-            columns = line.split("\t")  # ids in the layout of BEIR may hold blanks
+            columns = line.split("\t")  # ids of BEIR may contain spaces
             if len(columns) != BEIR_COLUMNS:
                 columns = line.split()
             try:
@@ -276,11 +274,11 @@ def read_qrels(path: str | Path) -> Qrels:
                 relevance = nan
             is_number = relevance.is_integer() and abs(relevance) < MAX_RELEVANCE
             if not number and len(columns) == BEIR_COLUMNS and not is_number:
-                continue  # the names of the columns
+                continue  # column names
             if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or not is_number:
                 beir, trec = "query, document, judgement", "query, iteration, document, judgement"
-                wanted = f"{beir} (BEIR) or {trec} (TREC), an integer last"
-                raise InvalidFile(f"wanted {wanted}", offset=offset)
+                wanted = f"{beir} (BEIR) or {trec} (TREC)"
+                raise InvalidFile(f"expected {wanted}, with an integer last", offset=offset)
             query, document = columns[0].strip(), columns[-2].strip()
             if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:
                 what = f"the document {document!r} is judged twice for the query {query!r}"
@@ -291,9 +289,9 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
-    """A matrix of floating point numbers, a row for each query in the order of their file.
+    """Read a matrix of floating-point numbers, with one row for each query of the query file.
 
-    Nothing is unpickled. Raises :class:`InvalidFile` for what is no such file, :class:`NotFound`.
+    Nothing is unpickled. Raises :class:`InvalidFile` for any other content, :class:`NotFound`.
     """
     with reading(str(path)), Path(path).open("rb") as file:
         try:
@@ -315,7 +313,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """The lines of a file that are not blank, of a megabyte at most, and the byte of each."""
+    """Yield the lines of a file that are not blank. Raise for lines of more than a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

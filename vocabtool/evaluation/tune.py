@@ -30,6 +30,7 @@ from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Progress
     from vocabtool.index.index import Index
 
 STEPS: Final = 20
@@ -42,10 +43,10 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 class CopyStore:
     """A store in which a copy with another text replaces the document of ``row``.
 
-    ``vector``: prepared, shape (dim,). ``mean_length``: mean of the field ``words``. The copy has
-    its own term frequencies and length, scored with the textbook's BM25; document frequencies and
-    the mean length of the collection stay. Phrases are not searched in it: queries made from a
-    corpus have none.
+    ``vector``: prepared, shape (dim,). ``mean_length``: mean length of the field ``words``. The
+    copy has its own term frequencies and length, scored with the plain BM25 formula; document
+    frequencies and the mean length are those of the collection. Phrases are not searched in it:
+    queries made from a corpus have none.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class CopyStore:
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best documents by BM25, including the copy."""
-        others, is_asked = self._without(among)
+        others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
-        if not is_asked or not all(scores[clause.terms] for clause in query.must):
+        if not is_allowed or not all(scores[clause.terms] for clause in query.must):
             return found
         total = 0.0
         for clause in query.must + query.should:
@@ -85,12 +86,12 @@ class CopyStore:
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
         """Return the nearest documents, including the copy, and similarities of rows."""
-        others, is_asked = self._without(among)
+        others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
         if self._vector.any():
             (similarity,) = similarities(vector, self._vector[np.newaxis], self._metric).tolist()
-            if is_asked:
+            if is_allowed:
                 near = near._replace(nearest=self._with_copy(near.nearest, similarity, limit))
         near.similarities[rows == self._row] = similarity
         return near
@@ -101,13 +102,13 @@ class CopyStore:
         if not count or others:
             return 0.0
         weight = clause.boost * idf(self.rows, self.document_frequencies([term])[term])
-        if term.field == "surfaces":  # it is there or not
+        if term.field == "surfaces":  # term frequency does not count
             return weight
         return term_score(weight, count, self._length, self._mean_length)
 
     def _without(self, among: Mask) -> tuple[Mask, bool]:
-        is_asked = self._row < len(among) and bool(among[self._row])
-        return among & (np.arange(len(among)) != self._row), is_asked
+        is_allowed = self._row < len(among) and bool(among[self._row])
+        return among & (np.arange(len(among)) != self._row), is_allowed
 
     def _with_copy(self, found: RankedRows, score: float, limit: int) -> RankedRows:
         rows, scores = np.append(found.rows, self._row), np.append(found.scores, np.float32(score))
@@ -124,7 +125,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows (all without it) with this weight."""
+        """Return the best ``k`` rows with this weight; all rows if ``k`` is ``None``."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -162,7 +163,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class TunedWeight:
-    """``a``: the weight with the highest mean nDCG@10 in ``curve``, the middle one of equals.
+    """``a``: the weight with the highest mean nDCG@10 in ``curve``; of several, the middle one.
 
     ``held_out``: mean nDCG@10 of queries with weights chosen on the other queries (five folds).
     ``fixed``: with the default weight. ``queries``: number of judged queries.
@@ -194,10 +195,12 @@ def tune(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> TunedWeight:
     """Choose the weight ``a`` with judged queries; store nothing.
 
     ``vectors``: shape (queries, dim), if the index has no encoder. ``seed``: of the folds.
+    ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
     without an encoder and vectors.
     """
@@ -205,7 +208,8 @@ def tune(
     if len(chosen.queries) < MIN_QUERIES:
         raise VocabtoolError(
             f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
-            f"{len(chosen.queries)}; calibration without judgements is worth about fifty"
+            f"{len(chosen.queries)}; use calibration without judgements, which is as good as "
+            "tuning with about fifty judged queries"
         )
     made = chosen.vectors(index, vectors)
     if made is None:
@@ -220,7 +224,9 @@ def tune(
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])
-    # Each query with the weight that is best for the queries of the other folds.
+        if progress is not None:
+            progress("queries searched", (place + 1) / len(gains))
+    # Score each query with the weight that is best for the queries of the other folds.
     fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
     held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
     means = gains.mean(axis=0)

@@ -1,5 +1,5 @@
 """The folder of an index: documents and commits in SQLite, keywords in tantivy, vectors in FAISS.
 
-How hits are ranked is not known here, but in ``search/``. Begin with ``database.py``, which says
-what a commit is, and ``folder.py``.
+Ranking is in ``search/``. Begin with ``database.py``, which defines a commit, and ``folder.py``,
+which describes the files.
 """

@@ -1,4 +1,4 @@
-"""Conditions on fields: as people write them, as a tree, as SQL, and the rows that fulfil them.
+"""Conditions on fields: parse them, translate them to SQL, and find the rows that satisfy them.
 
     condition  = all { "or" all }
     all        = one { "and" one }
@@ -9,13 +9,13 @@
                            | "like" STRING | "contains" value )
     value      = STRING | NUMBER | "true" | "false"
 
-A field alone is asked whether it is true. Strings stand in ``'...'``, names that are no plain words
-in ``"..."``; in both the quote itself is doubled. Key words may be written in capitals.
+A field without a test must be true. Strings are in single quotes, field names that are not plain
+words in double quotes; a quote inside them is doubled. Keywords are case-insensitive.
 
-SQL's rules hold: a comparison with a null is neither true nor false, ``not`` leaves it so, and only
-rows for which a condition is true fulfil it (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by
-their bytes in UTF-8. Values travel as parameters, and columns are found by number: nothing that a
-user writes becomes part of a statement.
+As in SQL, a comparison with null is neither true nor false, ``not`` does not change that, and only
+rows for which the whole condition is true satisfy it (ISO/IEC 9075-2, 8.1 and 6.39). Strings are
+compared by their UTF-8 bytes. Values are passed as SQL parameters, and columns are named by number,
+so no user input becomes part of a statement.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from vocabtool.index.documents import ID, LEAST, MOST, NUMBER, PLAIN, TEXT
 from vocabtool.system.ranking import Mask
 
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
-MAX_DIGITS: Final = 20  # of a whole number of 64 bits, with its sign
-MAX_DEPTH: Final = 20  # parentheses and "not" inside each other: SQLite's parser has a limit
+MAX_DIGITS: Final = 20  # of a 64-bit integer, with its sign
+MAX_DEPTH: Final = 20  # nested parentheses and "not": SQLite's parser has a limit
 HINTS: Final[dict[Kind, str]] = {
     "integer": ": write the value without quotes",
     "number": ": write the value without quotes",
@@ -73,10 +73,10 @@ TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test of one field: ``operator`` with ``values``, and where in the condition these stand.
+    """A test of one field by an operator and values, with their positions in the condition.
 
-    ``contains``: of a list an element, of a text any characters in it. ``like``: ``%`` stands for
-    any characters, ``_`` for one. ``is true``: the field alone.
+    ``contains``: a list has the value as an element, or a text has it as a substring. ``like``:
+    ``%`` matches any characters, ``_`` one. ``is true``: a field without a test.
     """
 
     field: str
@@ -95,7 +95,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Conditions with ``and`` or ``or`` between them."""
+    """Several conditions joined by ``and`` or by ``or``."""
 
     word: Literal["and", "or"]
     conditions: tuple[Condition, ...]
@@ -105,7 +105,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 
 class Token(NamedTuple):
-    """``kind``: a key word or sign is of its own kind, the end is of the kind ``end``."""
+    """A token of a condition; ``kind`` is the token itself for keywords and signs."""
 
     kind: str
     text: str
@@ -113,10 +113,10 @@ class Token(NamedTuple):
 
 
 def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
-    """Which rows of a commit fulfil a condition: shape (rows,), not to be written to.
+    """Return the rows of a commit that satisfy a condition, as a read-only mask of shape (rows,).
 
-    Raises :class:`InvalidCondition` for one that is not understood, names no field, or compares
-    with a value of another kind; it shows the place.
+    Raises :class:`InvalidCondition`, with the position, for invalid syntax, an unknown field, or a
+    value of the wrong type.
     """
     statement = _Statement(database, rows, fields, condition)
     where = statement.of(parse(condition))
@@ -128,7 +128,7 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: str) ->
 
 
 def parse(condition: str) -> Condition:
-    """The tree of a condition. Raises :class:`InvalidCondition`, which shows the place."""
+    """Parse a condition. Raise :class:`InvalidCondition`, with the position, if it is invalid."""
     if len(condition) > MAX_CHARACTERS:
         what = f"where: the condition has {len(condition):,} characters, the limit is "
         what += f"{MAX_CHARACTERS:,}"
@@ -160,6 +160,8 @@ def _tokens(condition: str) -> list[Token]:
 
 
 class _Parser:
+    """A recursive-descent parser of one condition."""
+
     def __init__(self, condition: str) -> None:
         self._condition = condition
         self._tokens = _tokens(condition)
@@ -176,18 +178,18 @@ class _Parser:
 
     def _junction(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
         parts = [part()]
-        while self._took(word):
+        while self._accept(word):
             parts.append(part())
         return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
 
     def _one(self, depth: int) -> Condition:
         if depth > MAX_DEPTH:
             self._refuse(f"more than {MAX_DEPTH} nested conditions")
-        if self._took("not"):
+        if self._accept("not"):
             return Not(self._one(depth + 1))
-        if self._took("("):
+        if self._accept("("):
             inner = self._condition_at(depth + 1)
-            self._take(")")
+            self._expect(")")
             return inner
         return self._test()
 
@@ -198,27 +200,27 @@ class _Parser:
         self._at += 1
         name = text if kind == "word" else text[1:-1].replace('""', '"')
         if self._next.kind in get_args(Comparison):
-            operator = cast(Comparison, self._take(self._next.kind).kind)
+            operator = cast(Comparison, self._expect(self._next.kind).kind)
             return Test(name, position, operator, *self._values(1))
-        if self._took("is"):
-            no = self._took("not")
-            self._take("null")
+        if self._accept("is"):
+            no = self._accept("not")
+            self._expect("null")
             found = Test(name, position, "is null")
             return Not(found) if no else found
-        no = self._took("not")
-        if self._took("in"):
-            self._take("(")
+        no = self._accept("not")
+        if self._accept("in"):
+            self._expect("(")
             test: Condition = Test(name, position, "in", *self._values())
-            self._take(")")
-        elif self._took("between"):
+            self._expect(")")
+        elif self._accept("between"):
             least = Test(name, position, ">=", *self._values(1))
-            self._take("and")
+            self._expect("and")
             test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
-        elif self._took("like"):
+        elif self._accept("like"):
             if self._next.kind != "string":
                 self._refuse("expected a string in single quotes")
             test = Test(name, position, "like", *self._values(1))
-        elif self._took("contains"):
+        elif self._accept("contains"):
             test = Test(name, position, "contains", *self._values(1))
         elif no:
             self._refuse("expected 'in', 'between', 'like' or 'contains'")
@@ -227,12 +229,12 @@ class _Parser:
         return Not(test) if no else test
 
     def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
-        """Values with commas between them, and where each stands."""
+        """Parse up to ``most`` values between commas; return them and their positions."""
         values, positions = [], []
         while True:
             positions.append(self._next.position)
             values.append(self._value())
-            if len(values) == most or not self._took(","):
+            if len(values) == most or not self._accept(","):
                 return tuple(values), tuple(positions)
 
     def _value(self) -> Value:
@@ -259,16 +261,16 @@ class _Parser:
     def _next(self) -> Token:
         return self._tokens[self._at]
 
-    def _took(self, kind: str) -> bool:
+    def _accept(self, kind: str) -> bool:
         if self._next.kind != kind:
             return False
         self._at += 1
         return True
 
-    def _take(self, kind: str) -> Token:
+    def _expect(self, kind: str) -> Token:
         token = self._next
-        if not self._took(kind):
-            self._refuse(f"wanted {kind!r}")
+        if not self._accept(kind):
+            self._refuse(f"expected {kind!r}")
         return token
 
     def _refuse(self, wanted: str) -> NoReturn:
@@ -278,7 +280,7 @@ class _Parser:
 
 
 class _Statement:
-    """The text after WHERE, and the values of its question marks in their order."""
+    """Translates a condition to SQL for ``WHERE``; ``values``: the parameters, in order."""
 
     def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
         self.values: list[Value] = []
@@ -290,7 +292,7 @@ class _Statement:
     def of(self, asked: Condition) -> str:
         match asked:
             case Not(condition):
-                return f"({self.of(condition)}) = 0"  # a "NOT" takes more of SQLite's parser
+                return f"({self.of(condition)}) = 0"  # "NOT" takes more of SQLite's parser stack
             case Junction(word, conditions):
                 return _join_balanced([self.of(each) for each in conditions], word)
             case Test():
@@ -313,7 +315,7 @@ class _Statement:
             return "NULL"
         if asked.operator == "is true":
             if kind != "boolean":
-                what = f"the field {asked.field!r} is not true or false: compare it with a value"
+                what = f"the field {asked.field!r} is not a boolean: compare it with a value"
                 self._refuse(what, asked.position)
             return name
         if asked.operator == "contains":
@@ -325,9 +327,9 @@ class _Statement:
         return f"{name} {asked.operator} ?"
 
     def _contains(self, asked: Test, kind: Kind, name: str) -> str:
-        """Of a list, which is kept as its JSON text, an element; of another text a part of it."""
+        """Translate ``contains``: an element of a list (kept as JSON), or a substring of a text."""
         if kind != "string":
-            what = f"holds {PLAIN[kind]}: 'contains' works on texts and lists"
+            what = f"contains {PLAIN[kind]}: 'contains' works only on strings and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         lists = LISTS.format(name, self._rows)
         if asked.field in (ID, TEXT) or not self._database.fetch(f"{lists} LIMIT 1"):
@@ -350,7 +352,7 @@ class _Statement:
         )
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
-        """Refuse values of another kind than the field's."""
+        """Refuse values whose type differs from the field's."""
         numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
             is_text = isinstance(value, str)
@@ -360,13 +362,13 @@ class _Statement:
                 fits = kind == "string" if is_text else numbers
             if fits:
                 continue
-            told = PLAIN[kind] + HINTS.get(kind, "")
+            content = PLAIN[kind] + HINTS.get(kind, "")
             if kind == "string" and not isinstance(value, bool):
-                told = NO_NUMBERS + self._culprit(asked, name)
-            self._refuse(f"the field {asked.field!r} holds {told}", position)
+                content = NO_NUMBERS + self._first_non_number(asked, name)
+            self._refuse(f"the field {asked.field!r} contains {content}", position)
 
-    def _culprit(self, asked: Test, name: str) -> str:
-        """The first document whose value is no number."""
+    def _first_non_number(self, asked: Test, name: str) -> str:
+        """Return a note with the first document whose value is not a number, if any."""
         table = "documents" if asked.field in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
@@ -382,7 +384,7 @@ class _Statement:
 
 
 def _join_balanced(parts: list[str], word: str) -> str:
-    """Parts with a word between them, in pairs: SQLite's trees are not deep."""
+    """Join the parts by a word, as a balanced tree because SQLite limits its depth."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2

@@ -1,25 +1,25 @@
 """The database of an index: ids, texts and fields of its documents, and the commit itself.
 
-    index.db       SQLite, with its journal beside it while it is open (-wal, -shm)
+    index.db       SQLite in WAL mode, with its journal beside it while it is open (-wal, -shm)
       record       one row: the manifest of the last commit, and the bitmap of its deleted rows
       documents    row, id, text
       fields       row, number of its source, hash of its text, and a column for each kept field:
-                   numbers as numbers, true and false as 1 and 0, all else as text; an index each
+                   numbers as numbers, booleans as 1 and 0, others as text; each column is indexed
 
-A writer keeps one transaction open, and its COMMIT is the commit of the whole index. Before it the
-other files were appended to and flushed: vectors, codes, keywords. After a kill they may be ahead
-of the record, never behind it; the next writer cuts them back to it (``writer.py``).
+A writer keeps one transaction open; its COMMIT commits the whole index. The other files (vectors,
+codes, keywords) are appended to and flushed before it. After a kill they may be ahead of the
+record, never behind it; the next writer truncates them to it (``generation.py``).
 
-Readers see whole commits without holding one open. Rows are numbered from 0 in the order of adding,
-and nothing that a reader looks at in them is changed or removed: a document is deleted in the
-bitmap, updated by another row. So a reader that keeps the manifest and the bitmap it opened with
-sees that commit for ever: rows below ``manifest.rows`` that are not in the bitmap, whatever has
-been committed since. Each statement is a read transaction of its own, so that no reader holds up
-the checkpoint after a commit, which empties the journal. Rows leave the disk only by compaction,
-which writes another database in another folder; who has the old one open reads on.
+A reader sees one commit without an open transaction. Rows are numbered from 0 in the order of
+adding; what readers use of a row never changes. A deletion sets a bit in the bitmap, an update
+adds a row and deletes the old one. So a reader that keeps its manifest and bitmap continues to see
+its commit: the rows below ``manifest.rows`` that are not in the bitmap. Each statement is a read
+transaction of its own, so that no reader delays the checkpoint after a commit, which empties the
+journal. Only compaction removes rows: it writes a new database into another folder, and readers
+that have the old one open continue with it.
 
-Several threads share one connection, one statement at a time. It is closed before a process is
-forked, and opened again by each process that asks.
+Several threads share one connection, one statement at a time. It is closed before a fork, and each
+process opens its own at the next statement.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ CACHE_KIB: Final = 64 << 10
 SETTINGS: Final = f"PRAGMA case_sensitive_like = ON; PRAGMA cache_size = -{CACHE_KIB};"
 TRANSACTION: Final = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL; BEGIN IMMEDIATE;"
 WAIT_SECONDS: Final = 60.0
-CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
-MAX_PARAMETERS: Final = 10_000  # of one statement
-READ_ROWS: Final = (128, 4096)  # at a time, at least and at most: their texts are in memory
-READ_BYTES: Final = 1 << 20  # of texts, about
+CHECKPOINT_WAIT: Final = 500  # milliseconds; then the next commit empties the journal
+MAX_PARAMETERS: Final = 10_000  # in one statement
+READ_ROWS: Final = (128, 4096)  # read at once, minimum and maximum: their texts are in memory
+READ_BYTES: Final = 1 << 20  # target size of the texts that are read at once
 SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 CREATE TABLE record (data BLOB NOT NULL, deleted BLOB NOT NULL);
@@ -68,25 +68,25 @@ DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_
 Fields = Mapping[str, Kind]
 
 _OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
-_LOCKED: Final[list[Database]] = []  # while a process is forked
-_INHERITED: Final[list[sqlite3.Connection]] = []  # of a parent process, never to be closed here
+_LOCKED: Final[list[Database]] = []  # during a fork
+_INHERITED: Final[list[sqlite3.Connection]] = []  # from the parent process; must not be closed here
 
 
 def text_hash(text: bytes) -> int:
-    """64 bits of BLAKE2b, signed: finds documents of the same text, and damage."""
+    """Return 64 bits of BLAKE2b as a signed integer, to find equal texts and damaged ones."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def column(fields: Fields, name: str) -> str:
-    """The column of a kept field."""
+    """Return the name of the column of a kept field."""
     return f"field_{[*fields].index(name)}"
 
 
 class Database:
     """The database of one generation, open for reading; ``file``: its path.
 
-    Every method raises :class:`InvalidFile`, which names the file, where it is damaged, and
-    :class:`NotFound` where it is gone.
+    Every method raises :class:`InvalidFile` with the file name if the database is damaged, and
+    :class:`NotFound` if it does not exist.
     """
 
     opening = SETTINGS
@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone; errors of SQLite become ours."""
+        """Give this thread sole use of the connection; turn errors of SQLite into our own."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -135,40 +135,40 @@ class Database:
                 what = f"damaged, or not a database of vocabtool: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
             raise VocabtoolError(f"{self.file}: SQLite failed: {error}") from error
-        except UnicodeDecodeError as error:  # a message of SQLite quotes a damaged schema
+        except UnicodeDecodeError as error:  # SQLite quotes the damaged schema in its message
             raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
 
     @property
     def is_there(self) -> bool:
-        """Whether the file of this name is still the one that was opened."""
+        """Whether the opened file still exists and was not replaced by another."""
         try:
             return self.file.stat().st_ino == self._inode
         except OSError:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """All rows that a statement gives."""
+        """Return all rows of a statement's result."""
         with self.statements() as connection:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """The row numbers that a statement gives, of which there may be millions."""
+        """Return row numbers, perhaps millions, from a statement: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
         if rows.min(initial=0) < 0:
-            raise InvalidFile(f"damaged: row {rows.min()}", file=str(self.file))
+            raise InvalidFile(f"damaged: negative row {rows.min()}", file=str(self.file))
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement with ``(?...)``, which stands for some of many values."""
+        """Yield the rows of a statement; ``(?...)`` in it stands for ``values``, in batches."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """All rows of each id that is there, deleted and uncommitted ones too, ascending."""
+        """Return all rows of each existing id, ascending, deleted and uncommitted ones too."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -176,14 +176,14 @@ class Database:
         return found
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """All rows in order, some at a time: row, id, text, source, text_hash, values.
+        """Yield all rows in order, in batches: row, id, text, source, text_hash, field values.
 
-        Everything is read: SQLite compares each value that has an index with it, so ids, fields,
-        sources and hashes are there twice; texts are compared with their hashes.
+        The whole database is checked. SQLite compares ids, fields, sources and hashes with their
+        indexes; texts are compared with their hashes.
         """
-        (told,) = self.fetch("PRAGMA integrity_check(1)")[0]
-        if told != "ok":
-            raise InvalidFile(f"damaged: {told}", file=str(self.file))
+        (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
+        if result != "ok":
+            raise InvalidFile(f"damaged: {result}", file=str(self.file))
         names = [name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")]
         columns = "".join(f", {name}" for name in names if name.startswith("field_"))
         statement = (
@@ -197,21 +197,21 @@ class Database:
             part = self.fetch(statement, (first, end))
             if [row for row, *_ in part] != [*range(first, end)]:
                 raise InvalidFile(
-                    f"rows {first:,} to {end - 1:,} are not complete", file=str(self.file)
+                    f"damaged: rows {first:,} to {end - 1:,} are incomplete", file=str(self.file)
                 )
-            for row, id_, text, _, held, *_ in part:
+            for row, id_, text, _, recorded, *_ in part:
                 if not isinstance(id_, str) or not isinstance(text, str):
                     raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
                 encoded = text.encode(errors="surrogateescape")
                 size += len(encoded)
-                if text_hash(encoded) != held:
-                    raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
+                if text_hash(encoded) != recorded:
+                    raise InvalidFile(f"damaged: text of row {row:,}", file=str(self.file))
             yield part
             step = sorted((*READ_ROWS, len(part) * READ_BYTES // max(1, size)))[1]
             first = end
 
     def close(self) -> None:
-        """Let go of the file. A reader may be left open."""
+        """Close the connection. Optional for a reader."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -219,17 +219,17 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents of one commit by their rows: int64, shape (n,). ``fields``: their kinds."""
+    """The documents of one commit by row numbers: int64, shape (n,). ``fields``: their kinds."""
 
     database: Database
     fields: Fields
 
     def ids(self, rows: Rows) -> list[str]:
-        """Their ids."""
+        """Return the ids of rows, in their order."""
         return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """The documents themselves; of nulls among their fields nothing."""
+        """Return the documents of rows, in their order, without fields that are null."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         tables = "documents JOIN fields USING (row)" if self.fields else "documents"
         return [
@@ -246,7 +246,7 @@ class Documents:
         ]
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """The columns of these rows, in their order; the first is ``row``."""
+        """Return columns of rows, in the order of ``rows``; the first column must be ``row``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -262,13 +262,13 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A transaction on the database; one at a time in a folder."""
+    """A write transaction on the database; only one at a time per folder."""
 
     opening = SETTINGS + TRANSACTION
 
     @classmethod
     def create(cls, folder: Path) -> None:
-        """Make a database of no documents."""
+        """Create a database without documents."""
         (folder / NAME).write_bytes(b"")
         database = Database(folder)
         with database.statements() as connection:
@@ -283,9 +283,10 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows; ``facts``: of each its source, the hash of its text and the values of columns.
+        """Add rows, numbered from ``first``.
 
-        Values in bytes are kept as text, whatever bytes they are.
+        ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
+        Values of type ``bytes`` are stored as text, even if they are not UTF-8.
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
@@ -305,7 +306,7 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Have columns for so many kept fields."""
+        """Add the columns that are missing for ``count`` kept fields."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -313,7 +314,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Note which source rows are of now; whether that changed anything."""
+        """Record ``source`` as the source of rows; return whether any row changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -323,7 +324,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Read the texts of a column from row ``first`` on as values of a kind; index it."""
+        """Convert the texts of a column, from row ``first``, to values of a kind, and index it."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -337,9 +338,9 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def commit(self, data: bytes, deleted: bytes) -> None:
-        """Make it the last commit: on disk and seen by readers; another transaction begins."""
+        """Commit durably with this manifest and bitmap of deleted rows; begin a new transaction."""
         with self.statements() as connection:
-            if not connection.in_transaction:  # SQLite itself drops it after some errors
+            if not connection.in_transaction:  # SQLite rolls back by itself after some errors
                 raise VocabtoolError(
                     f"{self.file}: the change was rolled back after an error; run it again"
                 )
@@ -358,11 +359,11 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """SQLite's locks are not inherited: what was open would not see that files are replaced."""
+    """Close idle connections: SQLite's file locks, against replacing files, are not inherited."""
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)
-        with suppress(sqlite3.ProgrammingError):  # it is closed already
+        with suppress(sqlite3.ProgrammingError):  # already closed
             if database._connection is not None and not database._connection.in_transaction:
                 database._connection.close()
                 database._connection = None
@@ -374,7 +375,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """A writer's connection must not be used, nor closed, in a process that was forked."""
+    """Set inherited connections aside: a child must neither use nor close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

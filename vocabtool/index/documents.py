@@ -1,15 +1,15 @@
-"""Documents on their way into an index: checked batches, and the kinds of their fields' values.
+"""Convert documents to checked batches for an index, and determine the kinds of their fields.
 
-Documents, mappings and texts of Python, and tables, become batches like those that ``documents/``
-reads from files. All values are texts in them, and the kind of a field says how they are read. It
-is that of the first commit which has the field, and stays, but that whole numbers may become
-numbers: a value of another kind is refused, or left out.
+Documents, mappings and texts in Python, and tables, become batches like those that ``documents/``
+reads from files. A batch contains all values as texts; the kind of a field says how to read them.
+The first commit that contains a field determines its kind. Later only ``integer`` may change, to
+``number``; a value of another kind is an error or is skipped.
 
-    null      nothing but nulls so far
-    integer   whole numbers of 64 bits
-    number    whole numbers and others: read as 64-bit floating point (IEEE 754)
+    null      only nulls so far
+    integer   64-bit integers
+    number    integers and 64-bit floating-point numbers (IEEE 754)
     boolean   true and false
-    string    all else; lists and objects as their JSON text
+    string    all other values; lists and objects as JSON text
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PLAIN: Final[dict[Kind, str]] = {
 }
 LEAST: Final = -(1 << 63)
 MOST: Final = (1 << 63) - 1
-# RFC 8259, section 6; more digits than a 64-bit integer has are no integer
+# RFC 8259, section 6; integers have at most the 19 digits of 64 bits
 BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
 NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
@@ -50,8 +50,8 @@ NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 ID: Final = "id"
 TEXT: Final = "text"
 MAX_BATCH_ROWS: Final = 8192
-MAX_ID_BYTES: Final = 1 << 15  # the keyword leg holds an id as one term of at most 65,530
-MAX_TEXT_BYTES: Final = 1 << 29  # a batch of one more stays below Arrow's 2 GB of strings
+MAX_ID_BYTES: Final = 1 << 15  # tantivy stores an id as one term, of at most 65,530 bytes
+MAX_TEXT_BYTES: Final = 1 << 29  # a batch plus one such text stays below Arrow's 2 GB of strings
 MAX_FIELDS: Final = 256
 MAX_NAME_BYTES: Final = 256
 
@@ -61,7 +61,7 @@ Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchR
 
 
 def union(one: Kind, other: Kind) -> Kind:
-    """The narrowest kind that holds the values of both."""
+    """Return the narrowest kind that includes the values of both kinds."""
     if other in (one, "null"):
         return one
     if one == "null":
@@ -70,9 +70,9 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """The batch with null for values of a field that are not of its kind, and their rows.
+    """Replace values of a field that do not fit its kind by null; return the batch and their rows.
 
-    Whole numbers become numbers where others come; all is text where the kind is.
+    Any value fits ``string``, and any number ``integer``, since that field can become ``number``.
     """
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
@@ -85,7 +85,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """The kind of a column of a file of documents: the spelling of its strings tells."""
+    """Return the kind of a column read from a file, from the spelling of its strings."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -93,7 +93,7 @@ def kind_of_spelling(texts: pa.StringArray) -> Kind:
     def are_all(pattern: str) -> bool:
         return bool(pc.all(pc.match_substring_regex(there, f"^(?:{pattern})$")).as_py())
 
-    first = there[0].as_buffer().to_pybytes()  # tells of most columns of words that they are some
+    first = there[0].as_buffer().to_pybytes()  # enough to recognise most string columns
     if first in (b"true", b"false"):
         return "boolean" if are_all(BOOLEAN) else "string"
     if not re.fullmatch(NUMBER.encode(), first):
@@ -112,9 +112,9 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """The values of a column as a database keeps them, read as values of a kind.
+    """Convert the texts of a column to values of a kind, as the database stores them.
 
-    Strings are given as bytes, which may be no UTF-8.
+    Strings are returned as ``bytes``, which may not be UTF-8.
     """
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
@@ -126,7 +126,7 @@ def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
 
 
 def value_of(text: str, kind: Kind) -> int | float:
-    """One text read as a value of a kind; a whole number stays one among other numbers."""
+    """Convert one text to a value of a kind; an integer in a ``number`` field stays an ``int``."""
     if kind == "boolean":
         return int(text == "true")
     if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
@@ -135,21 +135,21 @@ def value_of(text: str, kind: Kind) -> int | float:
 
 
 def id_in_utf8(id_: str) -> str:
-    """An id as an index holds it: U+FFFD in place of what is not UTF-8. ``ValueError``: no id."""
+    """Return an id with U+FFFD for bytes that are not UTF-8; ``ValueError`` if not a string."""
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
 
 
 def in_utf8(batch: Batch) -> Batch:
-    """The batch with U+FFFD in ids and texts in place of bytes that are not UTF-8."""
+    """Return the batch with U+FFFD in ids and texts for bytes that are not UTF-8."""
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
-    """A batch of a file with ids and kinds, which the spelling of the kept fields tells.
+    """Add ids and the kinds of fields to a batch from a file.
 
-    ``place``: what a row is called. Raises :class:`InvalidFile` where it cannot be indexed.
+    ``place``: names a row in messages. Raises :class:`InvalidFile` for rows that are not valid.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
@@ -162,14 +162,14 @@ def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
 
 
 def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
-    """What Python holds in batches of about 4 MB of text; takes no item more than it gives out.
+    """Yield Python objects as batches of about 4 MB of text; never read ahead of a batch.
 
     ``items``: an iterable of documents, of mappings with ``id`` and ``text``, or of texts; or a
-    table with such columns (Arrow, and what hands itself over as Arrow: pandas, Polars). What else
-    a mapping or table has are fields. A text is called by its row, counted on from ``first_row``.
+    table with these columns (Arrow, or an object with the Arrow stream interface: pandas, Polars).
+    Other keys and columns are fields. The id of a bare text is its row number, from ``first_row``.
     The batches have no source.
 
-    Raises ``ValueError`` with the place of the element that is no document.
+    Raises ``ValueError`` with the number of an element that is not a valid document.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])
@@ -215,7 +215,7 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    """``last``: which element was the last of them."""
+    """Return a batch of typed values; ``last``: number of its last element."""
     columns, kinds = {}, {}
     try:
         for name, values in fields.items():
@@ -228,7 +228,7 @@ def _batch_of_values(
 
 
 def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
-    """The id, the text and the fields of an item. Raises :class:`BadRow`."""
+    """Return the id, text and fields of an item; raise :class:`BadRow` if it is not valid."""
     id_: object
     text: object
     fields: dict[str, object]
@@ -238,7 +238,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
         case Document():
             id_, text, fields = item.id, item.text, dict(item.fields)
             for name, value, hint in ((ID, id_, "id_field='id'"), (TEXT, text, "field='text'")):
-                # One that says the id or text again is left out: conditions could not tell.
+                # A field equal to the id or text is dropped: conditions could not distinguish them.
                 if name in fields and str(fields.pop(name)) != value:
                     what = (
                         f"the field {name!r} conflicts with the document's own {name} "
@@ -263,13 +263,13 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
 
 
 def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Values of Python as texts, and the kind that their types tell; not-a-number is null.
+    """Return Python values as texts, and the kind from their types; NaN becomes null.
 
-    Raises :class:`BadRow` where no JSON can be made of a value.
+    Raises :class:`BadRow` for a value that cannot be converted to JSON.
     """
     plain = [value if type(value) in (str, int) else _plain(value) for value in values]
     kind: Kind = reduce(union, set(map(_kind, plain)), "null")
-    try:  # all at once, as that is quick
+    try:  # convert all at once if possible: fast
         if kind == "integer":
             return pa.array(plain, pa.int64()).cast(pa.string()), kind
         return pa.array(plain, pa.string()), kind
@@ -278,7 +278,7 @@ def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArr
 
 
 def _plain(value: object) -> object:
-    """A NumPy number as Python's; what is not a number as null."""
+    """Return a NumPy scalar as a Python number, and NaN as null."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "ndim", None) == 0:
         value = item()
@@ -322,7 +322,10 @@ def _element(first: int, row: int) -> str:
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
-    """A typed column of Arrow; times become ISO 8601. Raises :class:`InvalidFile`: too deep."""
+    """Return a typed Arrow column as texts, and its kind; times become ISO 8601.
+
+    Raises :class:`InvalidFile` for values that are nested too deeply.
+    """
     kind = column.type
     if of.is_dictionary(kind):
         return _column_of_array(column.dictionary_decode(), name)
@@ -351,7 +354,7 @@ def _check_columns(schema: pa.Schema) -> None:
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
     if len(set(others)) < len(others) or len(others) > MAX_FIELDS:
-        raise ValueError(f"documents: more than {MAX_FIELDS} columns, or two of one name")
+        raise ValueError(f"documents: more than {MAX_FIELDS} fields, or two of the same name")
     for name in others:
         _check_column_name(name, "documents")
 
@@ -366,12 +369,13 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` for what is no name of a field, or is one too many."""
+    """Raise :class:`BadRow` for an invalid field name, or for one field too many."""
     if not isinstance(name, str) or not name:
-        raise BadRow(f"the name of a field must be a string that is not empty, got {name!r}")
+        raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
-            f"the name of a field has at most {MAX_NAME_BYTES} printable bytes: {name[:50]!r}"
+            f"the name of a field must have at most {MAX_NAME_BYTES} bytes, all of them printable, "
+            f"got {name[:50]!r}"
         )
     if others >= MAX_FIELDS:
         raise BadRow(f"more than {MAX_FIELDS} fields; the last one is {name!r}")

@@ -1,23 +1,23 @@
-"""The folder of an index: generations, the files of its model, and another index on its way.
+"""The folder of an index: its generations, model files, and perhaps an index being built.
 
-    .lock                     held by the one process that writes
+    .lock                     locked by the one process that writes
     vocabulary-….parquet, weights-….json, tokenizer-…    the model (``model.py``), named by content
-    generation-000000/        until the next compaction; a number higher is the index from then on
+    generation-000000/        the index; a compaction replaces it by generation-000001/
         index.db                  documents and the commit (``database.py``)
         vectors.bin               rows are appended, never changed
-        codes-….faiss                 of the approximate search, by the commit that wrote it
-        keywords/                 tantivy's, which knows nothing of commits of ours
-    generation-000001.part/   a compaction on its way
-    .new-0123456789abcdef/    another index on its way: a folder like this one
+        codes-….faiss             compressed vectors for approximate search, one file per commit
+        keywords/                 files of tantivy, which has its own commits
+    generation-000001.part/   a compaction in progress
+    .new-0123456789abcdef/    a new index in progress: a folder like this one
 
-The commit is a transaction of the database; every other file may be ahead of it and none is behind
-it. Tantivy is never told of a deletion: it would be seen before the commit. So deleted rows, and
-rows that a killed writer left until tantivy merges them away, count in the frequencies of words;
-they are never found. A new generation, of a compaction or of an index that was built beside this
-one, becomes the index by the renaming of its folder.
+A commit is a transaction of the database. The other files may be ahead of it, never behind it.
+Deletions are not passed to tantivy, where readers would see them before the commit. So deleted
+rows, and rows of a killed writer until tantivy merges them away, count in document frequencies; no
+search returns them. A new generation, from a compaction or from an index built in ``.new-…``,
+replaces the old one when its folder is renamed.
 
-What a commit records of itself is the ``Manifest``. Paths are made of numbers and fingerprints,
-never taken from there.
+The ``Manifest`` of a commit describes it. It contains no paths: they are computed from numbers and
+fingerprints.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
-FORMAT: Final = 4  # 1 to 3: folders of version 0.1.0, which have no database
+FORMAT: Final = 4  # 1 to 3: version 0.1.0, without a database
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """How much of a file is committed: bytes, and their CRC-32C."""
+    """The committed part of a file: its size in bytes, and its CRC-32C."""
 
     size: int = 0
     crc32c: int = 0
@@ -60,15 +60,15 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What an index is created as; only ``memory`` may be another later.
+    """The settings of an index, fixed when it is created, except ``memory``.
 
-    ``dim``: numbers in a vector. ``recall``: wanted of the approximate search, at ten.
-    ``exact_below``: up to how many rows vectors are searched exactly. ``memory``: bytes that
-    building may take; ``None``: as it comes. ``cutter``: fingerprint of the keyword leg's rule.
-    ``model``: the path or name the encoder was opened by, ``kind``: what it is, ``options``: with
-    which arguments; ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of encoder,
-    word rule, vocabulary and the fitted weights of word vectors; ``rule``: the word rule by which
-    the vocabulary alone tells what is known. ``None``: there is none.
+    ``dim``: dimension of the vectors. ``recall``: target recall@10 of the approximate search.
+    ``exact_below``: vectors are searched exactly up to this many rows. ``memory``: bytes that
+    building may use; ``None``: no limit. ``cutter``: fingerprint of the keyword tokenizer.
+    ``model``, ``kind``, ``options``: path or name, kind and arguments the encoder was opened with.
+    ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of the encoder, word rule,
+    vocabulary and fitted word weights. ``rule``: the word rule, if it and the vocabulary suffice to
+    look up words without the model. ``None``: the index has none.
     """
 
     dim: int
@@ -89,10 +89,10 @@ class Configuration:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what no index can be."""
+        """Raise ``ValueError`` for invalid settings."""
         numbers = {"dim": self.dim, "exact_below": self.exact_below, "memory": self.memory or 0}
         for name, number in numbers.items():
-            if type(number) is not int:  # anything else would not come back out of JSON as it was
+            if type(number) is not int:  # other types would not survive JSON
                 raise ValueError(f"{name} must be an integer, got {number!r}")
         if not 0 < self.dim <= MAX_DIMENSIONS:
             raise ValueError(f"dim must be from 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
@@ -113,7 +113,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """How near chance brings vectors (``raw_vectors.py``), and how many rows told so."""
+    """Similarity that unrelated vectors reach by chance (``raw_vectors.py``), and rows measured."""
 
     similarity: float
     rows: int
@@ -123,9 +123,9 @@ class Chance:
 class Load:
     """The last load of documents from files.
 
-    ``plan``: what tells it from others; ``documents``: how many are in; ``finished``: whether that
-    is all. ``alone``: whether every row of the index is of this load. ``synced``: whether what
-    these FILEs no longer held was removed.
+    ``plan``: fingerprint of its input and settings. ``documents``: number of documents read and
+    committed. ``finished``: whether these are all. ``alone``: whether every row of the index is
+    from this load. ``synced``: whether documents missing from the FILEs were removed.
     """
 
     plan: str
@@ -137,17 +137,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A commit. ``index``: the id of the index, 32 hexadecimal digits.
+    """Description of a commit. ``index``: the id of the index, 32 hexadecimal digits.
 
-    ``rows``: how many there are, deleted ones too; what lies at or past that number in any file is
-    of no commit. ``words``, ``surfaces``: how many terms of each field all rows hold.
-    ``deleted``: how many rows are deleted. ``fields``: the kind of each kept field, in the order of
-    the columns of the database. ``vectors``: the file of them. ``codes``: how the approximate
-    search was built, none while it is exact; ``coded``: how many rows it covers; ``code_commit``:
-    which commit built it; ``code_files``: its files. ``keywords``: the CRC-32C of each file of the
-    keyword leg, as ``keywords/tantivy_index.py`` notes them; ``model_files``: of each by which the
-    model is known. ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes.
-    ``sources``: the FILEs that documents came from; row numbers of the k-th say ``k + 1``.
+    ``rows``: number of rows, including ``deleted`` ones; later rows in a file are uncommitted.
+    ``words``, ``surfaces``: number of terms in each keyword field, over all rows. ``fields``: the
+    kind of each kept field, in the order of the database columns. ``vectors``: size and checksum of
+    their file. ``codes``: how the approximate search was built, ``None`` while search is exact;
+    ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
+    ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
+    leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
+    indexes. ``sources``: the FILEs of the documents; the database numbers them from 1.
     """
 
     index: str
@@ -172,27 +171,27 @@ class Manifest:
 
     @property
     def live(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return self.rows - self.deleted
 
     @property
     def code_name(self) -> str:
-        """What the file of the approximate search is called."""
+        """File name of the approximate search."""
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
-        """As it is kept, with version and checksum; the same commit gives the same bytes."""
+        """Return the manifest as JSON with version and checksum, deterministically."""
         return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        """Raises :class:`InvalidFile` for what :meth:`encode` did not write."""
+        """Return the manifest written by :meth:`encode`; raise :class:`InvalidFile` otherwise."""
         return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)
 
 
 KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
-OLD_MANIFEST: Final = "manifest.json"  # of version 0.1.0, as the files that it names
+OLD_MANIFEST: Final = "manifest.json"  # of version 0.1.0, as OLD_MODEL_FILE
 OLD_MODEL_FILE: Final = re.compile(r"vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json")
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
 MODEL_FILE: Final = re.compile(
@@ -201,7 +200,7 @@ MODEL_FILE: Final = re.compile(
 )
 CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")
 BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
-# What a command that is killed while it makes a folder leaves behind.
+# Files that a command leaves behind if it is killed while it creates an index.
 BEGUN: Final = re.compile(
     rf"\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
@@ -210,9 +209,9 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The last commit when it was opened. ``folder``: of its generation.
+    """A commit that was the last one when it was read.
 
-    ``is_deleted``: shape (rows,).
+    ``folder``: that of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
     """
 
     folder: Path
@@ -222,9 +221,9 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """The last commit; of the generation of an ``earlier`` one by the same connection.
+    """Read the last commit; share the database connection of ``earlier`` if it is of the same file.
 
-    Raises :class:`NotFound` where there is no index, :class:`InvalidFile`.
+    Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
     """
     while True:
         generation = current_generation(path)
@@ -244,7 +243,7 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
                 bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
                 if np.count_nonzero(bits) != manifest.deleted:
                     raise InvalidFile(
-                        f"damaged: the bitmap must have {manifest.deleted:,} deleted rows"
+                        f"damaged: the bitmap of deleted rows must mark {manifest.deleted:,} rows"
                     )
             return Commit(generation, database, manifest, bits.astype(np.bool_))
         except (NotFound, InvalidFile):
@@ -253,14 +252,17 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest of the last commit; raises what :func:`read_commit` does."""
+    """Return the manifest of the last commit. Raises the errors of :func:`read_commit`."""
     commit = read_commit(path)
     commit.database.close()
     return commit.manifest
 
 
 def current_generation(path: Path) -> Path:
-    """The folder of the generation that is the index. Raises :class:`NotFound`."""
+    """Return the folder of the current generation.
+
+    Raises :class:`NotFound` if there is none, :class:`InvalidFile` for an index of version 0.1.0.
+    """
     found = _generations(path)
     if not found:
         what = "no index" if path.is_dir() else "no such folder"
@@ -268,8 +270,8 @@ def current_generation(path: Path) -> Path:
     newest = found[max(found)]
     if not (newest / NAME).exists() and (path / OLD_MANIFEST).exists():
         raise InvalidFile(
-            f"written by vocabtool 0.1.0: `vocabtool upgrade {quote(str(path))}` carries its "
-            f"documents and vectors over; or {AS_IT_WAS}",
+            f"written by vocabtool 0.1.0: run `vocabtool upgrade {quote(str(path))}`, which keeps "
+            f"documents and vectors; or {AS_IT_WAS}",
             file=str(path / OLD_MANIFEST),
         )
     return newest
@@ -289,7 +291,7 @@ def is_index(path: Path) -> bool:
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """An empty folder to write the next generation in, and the name it is to have then."""
+    """Create an empty folder for the next generation; return it and the name for its renaming."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -299,7 +301,7 @@ def new_generation(path: Path) -> tuple[Path, Path]:
 
 
 def make_current(part: Path, final: Path) -> None:
-    """Let a generation that is whole and flushed be the index from now on."""
+    """Make a complete, flushed generation the current one by renaming it, and remove the others."""
     for folder in (part / KEYWORDS, part, final.parent):
         sync_folder(folder)
     part.rename(final)
@@ -314,9 +316,9 @@ def _remove_generations(but: Path) -> None:
 
 
 def recover(path: Path, commit: Commit) -> None:
-    """Remove what no commit holds: other generations, and files beside those of the manifest.
+    """Remove leftovers: other generations, and files of ours that the manifest does not name.
 
-    Rows behind the committed ones inside files are cut off by who opens these to write.
+    Uncommitted rows at the end of files are truncated later, by :class:`GenerationWriter`.
     """
     _remove_generations(commit.folder)
     for each in path.iterdir():
@@ -332,9 +334,9 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` for what holds more than an index that was begun.
+    """Raise :class:`FolderNotEmpty` if a folder contains more than leftovers of an interruption.
 
-    ``allow_index``: or an index.
+    ``allow_index``: the folder may also contain an index.
     """
     if not path.exists():
         return
@@ -357,7 +359,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
 
 @contextmanager
 def removed_if_empty(path: Path) -> Iterator[None]:
-    """Remove the index that the block made where it fails before a document is in it."""
+    """Remove an index that the block created if the block fails before the first document."""
     new = not path.exists()
     try:
         yield
@@ -368,17 +370,17 @@ def removed_if_empty(path: Path) -> Iterator[None]:
 
 
 def home(path: Path) -> Path:
-    """The folder that an index is for, also where it is built beside the one that is there."""
+    """Return the folder of an index; for an index being built in ``.new-…``, its parent."""
     return path.parent if BUILD.fullmatch(path.name) else path
 
 
-def build_folder(path: Path, told: str) -> Path:
-    """Where an index is built that takes the place of the one in ``path``.
+def build_folder(path: Path, plan: str) -> Path:
+    """Return the folder in which to build an index that will replace the one in ``path``.
 
-    ``told``: what tells this build from others; what others left is removed. Raises
-    :class:`FolderInUse` where one is at work.
+    It is named by a hash of ``plan``, so that a build of the same plan is resumed; leftovers of
+    other builds are removed. Raises :class:`FolderInUse` if another build is in progress.
     """
-    own = path / f".new-{sha256(told.encode()).hexdigest()[:16]}"
+    own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
     for each in path.iterdir():
         if BUILD.fullmatch(each.name) and each != own:
             remove_build(each)
@@ -386,22 +388,22 @@ def build_folder(path: Path, told: str) -> Path:
 
 
 def remove_build(build: Path) -> None:
-    """Remove what was built, wholly or not. Raises :class:`FolderInUse`."""
+    """Remove a finished or unfinished build; raise :class:`FolderInUse` if it is in progress."""
     if build.is_dir():
         with lock_folder(build):
             shutil.rmtree(build)
 
 
 def put_in_place(build: Path) -> Path:
-    """Let an index that was built beside another one take its place, which is returned.
+    """Replace an index by one that was built in its ``.new-…`` folder, and return its path.
 
-    Until one folder is renamed that is the old index, and writers may change it; readers that have
-    it open go on. Raises :class:`FolderInUse` where either is written to.
+    The old index is valid until a single rename; readers that have it open continue with it. Raises
+    :class:`FolderInUse` if another process writes to either.
     """
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)
-        for name in manifest.model_files:  # what is there of that name has the same bytes
+        for name in manifest.model_files:  # a file of the same name has the same content
             (build / name).replace(path / name)
         part, final = new_generation(path)
         part.rmdir()
@@ -412,9 +414,9 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """What to do about a damaged file, by its place alone; ``None``: it is none of an index.
+    """Return advice for a damaged file, from its path alone; ``None`` if it is not in an index.
 
-    Codes and keywords follow from vectors and documents; nothing else is there twice.
+    Only codes and keywords can be rebuilt: they are computed from vectors and documents.
     """
     path = Path(file)
     for inside in (path, *path.parents[:2]):

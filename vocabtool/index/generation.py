@@ -1,13 +1,13 @@
-"""The files of one generation: open for reading as one commit, and for rows to be appended.
+"""The files of one generation: a snapshot for reading one commit, and a writer that appends rows.
 
     index.db       documents and commits (``database.py``)
-    vectors.bin    a fixed number of bytes a row: rows are added at the end, and never changed
-    codes-000007.faiss    written by commit 7, never changed: codes of more rows are another file
-    keywords/      tantivy's
+    vectors.bin    rows of equal size, appended and never changed
+    codes-000007.faiss    compressed vectors for approximate search, written once by commit 7
+    keywords/      files of tantivy
 
-What is added and what is deleted is the business of ``writer.py``. When codes are built, when new
-rows are added to them, and when it is measured how near chance brings vectors, is decided here at
-the end of a commit. Bytes behind the committed length are left by a writer that was killed.
+``writer.py`` decides which rows to add and delete. This module decides, at the end of each commit,
+whether to build codes, to add rows to them, and to measure the similarity of unrelated vectors.
+Bytes after the committed length of a file are left over from a writer that was killed.
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
 from vocabtool.system.ranking import Mask
 
-KEPT_MASKS: Final = 32  # of a commit, fewer where it has many rows
+KEPT_MASKS: Final = 32  # cached results of conditions per commit; fewer if it has many rows
 KEPT_BYTES: Final = 64 << 20
-# Rows without a code are compared one by one. As many of them are worth what codes cost:
-TAIL: Final = 0.01  # of all rows
+# Rows without codes are searched exactly. Codes are added once there are this many of them:
+TAIL: Final = 0.01  # as a share of all rows
 MIN_TAIL: Final = 4096
-OUTGROWN: Final = 4  # codes trained on so many times fewer rows are built anew
-# Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
-# searched, than three.
+OUTGROWN: Final = 4  # codes are rebuilt when the rows are this many times those they were built on
+# Enough that a commit of a million documents becomes one segment of tantivy, which is faster to
+# write and to search than three.
 KEYWORD_MEMORY: Final = 512 << 20
-KEYWORD_SHARE: Final = 8  # of the memory that building may take, the part that keywords do
+KEYWORD_SHARE: Final = 8  # keywords may use one eighth of the memory for building
 
 Progress = Callable[[str, float], None]
 
 
 class Snapshot:
-    """One commit, open for reading; it stays as it is whatever a writer does meanwhile.
+    """One commit, open for reading; writers do not change it.
 
-    Several threads may ask at a time. Made by :func:`open_snapshot`. ``rows``: how many there are:
-    deleted ones count in frequencies until the next compaction; ``live``: which are not deleted.
+    Several threads may use it at the same time. Created by :func:`open_snapshot`. ``rows``: number
+    of rows, including deleted ones, which count in document frequencies until the next compaction.
+    ``live``: which rows are not deleted, shape (rows,).
     """
 
     def __init__(
@@ -112,26 +113,26 @@ class Snapshot:
 
     @property
     def known_words(self) -> KnownWords | None:
-        """Which words the model knows; ``None`` where nothing tells."""
+        """The words that the model knows, or ``None``."""
         return self.model.known_words
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms of a row in the fields ``words`` and ``surfaces``."""
+        """The mean number of terms per row in the keyword fields ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def where(self, condition: str) -> Mask:
-        """Which rows fulfil a condition on fields; deleted ones never."""
+        """Return which rows satisfy a condition on fields; deleted rows never do."""
         return self._rows_where(condition) & self.live
 
     def row_of(self, id_: str) -> int | None:
-        """The row of a document; ``None``: there is none of that id."""
+        """Return the row of the document with this id, or ``None``."""
         held = id_in_utf8(id_)
         return self.rows_of([held]).get(held)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The row of each of these ids, in UTF-8, that there is."""
+        """Return the row of each id that exists; ids must be valid UTF-8."""
         found = self.commit.database.rows_of(ids)
         return {
             id_: row
@@ -147,12 +148,12 @@ def open_snapshot(
     given: Model | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """Open the last commit; what it has in common with an ``earlier`` one is shared.
+    """Open the last commit; parts that did not change are shared with an ``earlier`` snapshot.
 
-    ``given``, ``options``: the model, where the caller names it, as :class:`IndexModel` takes it.
-    A writer may make another one meanwhile and remove the files of this: then that one is opened.
-    The keyword leg's files change a little earlier than the commit does.
-    Raises :class:`InvalidFile`, which names the file, and :class:`NotFound`.
+    ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
+    commits meanwhile and removes files, the new commit is opened instead; the keyword files change
+    shortly before the commit. Raises :class:`InvalidFile` with the name of a damaged file, and
+    :class:`NotFound`.
     """
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
@@ -171,7 +172,7 @@ def open_snapshot(
 
 
 def read_version(commit: Commit) -> tuple[str, int, int, int]:
-    """What is another when a writer was here: the commit, and the keyword leg's own file."""
+    """Return a value that changes with each commit, and with each change of the keyword files."""
     try:
         found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
     except OSError:  # gone, with its generation
@@ -180,7 +181,7 @@ def read_version(commit: Commit) -> tuple[str, int, int, int]:
 
 
 def cutter_of(path: Path, commit: Commit) -> Cutter:
-    """What cuts texts; raises :class:`OtherModel` where the index was cut by another rule."""
+    """Return the keyword tokenizer; raise :class:`OtherModel` if the index used a different one."""
     held = commit.manifest.configuration
     cutter = Cutter(held.language)
     if held.cutter != cutter.fingerprint:
@@ -189,27 +190,27 @@ def cutter_of(path: Path, commit: Commit) -> Cutter:
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """The vectors of a commit. Raises :class:`InvalidFile` where the file is shorter."""
+    """Return the vectors of a commit. Raises :class:`InvalidFile` if their file is too short."""
     held = manifest.configuration
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
-    """The codes of a commit, every byte compared with its checksum.
+    """Return the codes of a commit, after a check of their checksums.
 
-    Raises :class:`InvalidFile`, which names the file.
+    Raises :class:`InvalidFile` with the file name.
     """
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c)
     file = folder / manifest.code_name
     try:
         return VectorCodes.read(file, manifest.coded)
-    except RuntimeError as error:  # of FAISS: a compaction may have removed it meanwhile
+    except RuntimeError as error:  # from FAISS; perhaps a compaction removed the file
         raise InvalidFile(f"FAISS cannot read it: {error}", file=str(file)) from error
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """The manifest of the next commit, with codes of its rows as far as they are worth it."""
+    """Build or extend the codes if enough rows are new; return the manifest of the next commit."""
     held, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -246,10 +247,10 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 
 
 class GenerationWriter:
-    """Adds rows to a generation; what lies behind the manifest's rows is removed first.
+    """Appends rows to a generation, after removing uncommitted rows of an earlier writer.
 
-    ``manifest``: the last commit; ``rows``: how many rows there are, committed or not. Raises
-    :class:`InvalidFile` where the vectors are fewer than were committed.
+    ``manifest``: that of the last commit. ``rows``: number of rows, committed or not. Raises
+    :class:`InvalidFile` if there are fewer vectors than were committed.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
@@ -258,7 +259,7 @@ class GenerationWriter:
         self.rows = manifest.rows
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
-        self._kinds: dict[str, Kind] = dict(manifest.fields)  # as they will be
+        self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
         self._written = written = manifest.vectors
         memory, held = KEYWORD_MEMORY, manifest.configuration.memory
         if held is not None:
@@ -281,7 +282,7 @@ class GenerationWriter:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> GenerationWriter:
-        """A generation without rows; ``manifest``: of the index that it is to be one of."""
+        """Create a generation without rows, for an index with this ``manifest``."""
         empty = Manifest(
             index=manifest.index,
             configuration=manifest.configuration,
@@ -296,22 +297,22 @@ class GenerationWriter:
         return cls(folder, empty, cutter)
 
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents in UTF-8, each field of its kind, and their vectors: prepared, (n, dim).
+        """Add documents with their vectors.
 
-        ``sources``: the number of the FILE of each.
-
-        Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
+        ``batch``: ids and texts in UTF-8; each field must fit its kind. ``vectors``: prepared for
+        the metric, shape (n, dim). ``sources``: for each document the number of its FILE. Raises
+        ``ValueError`` for vectors that cannot be stored; add no rows after that.
         """
         count = len(self._kinds)
         columns = []
         for name, values in batch.columns.items():
             held, kind = self.manifest.fields.get(name, "null"), batch.kinds[name]
-            # What a new field holds is known when all its rows of this commit are there.
+            # The kind of a new field is known at the commit; until then its values are text.
             columns.append(values_of(values, "null" if held == "null" else union(held, kind)))
             self._kinds[name] = union(self._kinds.get(name, "null"), kind)
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"{found} fields in all, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(f"{found} fields in the index, the limit is {MAX_FIELDS}")
         if len(self._kinds) > count:
             self.database.add_columns(len(self._kinds))
         hashes = map(text_hash, batch.texts.view(pa.binary()).to_pylist())
@@ -331,7 +332,7 @@ class GenerationWriter:
         columns: Sequence[str],
         vectors: Vectors,
     ) -> None:
-        """Add rows as :meth:`DatabaseWriter.append` takes them."""
+        """Add rows, as in :meth:`DatabaseWriter.append`, with ``vectors`` of shape (n, dim)."""
         stored = as_stored(vectors, self.manifest.configuration.dtype).tobytes()
         self.database.append(self.rows, ids, texts, facts, columns)
         self._vectors.write(stored)
@@ -352,16 +353,16 @@ class GenerationWriter:
         codes: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        """Make all rows so far the last commit, with what else the ``manifest`` says.
+        """Commit all rows so far, with the other values of ``manifest``.
 
-        ``is_deleted``: shape (rows,). ``codes``: whether the approximate search is to cover what is
-        new, which may take a while; else it is compared exactly.
+        ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if there are
+        enough, which may take long; otherwise new rows are searched exactly.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
         keywords = manifest.keywords
         if self.rows > self.manifest.rows or not keywords:
-            # Only then, so that the files of tantivy tell which commit it is.
+            # Each commit of tantivy must add a segment: by these the last commit is recognised.
             self._keywords.commit()
             keywords = tantivy_index.checksums(self.folder / KEYWORDS, keywords)
         for name, kind in self._kinds.items():
@@ -384,11 +385,11 @@ class GenerationWriter:
         self.manifest = done
 
     def index_fields(self) -> None:
-        """Index the columns of fields whose values were copied."""
+        """Create the database indexes of field columns whose values were copied as they are."""
         for name, kind in self.manifest.fields.items():
             if kind != "null":
                 self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)
 
     def close(self) -> None:
-        """Let go of the files; what is not committed is lost."""
+        """Close the files; uncommitted rows are lost."""
         self._opened.close()

@@ -173,7 +173,7 @@ class Index:
             finally:
                 files.close()
             folder.make_current(part, final)
-        given = encoder if model is not None else None  # not to be opened twice
+        given = encoder if model is not None else None  # so that the model is not opened twice
         index = cls(where, given)
         return index.put_in_place() if replaces else index
 
@@ -216,7 +216,7 @@ class Index:
         ):
             plain = replace(read, keep=(), on_duplicate="error")
             first = next(iter(documents(files, plain, log=ReadLog())), None)
-            facts_of(files, "stat")  # the others are there, too
+            facts_of(files, "stat")  # raises if another file is missing
             texts = sample(files, read)
             if notify is not None and read.id_field is None and first is not None:
                 for name in ("id", "_id"):
@@ -355,7 +355,7 @@ class Index:
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
-        After an interruption, the same call resumes after the last commit; after its end, it does
+        After an interruption, the same call resumes after the last commit; once complete, it does
         nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or the same
         keywords: see :class:`vocabtool.documents.ReadOptions`.
         ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
@@ -457,7 +457,7 @@ class Index:
         """
         snapshot = self._snapshot
         if isinstance(texts, str):
-            raise ValueError("texts must be a list of texts, got one text; search() takes one")
+            raise ValueError("texts must be a list of texts, got one text; use search() for it")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         more = {"k": k, "where": where, "explain": explain}
@@ -510,7 +510,7 @@ class Index:
 
         Raises :class:`FolderInUse` if another process is writing.
         """
-        self._last()  # of this index
+        self._last()  # raises if the index was replaced
         removed = compact(self.path, progress).removed
         self.refresh()
         return removed

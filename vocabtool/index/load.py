@@ -43,7 +43,7 @@ from vocabtool.tokenization.text_arrays import not_utf8
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
-MAX_REMOVED: Final = 1 / 3  # of the documents of the FILEs; above, only where that is forced
+MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``force``
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
@@ -150,15 +150,21 @@ class Loader:
         self._progress = progress
         self._parts = parts
         self._facts = _facts(parts)
-        self._plan: str | None = None  # what tells this load from another; None: it has a stream
+        self._plan: str | None = None  # identifies this load; None if it has a stream
         if not any(part.is_stream for part in parts):
             inputs = [asdict(each) for each in self._facts]
             read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
             self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
-        self._ids: SeenIds | None = None  # of the FILEs so far, where there are several
+        self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
+        self._to_read = sum(  # bytes of files, or documents of shards
+            part.options.passes * sum(fact.size for fact in _facts([part]))
+            if part.shards is None
+            else len(Shards.open(part.shards))
+            for part in parts
+        )
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._alone = False
@@ -178,7 +184,7 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(str(self._path), (HALF_DONE,))
-        # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
+        # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
         self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
             return self._load_rest()
@@ -189,7 +195,7 @@ class Loader:
         """Load the remaining documents with commits; the last commit also deletes."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
-        for part in reversed(self._parts):  # of one id the last counts, so it is read first
+        for part in reversed(self._parts):  # the last document with an id counts, so read it first
             with closed_after(self._encode(part)) as found:
                 for each in found:
                     rows = writer.rows
@@ -212,7 +218,9 @@ class Loader:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
                     if self._progress is not None:
-                        self._progress(f"{self._read:,} documents", 0.0)
+                        done = self._log.bytes if part.shards is None else self._read
+                        share = done / self._to_read if self._to_read else 0.0
+                        self._progress(f"{self._read:,} documents", share)
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
         return LoadReport(
@@ -252,7 +260,7 @@ class Loader:
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
-                f"{told}, but rows were skipped that may be these ({bad.place}: {bad.reason}); "
+                f"{told}, but skipped rows may be these documents ({bad.place}: {bad.reason}); "
                 "fix the rows, or delete the documents with --force (force=True)"
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
@@ -276,7 +284,7 @@ class Loader:
         )
 
     def _encode(self, part: Part) -> Iterator[EncodedBatch]:
-        """Encode the documents of a part."""
+        """Yield the encoded documents of a part."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
@@ -353,7 +361,7 @@ class Loader:
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
         """Select the documents whose ids did not occur in a file read earlier.
 
-        A skipped value does not change a row.
+        Values that do not fit their field are skipped first, so they do not count as changes.
         """
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
@@ -394,7 +402,7 @@ class Loader:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Return size and time of each file, by its recorded name."""
+    """Return size and modification time of each file, with its recorded name."""
     return tuple(
         replace(fact, name=told)
         for part in parts
@@ -444,7 +452,7 @@ def _compare(
 
 
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
-    """Return a row of a commit with each text and the encoder's vector for it, -1 if none.
+    """Return, for each text, a row of a commit with this text and its encoded vector, or -1.
 
     Only rows that came from files qualify, because rows added in Python may have their own
     vectors. The row may be deleted.

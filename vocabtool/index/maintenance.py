@@ -1,18 +1,18 @@
-"""An index written anew: compacted, upgraded from version 0.1.0; and a whole look at one.
+"""Compact an index, upgrade one from version 0.1.0, and verify one.
 
-Nothing else reads the folders of version 0.1.0:
+Only this module reads the folders of version 0.1.0:
 
-    manifest.json               JSON with a checksum: the commit, and all files below by number
+    manifest.json               JSON with a checksum: the commit, and facts of the files below
     generation-000000/
         documents-….arrow       Arrow IPC: id, text and fields, all of them strings
-        vectors.bin             as now
-        deleted-000007.bits     one bit a row
-        sources-000007.bin      4 bytes a row: the number of its FILE, 0: of none
-        keywords/, codes, hashes.bin    are made anew
+        vectors.bin             the same as today
+        deleted-000007.bits     one bit per row
+        sources-000007.bin      4 bytes per row: the number of its FILE, 0 for none
+        keywords/, codes, hashes.bin    not read
 
-Documents, ids, fields, FILEs, vectors, calibration and the facts of the model are taken over
-without the encoder; deleted rows are left out. The new generation is written beside the old one,
-and its renaming makes it the index.
+An upgrade keeps documents, ids, fields, FILEs, vectors, calibration and what is recorded of the
+model, and does not need the encoder. It drops deleted rows and rebuilds keywords and codes. The new
+generation is written beside the old one and replaces it by a rename.
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """``removed``: deleted rows that are gone; ``left``: documents."""
+    """Number of deleted rows that were ``removed``, and of documents that are ``left``."""
 
     removed: int
     left: int
 
 
 def compact(path: Path, progress: Progress | None = None) -> CompactReport:
-    """Write the documents of the last commit into a new generation, and make it the index.
+    """Copy the documents of the last commit to a new generation, which replaces the old one.
 
-    Answers are the same as before, but for frequencies of words, which deleted documents no longer
-    count in. Rows keep their order. Neither codes nor keywords are read: they are made anew.
-    Raises :class:`FolderInUse` where another process writes, :class:`InvalidFile` where documents
-    or vectors are damaged, which are not there twice.
+    Deleted documents no longer count in document frequencies; otherwise search results do not
+    change. Rows keep their order. Codes and keywords are rebuilt, even if they were damaged. Raises
+    :class:`FolderInUse` if another process writes, and :class:`InvalidFile` if documents or vectors
+    are damaged: there is no second copy of them.
     """
-    read_manifest(path)  # else a lock would be made where there is no index
+    read_manifest(path)  # raises before a lock file is created in a folder without an index
     with lock_folder(path):
         before = read_commit(path)
         held, live = before.manifest, ~before.is_deleted
@@ -130,10 +130,10 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """An index that is whole.
+    """Facts of an undamaged index.
 
-    ``recall``: of ten, measured now; 1 where vectors are compared. ``loading``: whether a load was
-    begun and is not at its end. ``others``: what lies in the folder and is not of the commit.
+    ``recall``: recall@10 as measured now; 1 for exact search. ``loading``: whether a load is
+    unfinished. ``others``: files in the folder that do not belong to the commit.
     """
 
     documents: int
@@ -146,27 +146,27 @@ class VerifyReport:
 
 
 def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> VerifyReport:
-    """Read every byte: each is what was written, and both legs hold the same documents.
+    """Check all files of an index, and that keywords and database contain the same documents.
 
-    Opening an index reads its keywords, its codes and the model's files so, of vectors and
-    documents only the sizes. Raises :class:`InvalidFile` or :class:`NotFound` with the file that is
-    not as written.
+    In contrast, opening an index checks keywords, codes and model files, but only the sizes of
+    vectors and documents. Raises :class:`InvalidFile` or :class:`NotFound` with the name of a
+    damaged or missing file.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
-    tell = progress or (lambda what, share: None)
-    tell("vectors", SHARES["vectors"])
+    report = progress or (lambda what, share: None)
+    report("vectors", SHARES["vectors"])
     compare(folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
     codes = {folder / name: written.crc32c for name, written in manifest.code_files.items()}
     model = {path / name: crc32c for name, crc32c in manifest.model_files.items()}
     for file, crc32c in {**codes, **model}.items():
         compare(file, crc32c)
-    tell("documents", SHARES["documents"])
-    database = Database(folder)  # others may search meanwhile
+    report("documents", SHARES["documents"])
+    database = Database(folder)  # its own connection: other threads may search meanwhile
     try:
         ids = [id_ for part in database.checked_rows(manifest.rows) for _, id_, *_ in part]
     finally:
         database.close()
-    tell("keywords", SHARES["keywords"])
+    report("keywords", SHARES["keywords"])
     keywords = folder / KEYWORDS
     tantivy_index.check_files(keywords, manifest.keywords)
     _compare_legs(keywords, snapshot, ids)
@@ -178,7 +178,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
         raise InvalidFile("missing", file=str(missing[0]))
     passing = (LOCK, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
-    tell("recall", SHARES["recall"])
+    report("recall", SHARES["recall"])
     recall = 1.0
     if manifest.codes is not None:
         leg, metric = snapshot.vectors, manifest.configuration.metric
@@ -195,7 +195,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
-    """Each row has the same id in both legs, and is there once."""
+    """Check that each row is in the keyword leg once, with the id that the database has."""
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:
@@ -203,7 +203,7 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
         met[row] = True
         if ids[row] != id_:
             raise InvalidFile(
-                f"row {row:,} is document {id_!r} here and {ids[row]!r} in the database",
+                f"row {row:,} is document {id_!r} here, but {ids[row]!r} in the database",
                 file=str(keywords),
             )
     if not met.all():
@@ -211,18 +211,18 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
 
 
 def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
-    """Make the index of version 0.1.0 in a folder one that is read now; what was left out and in.
+    """Convert an index of version 0.1.0 to the format of this version, without its deleted rows.
 
-    Its deleted rows are left out. Raises :class:`VocabtoolError` where the folder needs no upgrade,
-    :class:`NotFound` where it is no index, :class:`InvalidFile` with the file that is damaged,
-    :class:`FolderInUse` where another process writes.
+    Raises :class:`VocabtoolError` if no upgrade is needed, :class:`NotFound` if there is no index,
+    :class:`InvalidFile` with the name of a damaged file, and :class:`FolderInUse` if another
+    process writes.
     """
     if not (path / OLD_MANIFEST).is_file():
-        read_commit(path)  # raises where it is no index
+        read_commit(path)  # raises if there is no index
         raise VocabtoolError(f"{path}: already has the format of this version; nothing to upgrade")
     with lock_folder(path):
         try:
-            recover(path, read_commit(path))  # of an upgrade that was killed when it was done
+            recover(path, read_commit(path))  # if an upgrade was killed after it was done
         except InvalidFile:
             pass
         else:
@@ -233,7 +233,7 @@ def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
         generation = path / f"generation-{old['generation']:06}"
         if not generation.is_dir():
             raise NotFound(f"{generation}: no such folder")
-        model_files = {}  # what each is called now: its checksum is in the name
+        model_files = {}  # new name of each: contains its checksum
         for name, crc in old["model_files"].items():
             if checksum(path / name) != crc:
                 raise InvalidFile("damaged: wrong checksum", file=str(path / name))
@@ -275,7 +275,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
 
 
 def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    """What is carried over of the manifest."""
+    """Return a manifest with those values of the old one that are kept."""
     held = dict(old["configuration"])
     is_static = held["encoder"] is not None and held["rule"] is not None
     held |= {
@@ -312,7 +312,7 @@ def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str
 def _old_rows(
     generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
 ) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    """The documents that are not deleted, their vectors and the numbers of their FILEs."""
+    """Yield the documents that are not deleted, their vectors and the numbers of their FILEs."""
     rows, held = old["rows"], manifest.configuration
     live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
     if old["deleted"] is not None:

@@ -1,12 +1,12 @@
-"""The model that an index belongs to: kept by fingerprints, opened when it is asked for.
+"""The model of an index: recorded by name and fingerprints, opened at its first use.
 
-    vocabulary-….parquet    the entries that the model knows, where that is known
-    weights-….json          of word vectors, fitted on the corpus
-    tokenizer-SHA256        the file of a rule ``tokenizer:FILE``, named by its content
+    vocabulary-….parquet    the vocabulary of the model, if it is known
+    weights-….json          word weights of a word-vector model, fitted on the corpus
+    tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-A model is opened by the name that the index holds only where that is a file or folder here. A
-Python callable or a handle of TensorFlow Hub is named by the caller, each time: nothing is imported
-and nothing fetched because a folder says so.
+A model is opened by its recorded name only if that is an existing file or folder. The caller must
+pass a Python callable or a TensorFlow Hub handle each time: an index, perhaps from somebody else,
+never causes an import or a download.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 
-RULE: Final = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
+RULE: Final = "keras"  # default for a bare vocabulary: lower-case, without ASCII punctuation
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
-# What an encoder may be opened with again unasked: nothing that lets a model do more.
+# Options that are recorded and used again. None of them gives a model more permissions.
 OPTIONS: Final = frozenset(
     ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
 )
@@ -45,10 +45,10 @@ OPTIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """An encoder, by which name and with which options it was opened; or words alone.
+    """An encoder, and the name and options it was opened with; or only a vocabulary.
 
-    ``rule``: where the vocabulary and it tell the words, without the model. ``tokenizer``: the
-    file of a rule ``tokenizer:FILE``, which is kept beside the index.
+    ``rule``: the word rule, if it and the vocabulary suffice to look up words without the model.
+    ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``; the index keeps a copy.
     """
 
     encoder: Encoder | None
@@ -60,11 +60,11 @@ class OpenedModel:
 
     @property
     def weights(self) -> FittedWeights | None:
-        """What was fitted on the corpus; ``None``: nothing."""
+        """The word weights that were fitted on the corpus, or ``None``."""
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
     def save(self, folder: Path) -> dict[str, int]:
-        """Write what the model is known by; the CRC-32C of each file, by its name."""
+        """Write the files of the model, and return the CRC-32C of each by its name."""
         found: dict[str, int] = {}
 
         def keep(start: str, end: str, write: Callable[[Path], object]) -> None:
@@ -93,18 +93,18 @@ class OpenedModel:
 def open_model(
     model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
 ) -> OpenedModel:
-    """The encoder that an index is created for.
+    """Open the encoder for a new index.
 
-    ``sample``: texts that the weights of word vectors are fitted on. Raises :class:`VocabtoolError`
-    where they are not fitted and there is no sample.
+    ``sample``: texts to fit the word weights of a word-vector model on. Raises
+    :class:`VocabtoolError` if weights must be fitted and there is no sample.
     """
     encoder = open_encoder(model, **options)
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its weights of words are fitted on a sample of the corpus, which needs "
-                "files: pass fitted weights (--fitted FILE), or use none (--weights none), "
-                "in Python also sample=texts"
+                f"{model}: its word weights must be fitted on a sample of the corpus, which needs "
+                "files. Pass fitted weights (--fitted FILE), use no weights (--weights none), or "
+                "in Python pass sample=texts"
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
@@ -115,7 +115,10 @@ def open_model(
 def vocabulary_alone(
     vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
 ) -> OpenedModel:
-    """What an index of vectors of one's own is created for. ``ValueError``: a rule for nothing."""
+    """Return the model of an index of supplied vectors: a vocabulary, or nothing.
+
+    Raises ``ValueError`` for a rule without a vocabulary.
+    """
     if vocabulary is None:
         if rule is not None:
             raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
@@ -128,9 +131,9 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """The same, where its rule names a tokenizer with that file and the name it is kept by."""
-    told = opened.rule or opened.options.get("rule")
-    file = tokenizer_file(told) if isinstance(told, str) else None
+    """Read the tokenizer file that the word rule names, if any; name it by SHA-256 in the rule."""
+    named = opened.rule or opened.options.get("rule")
+    file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
         return opened
     with reading(str(file)):
@@ -141,30 +144,30 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """How a model is found again, wherever the next command runs; ``None``: by the caller."""
+    """Return a name valid in any working directory; ``None``: the caller must pass the model."""
     if isinstance(model, Path):
-        return os.path.abspath(model)  # noqa: PTH100 - links stay: what is behind may move
+        return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
         return None
     prefix, rest = _split_kind(model)
-    return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - the same; bears any text
+    return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - as above; accepts any text
 
 
 def _split_kind(model: str) -> tuple[str, str]:
-    """What says that a file or folder is of a kind (``static:``), and the rest.
+    """Split a prefix such as ``static:``, which gives the kind of a model, from its path.
 
-    Never ``python:``, whose rest is imported.
+    ``python:`` is not split off: what follows is not a path but is imported.
     """
     prefix, colon, rest = model.partition(":")
-    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - bears any text
+    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
         return prefix + colon, rest
     return "", model
 
 
 class IndexModel:
-    """The model of one index. ``given``: what the caller names it by now, with its options.
+    """The model of one index. ``given``, ``options``: the model and options the caller passes.
 
-    Raises :class:`VocabtoolError` where a model is given for vectors of one's own.
+    Raises :class:`VocabtoolError` for a ``given`` model if the index was created without one.
     """
 
     def __init__(
@@ -179,7 +182,7 @@ class IndexModel:
         self._configuration = manifest.configuration
         if given is not None and self._configuration.encoder is None:
             raise VocabtoolError(
-                f"{folder}: created without a model, so it is unknown what made its vectors. "
+                f"{folder}: created without a model, so the model of its vectors is unknown. "
                 "Omit the model, or index the documents again with it (in a new folder, or with "
                 "--force)"
             )
@@ -187,15 +190,16 @@ class IndexModel:
         self._options = options or {}
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` if the caller named another model than that of the vectors."""
+        """Raise :class:`OtherModel` if the caller passed a model that did not make the vectors."""
         if self._given is not None:
             _ = self.encoder
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The encoder; ``None`` where the index holds vectors of one's own.
+        """The encoder; ``None`` if the index was created without a model.
 
-        Raises :class:`OtherModel` where it is not the one that made the vectors.
+        Raises :class:`OtherModel` if it did not make the vectors, :class:`NotFound` if the caller
+        passed no model and the recorded one is not a file or folder here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -206,31 +210,31 @@ class IndexModel:
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
         options |= self._options
-        if given is not None:  # an encoder has its options already
+        if given is not None:  # an open encoder already has its options
             encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
         else:
             model = held.model
             path = _split_kind(model)[1] if model else ""
-            # What is not a whole path may as well be the name of something to import.
-            if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
-                told = (
+            # A name that is not an absolute path could be one to import or download.
+            if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - accept any text
+                maker = (
                     f"{model[:100]!r}, which does not exist here"
                     if model
                     else "an object in Python"
                 )
                 raise NotFound(
-                    f"{self._folder}: its vectors were made by {told}; pass the model (--model, in "
-                    "Python model=)"
+                    f"{self._folder}: its vectors were made by {maker}; pass the model (--model, "
+                    "in Python model=)"
                 )
             known: dict[str, Any] = {}
-            if held.kind == "static":  # all that opening would find out is known
+            if held.kind == "static":  # no need to detect the kind, rule or weights
                 known = {"kind": "static", "rule": self._rule(str(held.rule)), "fitted": fitted}
             try:
                 encoder = open_encoder(model, **{**known, **options})
             except VocabtoolError:
                 if not known:
                     raise
-                encoder = open_encoder(model, **options)  # other vectors: a fingerprint tells
+                encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
         made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
             if (found := encoder.vectors_fingerprint) != fitted.vectors:
@@ -243,12 +247,15 @@ class IndexModel:
 
     @cached_property
     def known_words(self) -> KnownWords | None:
-        """Which words the model knows; ``None`` where nothing tells."""
+        """The words that the model knows, or ``None``.
+
+        Raises :class:`OtherModel` if they are not those of the model that made the index.
+        """
         held = self._configuration
         if held.words is None:
             return None
         if held.rule is not None and vars(self).get("encoder") is None:
-            # Searched by keywords: the model may be missing.
+            # A keyword search does not need the model, which may be missing.
             file = self._files.get("vocabulary")
             words = Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
         else:
@@ -264,6 +271,6 @@ class IndexModel:
         return KnownWords(words)
 
     def _rule(self, rule: str) -> str:
-        """The rule with the tokenizer that lies beside the index, where it has one."""
+        """Return the rule; a tokenizer file in it is replaced by its copy in the index."""
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"

@@ -1,23 +1,20 @@
-"""The vectors of an index: how they are compared, and the file that they lie in.
+"""The file of an index's vectors, their similarities, and recall with synthetic queries.
 
-There are three metrics, with one meaning of score: higher is better. The file is append-only, rows
-of float16 or float32, little-endian; nothing but numbers lies in it, how many rows count, of which
-length, says the index. Searches map it, building reads it block by block: mapped pages would count
-as its memory.
+In all three metrics a higher score is better. The file is append-only and has no header: rows of
+float16 or float32, little-endian; the index stores the number and length of the rows. Searches map
+the file into memory. Building reads it block by block, because mapped pages would count as memory
+of the process.
 
-Recall of the ten nearest rows, measured against exact search on vectors that are like queries.
+Recall@10 is measured against exact search. A stored vector with a little noise would be too easy a
+query, because its neighbours stand out, whereas queries of few words are unlike any document. So
+there are three kinds of synthetic queries, and the lowest recall counts:
 
-A stored vector plus a little noise proves nothing: its neighbours stand out. Queries of few words
-are unlike any document. Where no queries are given there are three kinds, and the lowest recall
-counts:
+- stored vectors that are farthest from their own neighbours (and must not find themselves);
+- random mixtures of a whole sample, which have its covariance but are near no stored vector;
+- random mixtures of differences between stored vectors and their neighbours, which belong to no
+  topic and have their nearest rows in many lists.
 
-- stored vectors that are farthest from their own neighbours (themselves left out);
-- strangers: random mixtures of all of a sample, which spread as the stored vectors do (they have
-  the sample's covariance) and are near none of them;
-- random mixtures of what sets stored vectors apart from their neighbours, which belong to no
-  topic, and have their nearest rows in many lists.
-
-By such mixtures it is also told how near chance brings vectors.
+Such mixtures also show which similarity vectors reach by chance.
 """
 
 from __future__ import annotations
@@ -39,30 +36,30 @@ from vocabtool.system.ranking import Rows, Scores
 
 Stored: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 
-MAX_LENGTH: Final = 1e18  # so that a product of two vectors stays far below float32's largest
-READ_BYTES: Final = 16 << 20  # a block of plain reads, in float32
-IN_CACHE: Final = 1 << 16  # numbers that are converted at a time
+MAX_LENGTH: Final = 1e18  # keeps the product of two vectors far below float32's maximum
+READ_BYTES: Final = 16 << 20  # block size, as float32
+IN_CACHE: Final = 1 << 16  # numbers converted at a time
 REBIASED: Final = np.float32(2.0 ** (127 - 15))
-SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: one bit, three of nothing, 15 bits
+SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: 1 bit, 3 zero bits, 15 bits
 
 NEAREST: Final = 10
-QUERIES: Final = 128  # of a kind
+QUERIES: Final = 128  # of each kind
 MAX_MIXED: Final = 4096  # vectors in a mixture
-TRIED: Final = 4  # times as many stored vectors are looked at, to find the farthest
+TRIED: Final = 4  # times QUERIES: stored vectors among which the farthest are chosen
 LOWEST: Final = np.float32(-1e38)  # below every score
 ALIKE: Final = 1e-6  # scores that differ by less, relatively, are tied
-REMEASURED_SAMPLE: Final = 8192  # vectors that queries are made of
-CHANCE_SAMPLE: Final = 2048  # documents, half of them paired with the other half
+REMEASURED_SAMPLE: Final = 8192  # stored vectors that queries are made from
+CHANCE_SAMPLE: Final = 2048  # documents; each of one half is compared with each of the other
 CHANCE_MIXTURES: Final = 64
 CHANCE_SHARE: Final = 0.95
-MIN_CHANCE_SAMPLE: Final = 10  # documents with a vector, of which something can be told
-DIGITS: Final = 4  # the last ones depend on the machine
+MIN_CHANCE_SAMPLE: Final = 10  # documents with a vector; an estimate from fewer is useless
+DIGITS: Final = 4  # further digits depend on the machine
 
 
 class RawVectors:
-    """``count`` rows of ``dim`` numbers at the start of a file. Several threads may read.
+    """The first ``count`` rows of ``dim`` numbers in a file. Several threads may read.
 
-    Raises :class:`InvalidFile` where the file is shorter, :class:`NotFound` where it is not there.
+    Raises :class:`InvalidFile` if the file is shorter, :class:`NotFound` if it does not exist.
     """
 
     def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
@@ -82,21 +79,21 @@ class RawVectors:
                 self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
 
     def take(self, rows: Rows) -> Vectors:
-        """These rows, float32, shape (len(rows), dim)."""
-        return _single(self._rows.take(rows, axis=0))  # sooner than by an index
+        """Return rows as float32, shape (len(rows), dim)."""
+        return _single(self._rows.take(rows, axis=0))  # faster than indexing
 
     def slice(self, start: int, stop: int) -> Vectors:
-        """Rows ``start`` to ``stop``, float32, all at once."""
+        """Return rows ``start`` to ``stop``, float32, shape (stop - start, dim)."""
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
-        """The same by a plain read."""
+        """Return the same as :meth:`slice`, but read from the file instead of mapped memory."""
         return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Rows ``start`` to ``stop`` in order by plain reads: where each block begins, and it."""
+        """Read the file from row ``start`` to ``stop``; yield blocks with their first row."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -105,7 +102,7 @@ class RawVectors:
                 yield first, _single(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
-        """These ascending rows by plain reads, for samples: float32, shape (len(rows), dim)."""
+        """Read ascending rows one by one, for samples; return float32, shape (len(rows), dim)."""
         found = np.empty((len(rows), self.dim), self._type)
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
             for place, row in enumerate(rows.tolist()):
@@ -116,15 +113,15 @@ class RawVectors:
     def _read(self, opened: FileIO, rows: int) -> Stored:
         data = opened.read(rows * self.row_bytes) or b""
         if len(data) != rows * self.row_bytes:
-            raise InvalidFile("truncated while it was read", offset=opened.tell())
+            raise InvalidFile("the file was truncated while it was read", offset=opened.tell())
         return np.frombuffer(data, self._type).reshape(rows, self.dim)
 
 
 def _single(stored: Stored) -> Vectors:
-    """Float16 as float32 by its bits, in half of NumPy's time; infinity and NaN are not stored.
+    """Convert stored numbers to float32: finite float16 twice as fast as NumPy does.
 
-    Sign, exponent and mantissa (IEEE 754) move to where float32 has them; the exponents' biases
-    are 15 and 127, which a product makes good, also for numbers that float16 keeps unnormalised.
+    The bits of sign, exponent and mantissa (IEEE 754) are shifted to their places in float32. A
+    multiplication corrects the exponent's bias from 15 to 127, and also subnormal numbers.
     """
     if stored.dtype.itemsize == 4:
         return np.ascontiguousarray(stored, np.float32)
@@ -133,7 +130,7 @@ def _single(stored: Stored) -> Vectors:
     bits, numbers = single.reshape(-1).view(np.int32), single.reshape(-1)
     for start in range(0, len(halves), IN_CACHE):
         part = bits[start : start + IN_CACHE]
-        part[:] = halves[start : start + IN_CACHE]  # the sign fills the upper half
+        part[:] = halves[start : start + IN_CACHE]  # with the sign in all upper bits
         part <<= 13
         part &= SIGN_AND_REST
         numbers[start : start + IN_CACHE] *= REBIASED
@@ -141,10 +138,10 @@ def _single(stored: Stored) -> Vectors:
 
 
 def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
-    """Vectors as an index keeps them: float32, contiguous, of the shape they came in.
+    """Return vectors as an index stores them: float32, contiguous, of the same shape.
 
-    Under ``cosine`` they get unit length; a zero vector stays zero. Raises :class:`ValueError` for
-    NaN, infinity, and vectors longer than 1e18.
+    For ``cosine`` they are scaled to length 1; a zero vector stays zero. Raises
+    :class:`ValueError` for NaN, infinity, and, for other metrics, vectors longer than 1e18.
     """
     exact = np.asarray(vectors, np.float64)
     lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
@@ -157,9 +154,9 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
 
 
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
-    """Prepared vectors as they lie in the file, little-endian.
+    """Convert prepared vectors to the little-endian type of the file.
 
-    Raises :class:`ValueError` where a number is too large for float16.
+    Raises :class:`ValueError` if a number is too large for float16.
     """
     with np.errstate(over="ignore"):  # refused below
         stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
@@ -172,16 +169,16 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 
 
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Of each vector how near it is to a query, both prepared.
+    """Return the similarity of each vector to a query, float32, shape (n,).
 
-    ``query``: shape (dim,); ``vectors``: shape (n, dim), C-contiguous. The result, float32, is
-    summed row by row, so that it depends on nothing but the two vectors. Cosine (within -1 and 1,
-    although float16 rounds lengths), inner product, or minus the squared distance: these two in
-    double precision, since what is summed may be much larger than the sum.
+    ``query``: prepared, shape (dim,); ``vectors``: prepared, shape (n, dim), C-contiguous. Each row
+    is summed by itself, so that its result depends only on the two vectors. Similarities are the
+    cosine (clipped to -1..1, because float16 rounds lengths), inner product, or negative squared
+    distance. The last two use double precision, because terms may be much larger than their sum.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
-        np.minimum(cosines, 1, out=cosines)  # and the next: sooner than np.clip
+        np.minimum(cosines, 1, out=cosines)  # with the next line faster than np.clip
         return np.maximum(cosines, -1, out=cosines)
     exact, asked = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
@@ -200,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """``queries``: prepared, shape (n, dim); ``rows``: where they are stored, -1: nowhere."""
+    """``queries``: prepared, shape (n, dim); ``rows``: their rows in the index, or -1."""
 
     queries: Vectors
     rows: Rows
@@ -209,7 +206,7 @@ class QuerySample:
 def queries_unlike_documents(
     vectors: Vectors, rows: Rows, metric: Metric, random: np.random.Generator
 ) -> list[QuerySample]:
-    """Three kinds of queries that are unlike stored vectors, of a sample of those."""
+    """Return the three kinds of synthetic queries, made from a sample of stored vectors."""
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf
@@ -234,9 +231,9 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Random mixtures with the parts' covariance: under l2 about the vectors' mean, else zero."""
+    """Return random mixtures with the parts' covariance around zero (l2: the vectors' mean)."""
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
-    weights -= weights.mean(axis=1, keepdims=True)  # which takes the parts' mean out
+    weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
     mixed = weights @ parts / np.float32(np.sqrt(len(parts)))
     ready = prepare(mixed + vectors.mean(axis=0) if metric == "l2" else mixed, metric)
     ready = ready[ready.any(axis=1)]
@@ -246,10 +243,10 @@ def mixtures(
 def nearest_rows(
     raw: RawVectors, sample: QuerySample, metric: Metric
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """The ten nearest to each query, shape (n, 10): all vectors are read and compared.
+    """Return the ten nearest rows to each query, and which of them count, shape (n, 10) each.
 
-    The second says which of them are there, and nearer than the eleventh: rows tied with it are as
-    good as each other.
+    All vectors are compared. Rows that do not exist or tie with the eleventh do not count, because
+    another row is as good.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -263,7 +260,7 @@ def nearest_rows(
         both = np.concatenate([best, scores[:, better]], axis=1)
         numbers = np.broadcast_to(better + first, (count, len(better)))
         numbers = np.concatenate([rows, numbers], axis=1)
-        if both.shape[1] > 8 * NEAREST:  # sorting all would be slow
+        if both.shape[1] > 8 * NEAREST:  # sorting them all would be slow
             few = np.sort(np.argpartition(-both, NEAREST, axis=1)[:, : NEAREST + 1], axis=1)
             both = np.take_along_axis(both, few, 1)
             numbers = np.take_along_axis(numbers, few, 1)
@@ -278,9 +275,10 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """How many of the nearest are among so many first candidates, and that mean's standard error.
+    """Return mean recall and its standard error if only the first candidates are used.
 
-    ``truth``: what :func:`nearest_rows` gave. ``candidates``: shape (queries, most), nearest first.
+    There is one pair for each of ``counts``, the numbers of candidates. ``truth``: the result of
+    :func:`nearest_rows`. ``candidates``: shape (queries, most), nearest first.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -301,10 +299,11 @@ def recall_by_count(
 def measure_recall(
     raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric, seed: int = 1
 ) -> float:
-    """Recall@10 of a search as it is now, of the kind of queries that it is lowest for.
+    """Measure recall@10 of a search: the lowest of the three kinds of synthetic queries.
 
-    ``search``: the nearest rows to a vector, so many. Queries are drawn anew from all rows, those
-    added since codes were built too. 1 where there is nothing to find.
+    ``search``: returns the given number of nearest rows to a vector. Queries are made from a new
+    sample of all rows, including those added since the codes were built. Returns 1 if there is
+    nothing to find.
     """
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, raw.count)
@@ -318,7 +317,7 @@ def measure_recall(
         found = np.full((len(kind.queries), NEAREST), -1)
         for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
             near = search(query, NEAREST + 1)
-            near = near[near != own][:NEAREST]  # the truth leaves it out, too
+            near = near[near != own][:NEAREST]  # as in the truth
             found[place, : len(near)] = near
         ((mean, _),) = recall_by_count(nearest_rows(raw, kind, metric), found, [NEAREST])
         recalls.append(round(mean, 4))
@@ -326,13 +325,12 @@ def measure_recall(
 
 
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
-    """The similarity that chance reaches; under ``inner-product`` for a query of length 1.
+    """Return the similarity reached by chance; for ``inner-product`` with a query of length 1.
 
-    The greater of two: the one that 95 of 100 random pairs of documents stay below, and the one
-    that the nearest document of 95 of 100 random mixtures, which are about nothing, stays below.
-    The first holds where all vectors lie in a narrow cone, the second grows with the number of
-    documents. ``None`` where fewer than ten rows have a vector, or where these are too long for
-    float32. Reads all rows once.
+    This is the greater of two 95th percentiles: the similarity of random pairs of documents, and
+    that of random mixtures, which have no meaning, to their nearest documents. The first decides
+    if all vectors lie in a narrow cone, the second grows with the number of documents. ``None`` if
+    fewer than ten rows have a vector, or if products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)
@@ -355,7 +353,7 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
 
 def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Shape (queries, vectors), as the metric scores them; float32 is enough for a quantile."""
+    """Return similarities in single precision, shape (queries, vectors)."""
     scores = products(queries, vectors, metric)
     squares = np.einsum("ij,ij->i", queries, queries)[:, np.newaxis]
     if metric == "l2":
@@ -366,7 +364,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Scores by matrix product; under l2 without the query's own length."""
+    """Return scores by a matrix product; for l2 without the query's squared length."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -1,8 +1,8 @@
-"""The FILEs that an index is made of: remembered, found again, and opened to be read.
+"""The FILEs that an index was made from: recorded, found again, and grouped for reading.
 
-A FILE is remembered as it was named, for ids that are places (``docs/a.txt:1``), and with the
-folder that it was named in, so that it is found from anywhere. What is read now is named by a
-caller, or all that the index was made of.
+A FILE is recorded by the name it was given, because ids may contain it (``docs/a.txt:1``), and with
+the working directory of that time, so that it is found from any other. An update reads all recorded
+FILEs, or those that the caller names.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ AS_SHIPPED: Final = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A FILE: a file, a folder or a glob, by the ``name`` it was given.
+    """A recorded FILE: a file, a folder or a glob, by the ``name`` it was given.
 
-    ``at``: the absolute path of the folder it was named in; ``beside``: the way there from the
-    index, for where both were moved. So ids that are places (``docs/a.txt:1``) stay, and it is
-    found from anywhere.
+    ``at``: absolute path of the working directory then. ``beside``: path of that directory relative
+    to the index, in case both were moved. So the FILE is found from any directory, and ids that
+    contain its name (``docs/a.txt:1``) do not change.
     """
 
     name: str
@@ -41,32 +41,32 @@ class Source:
 
     @property
     def path(self) -> str:
-        """The absolute path, by which two names of one FILE are known to be."""
+        """The normalized absolute path; equal for two names of the same FILE."""
         return os.path.normpath(self.from_anywhere)
 
     @property
     def from_anywhere(self) -> str:
-        """The name with the folder in front; of a glob a glob, whatever the folder is called."""
+        """The absolute path; in a glob, special characters of its directory are escaped."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
-        if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - bears any text
+        if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
         return path
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
-        """One that a caller names now."""
-        at = os.getcwd()  # noqa: PTH109 - a string, which bears any name
+        """Return a source for a FILE named relative to the current working directory."""
+        at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
         return cls(name, at, os.path.relpath(at, index), options)
 
     def is_there(self) -> bool:
-        """Whether it names a file, or a folder with one."""
+        """Whether the name matches a file, or a folder that contains one."""
         try:
             return any(map(os.path.exists, find(self.path)[:1]))
         except NotFound:
             return False
 
     def locate(self, index: Path) -> Source:
-        """The same where it is now: where it was, or beside an index that was moved with it."""
+        """Return the source at its present place: the recorded one, or moved with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -74,11 +74,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """FILEs that are read alike.
+    """FILEs that are read with the same options.
 
-    ``sources``: what is opened, in each of which ids are compared as ``options`` say; of documents
-    of one id in several the last counts. ``files``: of each file among it the name that it is told
-    by, and the number of its FILE; of a stream nothing. ``notes``: on files that are not read.
+    ``sources``: the inputs, each opened separately. Duplicate ids within one input are handled by
+    ``options``; of documents with the same id in several inputs, the last one counts. ``files``:
+    for each file its name in ids and messages, and the number of its FILE; empty for a stream.
+    ``notes``: messages about files that are not read.
     """
 
     sources: tuple[Sources, ...]
@@ -94,14 +95,14 @@ class Part:
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards that is read, if it is one."""
+        """The folder of shards if that is the input, or ``None``."""
         return shards_in(self.sources[0])
 
 
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """What a caller names, read in one go; and the FILEs that are known with it."""
+    """Return the sources a caller names, as one part, and all recorded FILEs including them."""
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
@@ -109,24 +110,25 @@ def parts_of_names(
         return [part], (*known,)
     given = [Source.from_name(name, index, options) for name in names]
     all_known, numbers = _remember(known, given)
-    told: dict[str, tuple[str, int]] = {}
+    labels: dict[str, tuple[str, int]] = {}
     for source in given:
         found = files_outside([source.name], index) or []
         for file in found:
-            told.setdefault(file, (file, numbers[source.path]))
+            labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
-        return [Part((sources,), options, told)], all_known
-    return [Part((files,), options, told, notes=left_out(sources, index))], all_known
+        return [Part((sources,), options, labels)], all_known
+    return [Part((files,), options, labels, notes=left_out(sources, index))], all_known
 
 
 def parts_of_index(
     sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """FILEs to be read again, all that are ``known`` or those that a caller names; as above.
+    """Return the parts of an update, and all recorded FILEs including new ones.
 
-    One that is known is read, and its documents are called, as before; a new one as the last known.
-    Of two FILEs that hold one file the first is read. Raises :class:`VocabtoolError` where there is
-    none, and where a sync could not tell what is gone; :class:`NotFound`.
+    ``sources``: the FILEs to read; ``None``: all ``known`` ones. A known FILE is read with its
+    recorded name and options, a new one with the options of the last known one. A file in two FILEs
+    is read once, for the first. Raises :class:`VocabtoolError` if there is no FILE, or if a sync
+    cannot find out which documents are gone; :class:`NotFound` if a FILE does not exist.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
@@ -144,7 +146,7 @@ def parts_of_index(
         for source, other in product(chosen, others) if sync else ():
             if source in known:
                 continue
-            # A FILE in a known folder or glob, whose documents are noted as of that.
+            # Documents of this new FILE are recorded under the known folder or glob it is in.
             inside = Path(source.path).is_relative_to(other.path)
             globbed = has_magic(other.path) and other.is_there()
             if inside or (globbed and source.path in find(other.path)):
@@ -153,7 +155,7 @@ def parts_of_index(
                     "that one, or omit FILE to sync all"
                 )
     elif not chosen:
-        raise VocabtoolError(f"{index}: no FILE was recorded; name the FILEs to read")
+        raise VocabtoolError(f"{index}: has no recorded FILE; name the FILEs to read")
     all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
@@ -164,31 +166,32 @@ def parts_of_index(
         name = source.from_anywhere
         found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
         if not can_be_read_again(found.values()):
-            raise VocabtoolError(f"{name}: now a stream; name the FILEs to read")
+            raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
         files = [file for real, file in found.items() if real not in taken]
         taken.update(found)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
         number = numbers[source.path]
-        told = {file: (file.removeprefix(start), number) for file in files}
+        labels = {file: (file.removeprefix(start), number) for file in files}
         if shards_in(name) is not None:
-            parts.append(Part((name,), source.options, told))
+            parts.append(Part((name,), source.options, labels))
             continue
         notes = left_out(name, index)
         read: tuple[Sources, ...] = (files,)
         last = parts[-1] if parts else None
         if last is not None and last.options == source.options and last.shards is None:
             parts.pop()
-            told, notes = {**last.files, **told}, (*last.notes, *notes)
+            labels, notes = {**last.files, **labels}, (*last.notes, *notes)
             is_one = source.options.on_duplicate != "error"
-            read = ([*told],) if is_one else (*last.sources, files)
-        parts.append(Part(read, source.options, told, notes=notes))
+            read = ([*labels],) if is_one else (*last.sources, files)
+        parts.append(Part(read, source.options, labels, notes=notes))
     return parts, all_known
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
-    """The numbers of the FILEs whose documents a sync of these looks at.
+    """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove.
 
-    These, and what lies in a folder that is one of them, as far as that was read or is gone.
+    These are the FILEs in ``parts``, and known FILEs inside a folder among them that were read or
+    no longer exist.
     """
     numbers = {number for part in parts for number in part.numbers}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
@@ -207,7 +210,7 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
 
 
 def shards_in(sources: Sources) -> Path | None:
-    """The folder of shards that is meant, if it is one."""
+    """Return the folder of shards if that is the only source, or ``None``."""
     names = names_of(sources)
     if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
         return Path(names[0])
@@ -217,6 +220,6 @@ def shards_in(sources: Sources) -> Path | None:
 def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
-    """All FILEs, those that were known in their places; and the number of each by its path."""
+    """Return all FILEs, known ones first in their order, and the number of each by its path."""
     held = {source.path: source for source in known} | {source.path: source for source in now}
     return (*held.values(),), {path: number for number, path in enumerate(held, 1)}

@@ -1,16 +1,17 @@
-"""Short codes for vectors, by FAISS: lists of 4-bit product quantisation (IVF, PQ, FastScan).
+"""Compressed vectors for approximate search by FAISS: IVF lists of 4-bit PQ codes (FastScan).
 
-Each vector is put into the list of its nearest coarse centroid, and a search visits only some
-lists; small indexes have a single one, which, unlike FAISS's flat index, takes masks. Coded is by
-what the vector differs from that centroid, a quarter byte a dimension; for L2 the vector itself is
-coded, as differences would take a table for each list that a query visits. Zero vectors are in no
-list: they are never found. Candidates are approximate; ``vector_leg.py`` scores them exactly.
+Each vector is in the list of its nearest coarse centroid, and a search visits only some lists.
+Small indexes have a single list, which, unlike FAISS's flat index, supports masks. A code
+quantises the difference between the vector and its centroid, in 2 bits per dimension. For L2 it
+quantises the vector itself, because differences would need a lookup table for each visited list.
+Zero vectors are in no list and never found. Candidates are approximate; ``vector_leg.py`` computes
+their exact scores.
 
-The file is FAISS's own. Checksums are the caller's business.
+The file is in FAISS's format. The caller verifies its checksum.
 
-H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; of 4 bits,
-so that tables fit into registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is
-not enough, 2015.
+Sources: H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; for
+4 bits, with lookup tables in registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality
+is not enough, 2015.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from vocabtool.index.raw_vectors import (
 )
 from vocabtool.system.ranking import Mask, Rows
 
-CENTROIDS: Final = 16  # of 4 bits
-WIDTH: Final = 2  # dimensions that share a code
+CENTROIDS: Final = 16  # of each sub-quantiser, for codes of 4 bits
+WIDTH: Final = 2  # dimensions per code
 MAX_LISTS: Final = (1 << 16) - 1
-LISTS_FROM: Final = 50_000  # rows from which on only some lists of them are looked at
-LISTS: Final = 1.6  # times the square root of the rows: 512 lists of 100,000, 2,048 of a million
-SAMPLE: Final = 1 << 16  # vectors to train on, at most, but where many lists need more
+LISTS_FROM: Final = 50_000  # rows; smaller indexes have a single list
+LISTS: Final = 1.6  # times the square root of the rows: 512 for 100,000 rows, 2,048 for a million
+SAMPLE: Final = 1 << 16  # maximum of training vectors, unless many lists need more
 MIN_SAMPLE: Final = 4096
 SAMPLE_PER_LIST: Final = 40
 SAMPLE_PER_CODE: Final = 512
 COARSE_ROUNDS: Final = 10  # of k-means
-LITTLE: Final = 1e-6  # of the largest centroid: less than codes can tell
+TINY: Final = 1e-6  # relative to the largest centroid: too small for codes to represent
 MAX_CANDIDATES: Final = 1 << 14
-EASIER: Final = 2  # times as many of the nearest are missed by real queries as by made ones
+EASIER: Final = 2  # real queries miss twice as many of the nearest rows as synthetic ones
 
-# What searches cost, roughly, in nanoseconds on one core of a server of 2023 (measured on a million
-# vectors of 256 numbers): enough to choose between them, the same on every machine.
+# Rough costs in nanoseconds on one core of a server of 2023 (measured on a million vectors of 256
+# numbers). Constants, so that the same settings are chosen on every machine.
 COMPARED: Final = 0.04  # per dimension of a row whose code is compared
 REFINED: Final = 1.8  # per dimension of a row whose vector is read and compared
 
@@ -64,13 +65,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """How codes were built and how they are searched, as the index keeps it.
+    """How the codes were built and how they are searched; stored in the index.
 
-    ``lists``: of the coarse layer, 1 for small indexes; ``probes``: how many of them a search
-    visits. ``candidates``: how many rows a search refines exactly, at least. ``recall_asked``,
-    ``recall``: of the ten nearest, asked and measured, over ``queries`` vectors that were made
-    (``raw_vectors.py``); ``given``: never. ``sample``: how many vectors the codes were trained on.
-    ``coded``: how many rows there were when they were built; ``seconds``: how long that took.
+    ``lists``: number of coarse lists, 1 for small indexes; ``probes``: how many of them a search
+    visits. ``candidates``: minimum number of rows that a search scores exactly. ``recall_asked``,
+    ``recall``: recall@10, requested and measured with ``queries`` synthetic queries
+    (``raw_vectors.py``). ``sample``: number of training vectors. ``coded``: number of rows at build
+    time. ``seconds``: build time. ``given``: always false.
     """
 
     dim: int
@@ -88,7 +89,7 @@ class CodeFacts:
 
 
 class VectorCodes:
-    """The codes of the first ``rows`` rows. Several threads may ask at a time."""
+    """The codes of the first ``rows`` rows. Several threads may search at the same time."""
 
     def __init__(self, index: Any, rows: int) -> None:
         self._index = index
@@ -98,15 +99,16 @@ class VectorCodes:
 
     @classmethod
     def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
-        """Codes of no row yet: centroids of a sample of shape (n, dim).
+        """Train the centroids on a sample of shape (n, dim); the result has no rows yet.
 
-        The same for the same sample and seed.
+        The same sample and seed give the same centroids. Raises ``ValueError`` for a number of
+        lists outside 1 to 65,535.
         """
         if not 0 < lists <= MAX_LISTS:
             raise ValueError(f"the number of lists must be from 1 to {MAX_LISTS:,}, got {lists:,}")
         faiss = faiss_library()
         padded = _pad(sample)
-        # FAISS wants as many vectors as centroids, and prints a warning below 39 for each.
+        # FAISS needs as many vectors as centroids, and warns if there are fewer than 39 for each.
         missing = -(-39 * max(lists, CENTROIDS) // max(1, len(padded)))
         enough = np.ascontiguousarray(np.tile(padded, (missing, 1)) if missing > 1 else padded)
         dim = padded.shape[1]
@@ -122,24 +124,24 @@ class VectorCodes:
         index.quantizer.add(np.asarray(centroids, np.float32))
         index.pq.cp.seed = seed
         index.pq.cp.max_points_per_centroid = SAMPLE_PER_CODE
-        with one_thread():  # sub-quantisers are so small that threads wait for each other
+        with one_thread():  # sub-quantisers are too small to gain from threads
             index.train(enough)
-        _part_equal_centroids(index.pq)
+        _separate_equal_centroids(index.pq)
         return cls(index, 0)
 
     @classmethod
     def read(cls, file: Path, rows: int) -> VectorCodes:
-        """The codes of ``rows`` rows as :meth:`write` wrote them."""
+        """Read the codes of ``rows`` rows from a file of :meth:`write`."""
         return cls(faiss_library().read_index(str(file)), rows)
 
     def write(self, file: Path) -> None:
-        """Write them to a file, and that to the disk."""
+        """Write the codes to a file, and flush it to disk."""
         faiss_library().write_index(self._index, str(file))
         with file.open("rb") as written:
             os.fsync(written.fileno())
 
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
-        """Add the codes of all rows that have none; zero vectors have none."""
+        """Add the missing codes of all rows, except of zero vectors."""
         for first, vectors in raw.blocks(self.rows):
             there = vectors.any(axis=1)
             if there.any():
@@ -151,10 +153,10 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """For each query the rows that seem nearest, nearest first, -1 where there are no more.
+        """Return the approximately nearest rows to each query, best first, filled up with -1.
 
-        ``queries``: shape (n, dim), prepared. ``probes``: how many lists are visited.
-        ``allowed``: a mask over the rows, shape (rows,).
+        ``queries``: shape (n, dim), prepared. ``probes``: number of lists to visit. ``allowed``: a
+        mask of shape (rows,). Result: shape (n, the smaller of ``count`` and the number of rows).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))
         if allowed is not None:
@@ -163,13 +165,13 @@ class VectorCodes:
         else:
             how = self._parameters.get(probes) or faiss.IVFSearchParameters(nprobe=probes)
             self._parameters[probes] = how
-        # For one query threads wait for each other longer than they work.
+        # A single query is too little work for several threads.
         with one_thread() if len(queries) == 1 else nullcontext():
             found: Rows = self._index.search(_pad(queries), min(count, self.rows), params=how)[1]
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """What comparing this share of the codes and refining so many candidates costs."""
+        """Estimate the time to compare a share of the codes and score candidates exactly, in ns."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -183,18 +185,18 @@ def build_codes(
     lists: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[VectorCodes, CodeFacts]:
-    """The codes of all rows, and how to search them: train, encode, measure, choose.
+    """Build the codes of all rows, and choose how to search them.
 
-    Centroids are trained on a bounded sample; all vectors are then read block by block, so that
-    memory grows by their codes only. The setting of a search is the cheapest that reaches the
-    ``recall`` asked for, less its standard error; on made queries, which are easier than real ones
-    (measured on queries of three words), half as many misses are allowed. Where none reaches it,
-    the best one is in the facts with what it reaches.
+    Centroids are trained on a bounded sample; all vectors are then read block by block, so memory
+    grows only by their codes. The cheapest search setting is chosen whose measured recall minus its
+    standard error reaches ``recall``. Synthetic queries are easier than real ones (measured with
+    queries of three words), so only half as many misses are allowed. If no setting reaches it, the
+    one with the highest recall is chosen.
 
-    ``memory``: bytes that this may take beyond what the process holds already. ``lists``: how many,
-    by the number of rows unless said. ``progress``: called with rows done and rows to do. The same
-    vectors and seed give the same codes. Raises :class:`VocabtoolError` where they do not fit into
-    ``memory``.
+    ``memory``: limit in bytes, in addition to the present memory of the process. ``lists``: number
+    of lists; default: by the number of rows. ``progress``: called with the rows done and the number
+    of rows. The same vectors and seed give the same codes. Raises :class:`VocabtoolError` if the
+    build does not fit into ``memory``.
     """
     began = perf_counter()
     if lists is None:
@@ -231,9 +233,9 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     wanted = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
     if memory is None:
         return wanted
-    row_bytes = 3 * raw.dim * 4  # copies: differences and FAISS's, or the queries' mixtures
+    row_bytes = 3 * raw.dim * 4  # copies: differences and FAISS's, or mixtures
     blocks = 6 * READ_BYTES
-    codes = int(raw.count * (-(-raw.dim // WIDTH) + 42))  # and row numbers, while lists grow
+    codes = int(raw.count * (-(-raw.dim // WIDTH) + 42))  # with row numbers, while lists grow
     fits = (memory - blocks) // row_bytes
     least = min(wanted, max(MIN_SAMPLE, lists))
     if codes + blocks > memory or fits < least:
@@ -249,9 +251,10 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
-    """Lists visited, rows refined exactly, and the recall of that, of the lowest kind of queries.
+    """Return lists to visit, rows to score exactly, and the lowest recall of a kind of queries.
 
-    The cheapest setting whose recall is enough even if it was overrated; else the best.
+    This is the cheapest setting whose recall minus its standard error is high enough, otherwise the
+    one with the highest recall.
     """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
@@ -275,46 +278,47 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Powers of two and half way between them, from ``first`` to ``last``."""
+    """Return ``first``, then powers of two and the numbers halfway between them, up to ``last``."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]
 
 
 def _pad(vectors: Vectors) -> Vectors:
-    """Vectors of shape (n, dim) with a zero at the end where ``dim`` is odd."""
+    """Pad vectors of shape (n, dim) with a zero if ``dim`` is odd."""
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
 
 
-def _part_equal_centroids(quantiser: Any) -> None:
-    """Put a little between the centroids of dimensions in which no vectors differ.
+def _separate_equal_centroids(quantiser: Any) -> None:
+    """Spread out the centroids of dimensions in which all vectors are equal.
 
-    FastScan finds no vector that has the lowest value of a query's table in every place. These
-    centroids lie on both sides of zero, and where vectors do not differ theirs is a middle one.
+    FastScan does not find a vector whose code has the lowest value of the query's lookup table in
+    every place. The new centroids lie on both sides of the old ones, so such vectors get a middle
+    one.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
     same = centroids.min(axis=1, keepdims=True) == centroids.max(axis=1, keepdims=True)
     steps = np.arange(CENTROIDS)[:, np.newaxis] - (CENTROIDS - 1) / 2
-    little = LITTLE * (np.abs(centroids).max() or 1.0) * steps ** [1, 3]  # no query levels both
-    parted = np.asarray(np.where(same, centroids + little, centroids), np.float32)
-    faiss.copy_array_to_vector(parted.ravel(), quantiser.centroids)
+    shifts = TINY * (np.abs(centroids).max() or 1.0) * steps ** [1, 3]  # equally near to no query
+    spread = np.asarray(np.where(same, centroids + shifts, centroids), np.float32)
+    faiss.copy_array_to_vector(spread.ravel(), quantiser.centroids)
 
 
 def faiss_library() -> Any:
-    """FAISS. Raises :class:`UnsupportedFormat` where it is not installed."""
+    """Import FAISS. Raise :class:`UnsupportedFormat` if it is not installed."""
     try:
         import faiss
     except ImportError as error:
-        what = "codes need faiss, which is not installed; run: pip install faiss-cpu"
+        what = "approximate search needs faiss, which is not installed; run: pip install faiss-cpu"
         raise UnsupportedFormat(what) from error
     return faiss
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """FAISS computes on the calling thread alone; other threads keep their number (OpenMP's)."""
+    """Let FAISS use only the calling thread; OpenMP's setting of other threads is unchanged."""
     faiss = faiss_library()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
@@ -324,10 +328,10 @@ def one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
-def _compute_alone() -> None:
-    """FAISS's threads are not in a forked process: it would wait for them without end."""
+def _use_one_thread() -> None:
+    """Let FAISS use one thread: in a forked process it would wait for the others forever."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 
 
-os.register_at_fork(after_in_child=_compute_alone)
+os.register_at_fork(after_in_child=_use_one_thread)

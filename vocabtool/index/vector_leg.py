@@ -1,10 +1,10 @@
 """The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
 
-Rows without codes (of small indexes all, of large ones the newest) are searched exactly, and so
-are the few rows that a strict mask leaves. Where lists hold too few allowed rows, more of them
-are visited. Scores are those of ``similarities``: equal vectors get equal ones wherever they lie.
-Where these are in double precision, all rows are scored in single precision first, and then
-those that may be among the best.
+Rows without codes are searched exactly: in small indexes all, in large ones the newest. So are the
+rows that a mask allows, if they are few. If the visited lists contain too few allowed rows, more
+lists are visited. ``similarities`` computes the scores, so equal vectors get equal scores. For
+metrics that it computes in double precision, all rows are first scored in single precision, and
+only those that may be among the best are scored again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from vocabtool.index.raw_vectors import MAX_LENGTH, RawVectors, prepare, similar
 from vocabtool.index.vector_codes import REFINED, CodeFacts, VectorCodes
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
-KEPT_BYTES: Final = 256 << 20  # of vectors that stay in memory as float32
-BATCH_BYTES: Final = 16 << 20  # of vectors that are read at a time by their rows
-BATCH_ROWS: Final = 4096  # whose exact scores are computed at a time
+KEPT_BYTES: Final = 256 << 20  # of vectors that are cached in memory as float32
+BATCH_BYTES: Final = 16 << 20  # of vectors that are read at a time by row number
+BATCH_ROWS: Final = 4096  # rows scored exactly at a time
 SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 
 
 class VectorLeg:
-    """``raw``: all rows; ``codes``: of the first of them, with the ``facts`` they were built by.
+    """The vectors of a commit. Several threads may search at the same time.
 
-    ``kept_bytes``: how much memory the vectors of the other rows may take. Several threads may
-    ask at a time.
+    ``raw``: all rows; ``codes``, ``facts``: the codes of the first rows, and how they were built.
+    ``kept_bytes``: limit for the vectors of the other rows in memory.
     """
 
     def __init__(
@@ -52,26 +52,26 @@ class VectorLeg:
         self._lock = Lock()
 
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
-        """The nearest rows to a vector of shape (dim,), scored exactly.
+        """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask over the rows, which may be shorter than the rows are many; what lies
-        past its end is never found. Neither are zero vectors, and nothing is near a zero vector.
-        Raises :class:`ValueError` for a vector of another shape, NaN and infinity.
+        ``among``: a mask of the rows that may be found; rows beyond its end may not. Zero vectors
+        are never found, and a zero query finds nothing. Raises :class:`ValueError` for a vector of
+        another shape, NaN and infinity.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """What :meth:`search` finds, and how near some ``rows`` are, whatever ``among`` says.
+        """Return the result of :meth:`search`, and the scores of ``rows`` regardless of ``among``.
 
-        NaN for zero vectors, and of all rows where ``vector`` is one.
+        The score is NaN if the vector of the row or ``vector`` is zero.
         """
         raw, metric = self.raw, self._metric
         if np.shape(vector) != (raw.dim,):
-            raise ValueError(f"the vector must have {raw.dim:,} numbers, got {np.shape(vector)}")
-        exact = np.asarray(vector, np.float64)  # prepared, in a third of the time of `prepare`
+            raise ValueError(f"vector must have {raw.dim:,} numbers, got shape {np.shape(vector)}")
+        exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)
         if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
-            prepare(exact[np.newaxis], metric)  # which says what is wrong
+            prepare(exact[np.newaxis], metric)  # raises the error
         if metric == "cosine" and length:
             exact = exact / length
         query: Vectors = exact.astype(np.float32)
@@ -86,7 +86,7 @@ class VectorLeg:
             found = self._search_rest(query, limit, allowed)
             if not len(rows):
                 return Near(found, np.empty(0, np.float32))
-            known = np.full(raw.count, np.nan, np.float32)  # what was found is not read again
+            known = np.full(raw.count, np.nan, np.float32)  # found rows are not read again
             known[found.rows] = found.scores
             scores: Scores = known[rows]
             others = np.flatnonzero(np.isnan(scores))
@@ -121,9 +121,9 @@ class VectorLeg:
         return Near(found, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        """The nearest of the rows without codes, exactly.
+        """Search the rows without codes exactly.
 
-        Their vectors stay in memory where they fit into 256 MiB; else each search reads them all.
+        Their vectors are cached if they fit into ``kept_bytes``; otherwise each search reads them.
         """
         raw, start, stop = self.raw, self._coded, self.raw.count
         blocks: Iterable[Block]
@@ -144,34 +144,34 @@ class VectorLeg:
         return merge_best((block.best(query, limit, self._metric) for block in blocks), limit)
 
     def _parts(self, rows: Rows) -> list[Rows]:
-        """As many rows at a time as take 16 MiB."""
+        """Split rows into parts whose vectors have at most 16 MiB."""
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
         return [rows[start : start + step] for start in range(0, max(len(rows), 1), step)]
 
     def _scores(self, query: Vectors, rows: Rows) -> Scores:
-        """How near each of these rows is to a prepared query, exactly; NaN for zero vectors."""
+        """Return the exact scores of rows for a prepared query; NaN for zero vectors."""
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
             scores = similarities(query, vectors, self._metric)
             if self._metric == "l2":
                 scores[~vectors.any(axis=1)] = np.nan
-            elif np.count_nonzero(scores) < len(scores):  # as a zero vector's product is zero
+            elif np.count_nonzero(scores) < len(scores):  # only these may be zero vectors
                 nothing = np.flatnonzero(scores == 0)
                 scores[nothing[~vectors[nothing].any(axis=1)]] = np.nan
             parts.append(scores)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _probes(self, facts: CodeFacts, left: int) -> int:
-        """More where a mask leaves few rows in each list, so that as many are looked at."""
+        """Return how many lists to visit: more if a mask allows only ``left`` of the rows."""
         return facts.probes * self._coded // max(1, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``rows``: ascending; ``vectors``: none of them zero; ``squares``: of their lengths.
+    """Vectors that are not zero, with their ascending ``rows`` and squared lengths.
 
-    Under cosine ``squares`` is empty: all lengths are 1.
+    For cosine ``squares`` is empty, because all lengths are 1.
     """
 
     rows: Rows
@@ -180,25 +180,25 @@ class Block:
 
     @classmethod
     def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
-        """Vectors of rows, zero vectors left out."""
+        """Return a block of these vectors without zero vectors."""
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
-            there[~there] = vectors[~there].any(axis=1)  # so short that its square is zero
+            there[~there] = vectors[~there].any(axis=1)  # too short: the square underflows to zero
             rows, vectors, squares = rows[there], vectors[there], squares[there]
         return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
 
     def among(self, allowed: Mask) -> Block:
-        """What is left of it under a mask over all rows."""
+        """Return the rows that a mask over all rows allows."""
         kept = allowed[self.rows]
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
-        """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
+        """Return the nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
             return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
-        # Where the rows are that rounding may put among the best.
+        # Choose the rows that may be among the best, given the rounding errors.
         rough = np.einsum("ij,j->i", self.vectors, query)
         length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
         error = (len(query) + 8) * SINGLE * longest * length
@@ -212,7 +212,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """The best of several lists that share no row."""
+    """Return the best rows of several lists, which must not share a row."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):
@@ -224,13 +224,13 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 
 
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
-    """The best of ascending rows, none of whose scores is NaN."""
-    if len(rows) > 2 * limit:  # fewer are sorted as soon as they are looked through
+    """Return the best rows; ``rows`` must be ascending, ``scores`` without NaN."""
+    if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]
     return RankedRows.of_ascending(rows, scores, limit)
 
 
 def _nth(scores: Scores, nth: int) -> float:
-    """The score of the ``nth`` best."""
+    """Return the ``nth`` best score."""
     return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])

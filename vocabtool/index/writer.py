@@ -67,7 +67,7 @@ class Writer:
         self._path = path
         self._model = model
         self._progress = progress
-        self._is_deleted = commit.is_deleted.copy()  # as long as the rows, or shorter
+        self._is_deleted = commit.is_deleted.copy()  # may be shorter than the rows
         self._changed = False
         self._failed = False
         self._files = GenerationWriter(commit.folder, commit.manifest, cutter)
@@ -116,7 +116,7 @@ class Writer:
                     break
                 self.add_batch(batch, part, on_existing=on_existing, on_error=on_error)
             if matrix is not None and taken != len(matrix):
-                more = " or more" if taken > len(matrix) else ""  # than were taken of an iterator
+                more = " or more" if taken > len(matrix) else ""  # the iterator may go on
                 count = (
                     f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
                 )
@@ -150,7 +150,7 @@ class Writer:
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
-        """Record the file of rows."""
+        """Record which file rows come from."""
         with self._all_or_nothing():
             self._changed |= self._files.database.set_source(rows, source)
 
@@ -251,9 +251,9 @@ class Writer:
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
-        """Choose the documents to add; delete the documents that they replace."""
+        """Return which documents to add; delete the documents that they replace."""
         existing = self._find_existing(ids)
-        places = {id_: place for place, id_ in enumerate(ids)}  # the last of each
+        places = {id_: place for place, id_ in enumerate(ids)}  # the last of each id
         if on_existing == "error":
             seen: set[str] = set()
             for id_ in ids:
@@ -301,7 +301,7 @@ class Writer:
 
 
 def after_other_change(load: Load | None) -> Load | None:
-    """Return the last load after another change, which may have moved its rows."""
+    """Return the state of a load after another change: its ids must be looked up again."""
     return None if load is None else replace(load, alone=False)
 
 

@@ -1,4 +1,4 @@
-"""Keyword search: how texts become terms, BM25 over them by tantivy, identifiers, spellings.
+"""Keyword search: splitting texts into terms, BM25 with tantivy, identifiers, spellings.
 
-Not here: what the words of a query weigh (``search/query.py``). Begin with ``cutter.py``.
+The weights of the words of a query are in ``search/query.py``. Begin with ``cutter.py``.
 """

@@ -1,4 +1,4 @@
-"""BM25 of one term, as the engine computes it.
+"""The BM25 formula of one term, as tantivy computes it, and the types of a keyword query.
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), with the
 inverse document frequency that Lucene and tantivy use, which is never negative:
@@ -6,13 +6,12 @@ inverse document frequency that Lucene and tantivy use, which is never negative:
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
-A phrase counts as one term that occurs as often as the phrase does; its idf is the sum of its
-terms'. The identifiers of the field "surfaces" are there or not: their score is their idf alone,
-since in most texts there are so few that their lengths would say nothing.
+A phrase counts as one term, whose frequency is that of the phrase, and whose idf is the sum of the
+idfs of its terms. An identifier in the field "surfaces" scores its idf alone, however often it
+occurs: most texts have so few identifiers that the length of this field means nothing.
 
-What a keyword engine is asked: clauses of terms, each with the weight that it counts.
-
-How a text becomes terms is in ``cutter.py``, what weighs how much is the search's business.
+A query consists of clauses of terms, each with a weight. Texts are split into terms in
+``cutter.py``; the weights are set in ``search/query.py``.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ Field = Literal["words", "surfaces"]
 
 
 class Term(NamedTuple):
-    """``words``: folded and stemmed words; ``surfaces``: identifiers by their folded surface."""
+    """A term of a field: a folded and stemmed word (``words``) or an identifier (``surfaces``)."""
 
     field: Field
     text: str
 
 
 class Clause(NamedTuple):
-    """One term, or several words of the field ``words`` that follow each other: a phrase.
+    """One term, or a phrase: several consecutive words of the field ``words``.
 
-    ``boost`` multiplies its BM25 score.
-    ``parts``: of a whole surface the words of the same query that it outdoes: it adds only what
-    its score is above the sum of theirs.
+    ``boost`` multiplies the BM25 score.
+    ``parts``: for an identifier, those words of the query that it contains. The identifier and its
+    parts together score the larger of the identifier's score and the sum of the parts' scores.
     """
 
     terms: tuple[Term, ...]
@@ -44,9 +43,9 @@ class Clause(NamedTuple):
 
 
 class KeywordQuery(NamedTuple):
-    """A document's score is the sum of its clauses' scores; it holds every clause of ``must``.
+    """A query: the score of a document is the sum of the scores of its clauses.
 
-    Without ``must`` it holds at least one clause of ``should``.
+    A result contains every clause of ``must``; if that is empty, at least one of ``should``.
     """
 
     should: tuple[Clause, ...]
@@ -58,14 +57,14 @@ B: Final = 0.75
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Inverse document frequency of a term that ``frequency`` of ``documents`` hold.
+    """Return the inverse document frequency of a term that ``frequency`` documents contain.
 
-    A frequency may count deleted documents too: one above ``documents`` is taken for all of them.
+    ``frequency`` is limited to ``documents``, because it may include deleted documents.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
-    """What ``count`` occurrences in a text of ``length`` words are worth."""
+    """Return the BM25 score of ``count`` occurrences in a text of ``length`` words."""
     return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))

@@ -1,22 +1,22 @@
-"""How a text becomes the terms of the keyword leg, by our own Unicode rule.
+"""Split texts into the terms of the keyword index, by a Unicode rule of vocabtool.
 
-The model's rule would delete digits, join ``quick-brown`` or give pieces; it only decides which
-words are known. Where words stand is in ``tokens.py``; here they are folded and stemmed:
+The model's rule decides only which words are known; it may delete digits, join ``quick-brown`` or
+return subword pieces. ``tokens.py`` finds the words of a text; here they are folded and stemmed:
 
-- field *words*: every run of letters, digits and marks, folded and stemmed, words
-  with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
-  Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters. Behind all of
-  them the humps of runs in mixed case, so that phrases are found as if there were none:
-  ``parse http header`` finds ``parseHttpHeader``; and such a run with its own ending, where its
-  stem has another: ``DataFrame`` tells itself from ``DataFrames``.
-- field *surfaces*: compound tokens whole and in segments.
+- field *words*: every run of letters, digits and marks, folded and stemmed; words with a digit are
+  only folded. In ASCII text, these are the runs ``[a-z0-9]+`` of the lower-cased text. In scripts
+  without spaces (Han, kana, Thai, ...), they are overlapping pairs of characters. The parts of
+  mixed-case runs ("humps") are terms too: ``parse http header`` finds ``parseHttpHeader``. If
+  stemming changes such a run, the unstemmed run is also a term, which distinguishes ``DataFrame``
+  from ``DataFrames``. Both come after all other terms, so they do not affect phrases.
+- field *surfaces*: compound tokens (identifiers) as a whole, and their compound segments.
 
-A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
-before: no token reaches over a blank, so a chunk's terms are the same in every text.
+No token contains whitespace, so a chunk between whitespace has the same terms in every text. The
+terms of chunks are cached, and for most chunks of a corpus splitting is one lookup.
 
-Stems are Snowball's. Stop words say nothing about a text's subject: they are flagged in queries,
-and indexed all the same. English is a list of its own, with what is left of shortened words
-(``don't`` is ``don`` and ``t``); for other languages tantivy's lists are asked, where it has one.
+Stemming is by Snowball. Stop words carry no topic: they are flagged in queries, but still indexed.
+The English list is our own and contains the parts of contractions (``don't`` is ``don`` and ``t``);
+for other languages the lists of tantivy are used, if there are any.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ _ENGLISH: Final = frozenset(
     only own same too very just also ever never either neither every much many
     s t d m ll re ve don didn doesn isn aren wasn weren hasn haven hadn won wouldn shouldn couldn
     mustn needn shan mightn ain
-    """.split()  # noqa: SIM905  # read as lines of a kind, not as two hundred strings
+    """.split()  # noqa: SIM905  # more readable than two hundred strings
 )
 _SAME_LANGUAGE: Final = {"porter": "english", "dutch_porter": "dutch"}
 
 
-RULE: Final = 2  # counts the versions of the rule: another one, another index
+RULE: Final = 2  # version of the rule; an index with another version must be rebuilt
 
-MAX_REMEMBERED: Final = 1 << 17  # chunks, about 25 MB
-MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk; longer ones hardly come again
+MAX_REMEMBERED: Final = 1 << 17  # cached chunks, about 25 MB
+MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk; longer ones rarely repeat
 
-# No text holds it after cutting, so it can tell the kinds of terms apart in what is remembered.
+# Separates the kinds of terms in the cache; no term contains it.
 _BETWEEN: Final = "\0"
 
-# Punctuation that no token begins or ends with.
+# Punctuation that no token begins with, and that no token ends with.
 _NEVER_FIRST: Final = "".join(set(punctuation) - set("._#@/\\$"))
 _NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
 
-# Between two quotes of any kind that stand at the edges of words: 5" is no quote.
+# Text between two quotation marks of any kind at the edges of words; 5" does not count as one.
 _QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
 
 
@@ -87,9 +87,9 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one text in its order, each field joined by single blanks, and how many.
+    """The terms of one text in order, each field joined by single spaces, and their counts.
 
-    ``words``: what runs in mixed case add stands behind all others.
+    In ``words``, the additional terms of mixed-case runs come after all others.
     """
 
     words: str
@@ -100,15 +100,15 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word, or an identifier with all its parts, where it stands in a text.
+    """A word or identifier in a text, with its position and its terms.
 
-    ``surface``: as it is written, from ``start`` to before ``end`` (characters).
+    ``surface``: its spelling in the text, ``text[start:end]``.
     ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
-    ``humps``: more terms of the field "words", of runs in mixed case (``parseHttp``: pars, http).
-    ``unstemmed``: of such runs themselves, where their stems are others (``DataFrame``: dataframe).
-    ``surfaces``: its terms of the field "surfaces", whole first; none for a plain word.
+    ``humps``: more terms of this field, for parts of mixed-case runs (``parseHttp``: pars, http).
+    ``unstemmed``: mixed-case runs, folded, if stemming changes them (``DataFrame``: dataframe).
+    ``surfaces``: its terms of the field "surfaces", the whole first; empty for a plain word.
     ``stop``: whether it is a stop word of the language.
-    ``phrase``: which quoted phrase of the query it stands in.
+    ``phrase``: number of the quoted phrase in the query that contains it, from 0; else ``None``.
     """
 
     surface: str
@@ -123,10 +123,10 @@ class QueryWord:
 
 
 class Cutter:
-    """Cuts texts in one language. Several threads may use it at a time.
+    """Splits texts of one language into terms. Thread-safe.
 
-    ``fingerprint``: tells whether another cutter makes the same terms, readable: also another
-    release of the stemmer may stem otherwise.
+    ``fingerprint``: readable; equal if two cutters return the same terms. It includes the version
+    of the stemmer, because another one may return other stems.
     """
 
     def __init__(self, language: Language = "english") -> None:
@@ -136,14 +136,14 @@ class Cutter:
             )
         self.language: Language = language
         self._stem: Callable[[str], str] = str
-        self._one_at_a_time = Lock()  # a stemmer of Snowball's keeps its word in itself
+        self._one_at_a_time = Lock()  # Snowball stemmers are not thread-safe
         version = "none"
         if language != "none":
             try:
                 import Stemmer
             except ImportError as error:
                 what = (
-                    "stemming needs PyStemmer; pip install PyStemmer, or choose the language 'none'"
+                    "stemming needs PyStemmer: pip install PyStemmer, or choose the language 'none'"
                 )
                 raise UnsupportedFormat(what) from error
             version = f"PyStemmer {Stemmer.version()}"
@@ -158,7 +158,7 @@ class Cutter:
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
-        """The terms of each text."""
+        """Return the terms of each text."""
         remembered, found = self._remembered, []
         for text in texts:
             joined = "".join(map(remembered.__getitem__, text.split()))
@@ -171,7 +171,7 @@ class Cutter:
         return found
 
     def query(self, text: str) -> list[QueryWord]:
-        """The words of a query; those between quotes stand in a phrase."""
+        """Return the words of a query; words between quotation marks have a ``phrase``."""
         words = self.spans(text)
         quoted = [found.span(1) for found in _QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
@@ -181,13 +181,13 @@ class Cutter:
         return words
 
     def spans(self, text: str) -> list[QueryWord]:
-        """The words of a text; quotes are nothing special."""
+        """Return the words of a text; quotation marks have no meaning."""
         found = []
         for token in tokens(text):
             start, end = token.whole
             surface = text[start:end]
             runs = [text[run.start : min(run.end, run.start + MAX_TERM)] for run in token.runs]
-            if surface.isascii():  # as below, but quickly
+            if surface.isascii():  # equivalent to the general case, but faster
                 words = tuple(self._stemmed(run.lower()) for run in runs)
             else:
                 words = tuple(word for run in token.runs for word, _ in self._places(text, run))
@@ -195,7 +195,7 @@ class Cutter:
                 continue
             parts: list[str] = []
             unstemmed: list[str] = []
-            for run in () if surface[1:].islower() else runs:  # no hump begins there
+            for run in () if surface[1:].islower() else runs:  # lower case has no humps
                 stems, whole = self._cut_mixed(run)
                 parts += stems
                 unstemmed += whole
@@ -214,7 +214,7 @@ class Cutter:
         return found
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
-        """Every term of the field "words" with the characters that it was made of."""
+        """Yield every term of the field "words" with its position in the text."""
         for token in tokens(text):
             for run in token.runs:
                 yield from self._places(text, run)
@@ -226,16 +226,16 @@ class Cutter:
                     yield term, run
 
     def chunk_terms(self, chunk: str) -> list[str]:
-        """Every term of what stands between two blanks, of both fields."""
+        """Return the terms of both fields of a chunk, a string without whitespace."""
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """What is remembered of a chunk: each term with a blank behind it, words, humps, surfaces.
+        """Return the cache entry of a chunk: its words, humps and surfaces, a space after each.
 
-        The kinds are set apart where there is more than words.
+        The three kinds are separated by ``_BETWEEN``, unless there are only words.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
-        if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # as below, but quickly
+        if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
             stems, whole = self._cut_mixed(core)
             words, parts, surfaces = [self._stemmed(core.lower())], stems + whole, list[str]()
         else:
@@ -249,7 +249,7 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Of a run in mixed case its humps, and itself where its stem is another."""
+        """Return the stemmed humps of a mixed-case run, and the run if stemming changes it."""
         found = humps(run)
         if not found:
             return [], []
@@ -264,17 +264,17 @@ class Cutter:
             yield self._stemmed(written.lower()), run
         elif (
             written[0].translate(SHAPES) == "c"
-        ):  # overlapping pairs of characters, or the only one
+        ):  # overlapping pairs of characters, or a single character
             for at in range(start, max(run.end - 1, start + 1)):
                 place = Span(at, min(at + 2, run.end))
                 pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())
                 if pair:
                     yield pair, place
-        else:  # several words where folding brings in what cuts (one half is 1, 2)
+        else:  # folding may insert a separator and so give several words (one half: 1 and 2)
             folded = case_folded(written)
             for word in [folded] if folded.isascii() else runs_of(folded):
                 bare = without_marks(self._stemmed(word[:MAX_TERM]))
-                # Taking off marks may leave what is no letter or digit.
+                # After marks are removed, characters other than letters and digits may remain.
                 for piece in [bare] if bare.isascii() and bare else runs_of(bare):
                     yield piece[:MAX_TERM], run
 
@@ -286,7 +286,7 @@ class Cutter:
 
 
 class _Chunks(dict[str, str]):
-    """Remembers what a cutter makes of chunks; forgets all when it is full."""
+    """A cache of the terms of chunks, which is cleared when it is full."""
 
     cut: Callable[[str], str]
 
@@ -301,7 +301,7 @@ class _Chunks(dict[str, str]):
 
 @cache
 def _stop_words(language: str) -> Callable[[str], bool]:
-    """What tells whether a folded word is a stop word of a language."""
+    """Return a function that tests whether a folded word is a stop word of a language."""
     if language == "english":
         return _ENGLISH.__contains__
     import tantivy
@@ -315,7 +315,7 @@ def _stop_words(language: str) -> Callable[[str], bool]:
 
 
 def open_quote(query: str) -> int | None:
-    """Which character is a quote that is never closed, from 0 on; ``None``: there is none."""
+    """Return the index of the first opening quotation mark without a closing one, or ``None``."""
     spans = [found.span() for found in _QUOTED.finditer(query)]
     for found in _OPENING.finditer(query):
         if not any(start <= found.start() < end for start, end in spans):
@@ -327,11 +327,10 @@ _CHUNK: Final = re.compile(r"\S+")
 
 
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
-    """The places (start, end in characters) of a query's words, ascending, none overlapping.
+    """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
-    Words meet by their terms, so every form of a word is found. An identifier is marked as a whole
-    where it stands whole, and by its words elsewhere. Which words are worth a mark, the caller
-    decides.
+    Words are compared by their terms, so all forms of a word match. An identifier is highlighted
+    as a whole where the text contains it, elsewhere by its words. The caller selects the ``words``.
     """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
@@ -347,7 +346,7 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
         places += [Span(first + start, first + end) for start, end in marked]
     united: list[Span] = []
     for place in sorted(places):
-        if united and place.start < united[-1].end:  # those that only touch stay apart
+        if united and place.start < united[-1].end:  # adjacent spans are not merged
             united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
         else:
             united.append(place)

@@ -1,15 +1,15 @@
-"""Which words are identifiers: the few that the guarantee of a search is about.
+"""Detect identifiers: names and codes, the words that a search guarantees to find.
 
-Names: parts joined by ``_``, ``.``, ``::`` or ``->``, the first a letter and any more characters,
-the later ones a letter and one more at least, with underscores around them or not (``os.path``,
-``std::vector``; not ``e.g.``, ``U.S.``); ``__init__``; strict camelCase (``parseHttp``); and paths
-of two slashes or more, or with the ending of a file (``/usr/lib``, ``src/main.py``).
+Names: parts joined by ``_``, ``.``, ``::`` or ``->``. Each part begins with a letter; all but the
+first have at least two characters; underscores may surround parts (``os.path``, ``std::vector``;
+not ``e.g.``, ``U.S.``). Also ``__init__``; strict camelCase (``parseHttp``); and paths with two
+slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
 
-Codes: at least one letter, two digits and five characters. Numbers, dates, times, prices, decades,
-ordinals and measures (``100km``, ``1920x1080``) are none, as they are usually written.
+Codes: at least one letter, two digits and five characters, except numbers, dates, times, prices,
+decades, ordinals and measures (``100km``, ``1920x1080``) in their usual spellings.
 
-Measured, a looser rule costs quality: where gene names such as ``IL-6`` and ``mRNA`` are common,
-they are ordinary words.
+A looser rule reduced search quality when measured: where gene names such as ``IL-6`` and ``mRNA``
+are common, they are ordinary words.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _MONTH: Final = (
     "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _NUMBER: Final = r"[\d.,:/\-]+"
-_AMOUNT: Final = r"(?:\d[\d.,]*-)?\d[\d.,]*"  # or from one to another; 48007-H is none
-_UNIT: Final = (  # of two letters or more: 12345L is rather a code
+_AMOUNT: Final = r"(?:\d[\d.,]*-)?\d[\d.,]*"  # a number or a range; does not match 48007-H
+_UNIT: Final = (  # two letters or more: 12345L is more likely a code
     "(?:[nµmck]m|ft|yds?|mph|kph|kmh|km/h|[mk]g|lbs?|oz|[mcd]l|[kmgt]i?b(?:ps|/s|it)?|[kmg]?hz"
     "|[kmg]w|kwh|m?ah|[mk]v|ms|secs?|mins?|days?|px|dpi|fps|rpm)"
 )
@@ -49,24 +49,24 @@ _NO_CODES: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MAX_LENGTH: Final = 200  # characters: what is longer is no code that anybody types
+_MAX_LENGTH: Final = 200  # characters; nobody types a longer name or code
 
-# Over shapes (``tokens.py``).
+# These match shapes (see ``tokens.py``), except _CAMEL_CASE.
 _NAME: Final = re.compile(r"_*+a[a0f]*+(?:(?:_++|(?:\.|::|->)_*+)a[a0f]++)+_*+|__a[a0f]*+__")
-_STEP: Final = re.compile(r"[a_][a0f_]++(?:[-.][a0f_]++)*+")  # of a path
+_STEP: Final = re.compile(r"[a_][a0f_]++(?:[-.][a0f_]++)*+")  # one component of a path
 _ENDING: Final = re.compile(r"\.a+$")
 _CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]+(?:[A-Z][a-z]+)+")
 
 
 def is_identifier(word: str) -> bool:
-    """Whether a word as it is written looks like a name or a code."""
-    if word[1:].islower() and word.isalpha():  # most are, and can be none
+    """Whether a word, as written in a text, looks like a name or a code."""
+    if word[1:].islower() and word.isalpha():  # fast path: true of most words
         return False
     return is_name(word) or is_code_like(word)
 
 
 def is_name(word: str) -> bool:
-    """Whether it looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
+    """Whether a word looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
     if len(word) > _MAX_LENGTH:
         return False
     shape = word.translate(SHAPES)
@@ -80,7 +80,7 @@ def _is_path(shape: str) -> bool:
 
 
 def is_code_like(word: str) -> bool:
-    """Whether a word as it is written looks like a code: ``SKU-48007-H``, ``0x80070005``."""
+    """Whether a word, as written in a text, looks like a code: ``SKU-48007-H``, ``0x80070005``."""
     letters = sum(map(str.isalpha, word))
     digits = sum(map(str.isdigit, word))
     if (

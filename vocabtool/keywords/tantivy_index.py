@@ -1,21 +1,21 @@
-"""The keyword leg of an index by tantivy: one writer, any number of readers beside it.
+"""The keyword index, built with tantivy: one writer, and any number of concurrent readers.
 
-Documents are numbered by the caller (``row``); which of them count is the caller's too, by a mask
-over the rows. Texts are cut by us (``cutter.py``), tantivy only splits at blanks.
+The caller numbers the documents (``row``) and passes a mask of the rows to search. Texts are split
+into terms by ``cutter.py``; tantivy only splits the joined terms at spaces.
 
-Words are scored by tantivy's BM25. A surface counts by its idf alone, whatever the text's length
-(``bm25.py`` says why), so it is a constant. Constants keep tantivy from passing over what cannot be
-among the best (block-max WAND), so a query of both is asked in two: the words alone, and those few
-documents that hold a surface.
+Words are scored by tantivy's BM25. An identifier (``surfaces``) scores its idf alone, independent
+of the text (``bm25.py`` explains why), so its score is a constant. Constant scores prevent tantivy
+from skipping documents that cannot be among the best (block-max WAND). Therefore a query with both
+is run as two: its words alone, and the few documents that contain an identifier.
 
-A commit is on disk when it returns: tantivy flushes each file and renames ``meta.json`` over the
-old one; the folder, which tantivy does not flush after that, is flushed here. A writer that was
-killed leaves the last commit as it was, and its lock is the system's (``flock``): it ends with it.
-The files have checksums at a commit, compared when it is opened.
+A commit is on disk when it returns: tantivy flushes each file and renames the new ``meta.json``
+over the old one, but does not flush the folder afterwards; that is done here. A killed writer
+leaves the last commit unchanged, and the system releases its lock (``flock``). The checksums of a
+commit's files are recorded, and compared when it is opened.
 
-``meta.json`` names the segments of the last commit. A segment is some files named by its id, which
-never change. ``.managed.json`` lists what tantivy may remove; a writer that was killed leaves such
-files, and the next one removes them.
+``meta.json`` lists the segments of the last commit. A segment is a set of files named by its id,
+which never change. ``.managed.json`` lists the files that tantivy may remove; the next writer
+removes those that a killed writer left behind.
 """
 
 from __future__ import annotations
@@ -47,16 +47,19 @@ LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")  # empty
 
 
 def file_names(folder: Path) -> frozenset[str]:
-    """The files of the last commit's segments. Raises :class:`InvalidFile`, :class:`NotFound`."""
+    """Return the segment files of the last commit.
+
+    Raises :class:`InvalidFile` or :class:`NotFound`.
+    """
     _, ids = _description(folder)
     names = (file.name for file in folder.iterdir())
     return frozenset(name for name in names if name.partition(".")[0] in ids)
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """The CRC-32C of ``meta.json`` and of each file of the last commit's segments, by name.
+    """Return the CRC-32C of ``meta.json`` and of each segment file of the last commit, by name.
 
-    ``before``: those of an earlier commit; the segments' files that it has are not read again.
+    ``before``: the checksums of an earlier commit; its segment files are not read again.
     """
     found = {META: checksum(folder / META)}
     for name in sorted(file_names(folder)):
@@ -67,29 +70,29 @@ def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
 def check_files(
     folder: Path, noted: Mapping[str, int], whole: Set[str] = frozenset()
 ) -> frozenset[str]:
-    """Compare a commit's files with their checksums; the names of those that are whole.
+    """Compare the files of a commit with their checksums; return the names of the intact ones.
 
-    ``noted``: what :func:`checksums` gave. Where tantivy is ahead of it, by a writer that was
-    killed or is at work, the segments that are left of it are compared: new ones hold no row of the
-    commit. ``whole``: files that need no other look. Raises :class:`InvalidFile`, which names the
-    file that is not what was written, and :class:`NotFound`.
+    ``noted``: the result of :func:`checksums`. If tantivy has a later commit, of a writer that was
+    killed or is active, only the segments that still exist are compared; newer segments contain no
+    row of this commit. ``whole``: names of files that were compared before. Raises
+    :class:`InvalidFile`, naming the damaged file, and :class:`NotFound`.
     """
-    content, ids = _description(folder)  # read once: a writer may put another in its place
-    is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # each adds one
+    content, ids = _description(folder)  # read once: a writer may replace the file
+    is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
     if is_last and (found := checksum_of(content)) != noted[META]:
         what = f"damaged: CRC-32C {found:08x}, expected {noted[META]:08x}"
         raise InvalidFile(what, file=str(folder / META))
     if lost := ids - {file.name.partition(".")[0] for file in folder.iterdir()}:
-        what = f"damaged: it names the segment {min(lost)}, which has no files"
+        what = f"damaged: it lists the segment {min(lost)}, which has no files"
         raise InvalidFile(what, file=str(folder / META))
     left = frozenset(name for name in noted if name.partition(".")[0] in ids)
     for name in sorted(left - whole):
         if not (folder / name).exists():
-            raise InvalidFile(f"missing, but {META} names it", file=str(folder / name))
+            raise InvalidFile(f"missing, but {META} lists it", file=str(folder / name))
         compare(folder / name, noted[name])
-    # This one has no checksum: any writer writes it anew, in any order. Only names are in it.
+    # No checksum: each writer rewrites this list of file names, in any order. Check its content.
     managed = folder / MANAGED
-    if managed.exists():  # to tantivy none is an empty list
+    if managed.exists():  # tantivy treats a missing file as an empty list
         content = managed.read_bytes()
         try:
             names = json.loads(content)
@@ -104,11 +107,11 @@ def check_files(
 
 
 def _description(folder: Path) -> tuple[bytes, set[str]]:
-    """``meta.json`` as it is now, and the ids of the segments that it names."""
+    """Return the content of ``meta.json``, and the ids of the segments that it lists."""
     try:
         content = (folder / META).read_bytes()
     except OSError as error:
-        raise NotFound(f"{folder / META}: {error.strerror}: no keyword index there") from error
+        raise NotFound(f"{folder / META}: no keyword index here: {error.strerror}") from error
     try:
         segments = json.loads(content)["segments"]
         return content, {each["segment_id"].replace("-", "") for each in segments}
@@ -117,29 +120,29 @@ def _description(folder: Path) -> tuple[bytes, set[str]]:
         raise InvalidFile(what, file=str(folder / META)) from error
 
 
-MIN_THREAD_MEMORY: Final = 15_000_000  # bytes for each thread that tantivy asks for
-SPARE_HITS: Final = 16  # fetched beyond the limit, for rows that are masked
-ROW_IN_HITS: Final = 25  # what looking up one row costs, in hits that could be fetched instead
-BATCH_ROWS: Final = 50_000  # ids read at once
-MAX_TERMS_COMPARED: Final = 50_000  # of one initial for spellings, the most frequent
-MAX_CLAUSES_KEPT: Final = 32  # a search asks for the same clause more than once
+MIN_THREAD_MEMORY: Final = 15_000_000  # bytes per thread that tantivy requires
+SPARE_HITS: Final = 16  # hits fetched beyond the limit, because the mask may remove some
+ROW_IN_HITS: Final = 25  # cost of looking up one row, measured in fetched hits
+BATCH_ROWS: Final = 50_000  # ids read at a time
+MAX_TERMS_COMPARED: Final = 50_000  # the most frequent terms per first letter, for spellings
+MAX_CLAUSES_KEPT: Final = 32  # cached clauses: a search uses the same clause more than once
 
-# tantivy adds float32 in an order that varies, so equal documents may differ in the last 8 bits.
+# tantivy adds float32 values in varying order, so equal documents may differ in the last 8 bits.
 _HALF: Final = np.uint32(1 << 7)
 _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents and removes the last ones. One at a time for a folder, of all processes.
+    """Adds documents and removes the last ones. A folder has at most one writer at a time.
 
-    ``memory``: bytes for what is not yet written, of all threads. Raises :class:`FolderInUse`
-    where another one writes, :class:`InvalidFile` where the folder holds a damaged index.
+    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
+    there is another writer in any process, :class:`InvalidFile` if the index is damaged.
     """
 
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / META).exists():
-            _description(folder)  # which refuses a damaged one
+            _description(folder)  # raises an error for a damaged file
         self._folder = folder
         self._memory, self._threads = max(memory, threads * MIN_THREAD_MEMORY), threads
         with _damage_named(folder):
@@ -148,7 +151,7 @@ class TantivyWriter:
         self._open_writer()
 
     def add(self, rows: Iterable[int], ids: Sequence[str], terms: Sequence[Terms]) -> None:
-        """Add documents. Which rows and ids are there already is not looked at."""
+        """Add documents, without checking whether their rows or ids exist already."""
         import tantivy
 
         writer = self._open_writer()
@@ -162,7 +165,7 @@ class TantivyWriter:
             writer.add_document(document)
 
     def remove_from(self, row: int) -> None:
-        """Remove every document at this row or past it."""
+        """Remove every document whose row is ``row`` or higher."""
         import tantivy
 
         last_ones = tantivy.Query.range_query(
@@ -171,16 +174,16 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Bring all to disk and finish merging: files stay as they are until the next commit."""
+        """Write everything to disk and finish merging; files then stay until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
             writer.wait_merging_threads()
-        self._writer = None  # it has ended with its threads
+        self._writer = None  # waiting for its threads has consumed it
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Forget what was not committed and let another one write."""
+        """Discard what was not committed, and release the lock."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with _damage_named(self._folder):
@@ -196,25 +199,25 @@ class TantivyWriter:
                     if "LockBusy" not in str(error):
                         raise
                     raise FolderInUse(
-                        f"{self._folder}: another process is writing there"
+                        f"{self._folder}: another process is writing to this folder"
                     ) from error
         return self._writer
 
 
 class TantivyReader:
-    """Searches the last commit, as it is now. Threads may share it.
+    """Searches the commit that is the last one when it is opened. Thread-safe.
 
-    ``documents``: how many there are, also at rows that no mask lets through.
-    Raises :class:`NotFound` where there is no index, :class:`InvalidFile` for a damaged one.
+    ``documents``: number of documents, including rows that a mask excludes.
+    Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         from tantivy import Occur, Query
 
-        _description(folder)  # which says whether there is one
+        _description(folder)  # raises an error if there is no index
         with _damage_named(folder):
             index = _index_in(folder)
-            index.config_reader("manual")  # or a thread of its own would watch the folder
+            index.config_reader("manual")  # otherwise a thread would watch the folder
             index.reload()
             self._searcher, self._schema = index.searcher(), index.schema
         self._query, self._must, self._should = Query, Occur.Must, Occur.Should
@@ -222,22 +225,22 @@ class TantivyReader:
         self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """The best documents of the rows that the mask of shape (rows,) lets through.
+        """Return the best documents among the rows where the mask, shape (rows,), is True.
 
-        Scores are rounded to 16 significant bits. Of equal scores at the limit any may be left
-        out, unless the index is one segment (compacted): then the highest rows are.
+        Scores are rounded to 16 significant bits. If documents with equal scores exceed the limit,
+        any of them may be left out; in an index of one segment (compacted), the highest rows are.
         """
         if query.must:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents:
             return RankedRows.none()
-        # Queries that find the best together; a document's score is the highest it gets.
+        # One or two queries; the score of a document is the highest that it gets from any.
         boolean, must, should = self._query.boolean_query, self._must, self._should
         made = {clause.terms: self._clause(clause) for clause in query.should}
         outdone = {(term,) for clause in query.should for term in clause.parts}
         scored = []
         for clause in query.should:
-            if clause.parts:  # of a whole and the parts that it outdoes counts what is more
+            if clause.parts:  # the larger one of the identifier's score and the parts' sum counts
                 parts = boolean([(should, made[term,]) for term in clause.parts])
                 most = self._query.disjunction_max_query([made[clause.terms], parts])
                 scored.append((should, most))
@@ -260,17 +263,20 @@ class TantivyReader:
             return RankedRows.none()
         rows = np.concatenate([each.rows for each in found])
         scores = np.concatenate([each.scores for each in found])
-        best = np.lexsort((-scores, rows))  # each row once, with its highest score
+        best = np.lexsort((-scores, rows))  # keep each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """How many documents hold each term; deleted ones count until their segment is merged."""
+        """Return the number of documents with each term.
+
+        Deleted documents count until their segment is merged.
+        """
         frequency_of = self._searcher.doc_freq
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
-        """Row and id of every document before the row ``end``, in no order."""
+        """Yield row and id of every document whose row is below ``end``, in no particular order."""
         from tantivy import FieldType
 
         for start in range(0, end, BATCH_ROWS):
@@ -288,9 +294,9 @@ class TantivyReader:
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Stems spelled nearly like a folded and stemmed word, nearest and most frequent first.
+        """Return stems spelled like a folded and stemmed word, nearest and most frequent first.
 
-        They are looked for among those that begin with one of its first two characters.
+        Only stems that begin with one of its first two characters are considered.
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
@@ -313,7 +319,7 @@ class TantivyReader:
         return words if boost == 1.0 else self._query.boost_query(words, boost)
 
     def _findable(self, query: KeywordQuery) -> int:
-        """How many documents a query can find at most."""
+        """Return an upper bound of the number of documents that a query finds."""
         frequency_of = self._searcher.doc_freq
         counts = [
             min(frequency_of(term.field, term.text) for term in clause.terms)
@@ -324,7 +330,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Ask for more until the limit is reached or there is no more."""
+        """Fetch more hits until ``limit`` of them pass the mask, or there are no more."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -339,7 +345,7 @@ class TantivyReader:
             asked = max(4 * asked, limit * len(among) // allowed)
             if allowed * ROW_IN_HITS < min(
                 asked, self._findable(asks)
-            ):  # the few rows are looked up
+            ):  # few rows pass the mask: look them up instead
                 looked_up = np.flatnonzero(among).tolist()
                 if not looked_up:
                     return RankedRows.none()
@@ -360,11 +366,11 @@ class TantivyReader:
 
 
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
-    """Other words spelled nearly like this one: nearest, most frequent, by the alphabet.
+    """Return other words with a similar spelling: nearest first, then frequent, then alphabetical.
 
-    Distance counts letters that are changed, left out, added, or swapped with their neighbour
-    (optimal string alignment, of Damerau and Levenshtein): at most one in words of up to five
-    letters, two in longer ones, none in words of one or two.
+    The distance is the number of letters changed, removed, added, or swapped with their neighbour
+    (optimal string alignment, a Damerau-Levenshtein distance): at most 1 for words of three to five
+    letters, 2 for longer words. Shorter words have no similar words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
     found = []
@@ -390,11 +396,11 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
 
 def _index_in(folder: Path) -> tantivy.Index:
-    """The index of a folder, begun where there is none; refused where its fields are others."""
+    """Open or create the index in a folder; tantivy raises an error if its fields differ."""
     try:
         import tantivy
     except ImportError as error:
-        what = "keyword search needs tantivy; pip install tantivy"
+        what = "keyword search needs tantivy: pip install tantivy"
         raise UnsupportedFormat(what) from error
     schema = (
         tantivy.SchemaBuilder()
@@ -409,10 +415,10 @@ def _index_in(folder: Path) -> tantivy.Index:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Raise :class:`InvalidFile` for the folder where tantivy refuses its files, or panics.
+    """Raise :class:`InvalidFile`, naming the folder, if tantivy refuses its files or panics.
 
-    A panic in Rust is of pyo3's PanicException, derived from BaseException, which can only be told
-    by its name, since every extension module has a class of its own.
+    A Rust panic raises pyo3's PanicException, a BaseException. It can be recognised only by its
+    name, because every extension module has its own class.
     """
     try:
         yield
@@ -429,8 +435,8 @@ def _damage_named(folder: Path) -> Iterator[None]:
 def _release_inherited_locks() -> None:
     """Close tantivy's lock of ``meta.json`` if one of its threads held it during a fork (Linux).
 
-    That thread does not exist in the new process, which would hold the lock until its end: every
-    process that opens the index would wait.
+    The thread does not exist in the new process, which would keep the lock until it exits, and
+    every process that opens the index would wait.
     """
     with suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

@@ -1,43 +1,44 @@
-r"""Where the words of a text stand, which belong together as one identifier, how they are folded.
+r"""Find the words of a text, join them into identifiers, and fold them.
 
-A *run* is a maximal run of letters, digits and marks. A *token* is a run, or runs that joiners
-hold together:
+A *run* is a maximal sequence of letters, digits and marks. A *token* is a run, or several runs
+connected by joiners:
 
-| where           | what                                          | so these stay whole      |
+| position        | joiners                                       | examples of one token    |
 |-----------------|-----------------------------------------------|--------------------------|
 | between runs    | one of ``. : / \ - @ # & $``; ``+``, ``++``;  | ``SKU-48007-H``          |
 |                 | ``_`` any number, also after ``. :: ->``;     | ``std::vector``          |
 |                 | ``::``, ``->``, ``://``;                      | ``ptr->next``            |
 |                 | ``\\``, ``:\``, ``:\\``                       | ``C:\Windows\system32``  |
-| before them     | ``_`` any number; ``#``, ``@``;               | ``#hashtag``, ``@name``  |
+| before the runs | ``_`` any number; ``#``, ``@``;               | ``#hashtag``, ``@name``  |
 |                 | before a letter: ``.`` (one), ``/ \ $``       | ``.NET``, ``/usr/lib``   |
-| after them      | ``_`` any number;                             | ``__init__``             |
+| after the runs  | ``_`` any number;                             | ``__init__``             |
 |                 | after a letter: ``+``, ``++``, ``#``          | ``C++``, ``C#``          |
 
-Everything else cuts: brackets, quotes and apostrophes, commas, semicolons, ``? ! = * < > |``, and
-joiners that join nothing, such as the full stop of a sentence. So ``foo.bar()`` is ``foo.bar``, and
-``didn't`` is ``didn`` and ``t``, as in the setting that was measured (``[a-z0-9]+``); both pieces
-are stop words. Of scripts without blanks a run is a token of its own, never joined to others.
+Everything else separates tokens: brackets, quotation marks, apostrophes, commas, semicolons,
+``? ! = * < > |``, and joiners in other positions, such as the full stop of a sentence. So
+``foo.bar()`` is ``foo.bar``, and ``didn't`` is ``didn`` and ``t`` (both are stop words), as with
+``[a-z0-9]+``, the rule that was measured. In scripts without spaces, a run is always a token of its
+own.
 
-Patterns match over *shapes*, texts with one ASCII letter for each character:
+Patterns match *shapes*: texts in which one ASCII character stands for each character:
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|
-| ``a``  | letters and marks of scripts that write blanks, letter-like numbers   |
+| ``a``  | letters and marks of scripts with spaces between words                |
 | ``0``  | digits and other numbers                                              |
-| ``c``  | letters and marks of scripts without blanks (Han, kana, Thai, ...)    |
+| ``c``  | letters and marks of scripts without spaces (Han, kana, Thai, ...)    |
 | ``f``  | invisible format characters: soft hyphen, joiners                     |
-| itself | what may join the parts of an identifier: ``. : / \\ - _ @ # & + $ >`` |
-| blank  | everything else: cuts                                                 |
+| itself | possible joiners of an identifier: ``. : / \\ - _ @ # & + $ >``        |
+| space  | everything else: a separator                                          |
 
-Categories and scripts are those of ``unicodedataplus``, whatever Python's own tables are.
+Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-*Folding* makes spellings of one word meet: case, width, ligatures, accents. NFKC and case folding
-come before a stemmer sees the word (Snowball's rules know accents), marks come off after it where
-they are an addition to a letter: combining marks of no script of their own (accents, Arabic vowel
-signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters that
-Unicode does not take apart (``ł``, ``ø``, ``æ``) become those that stand for them in ASCII, as in
-the folding of Lucene (ASCIIFoldingFilter); ``ß`` is ``ss`` by case folding.
+*Folding* maps spellings of a word to one: case, width, ligatures, accents. NFKC and case folding
+are applied before stemming, because the rules of Snowball use accents. Afterwards, marks that
+modify a letter are removed: combining marks of no particular script (accents, Arabic vowel signs)
+and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters that Unicode
+does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter;
+``ß`` becomes ``ss`` by case folding.
 """
 
 from __future__ import annotations
@@ -50,49 +51,49 @@ from typing import Final, NamedTuple
 
 import unicodedataplus
 
-MAX_TERM: Final = 1_000  # characters; longer ones are found by their beginning
+MAX_TERM: Final = 1_000  # characters; longer terms are truncated
 
 JOINERS: Final = frozenset(r".:/\-_@#&+$>")
 WITHOUT_BLANKS: Final = frozenset(
     ("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar")
 )
-_HYPHEN: Final = "\u2010"  # what NFKC makes of the hyphen that does not break
-_LONG_KANA: Final = "\u30fc"  # lengthens a vowel in either kana, so its script is "Common"
+_HYPHEN: Final = "\u2010"  # NFKC of the non-breaking hyphen
+_LONG_KANA: Final = "\u30fc"  # used in both kana scripts, so its own script is "Common"
 
-# Over shapes. A run begins with a visible character. No repetition is tried twice at one place, or
-# from within, so matching is linear. No group is possessive: Python before 3.11.5 matches such
-# groups wrongly (gh-106052).
+# These patterns match shapes. A run begins with a visible character. Repetitions are possessive or
+# unambiguous, so matching takes linear time. Groups are not possessive: Python before 3.11.5
+# matches such groups wrongly (gh-106052).
 _RUN: Final = r"[a0][a0f]*+"
 _JOINER: Final = r"(?:_++|://|(?:::|->|\.)_*+|:?\\{1,2}+|\+{1,2}+|[:/\-@#&$])"
 _LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?"
 _TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?"
 _TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*{_TRAIL}|c[cf]*+")
 _RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+")
-_HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")  # over texts
+_HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")  # matches texts
 
-# How surfaces are cut, ever finer: at ``: @ # & + $`` (``file.py:12``), at ``/ \\ :: ->`` too, then
-# at hyphens (``foo.bar-like``) or full stops.
+# Segments of identifiers, from coarse to fine: split at ``: @ # & + $`` (``file.py:12``), also at
+# ``/ \\ :: ->``, then also at hyphens (``foo.bar-like``) or full stops.
 _CUTS: Final = (
     re.compile(r"(?:[^:@#&+$]|(?<!:)::(?!:))+"),
     re.compile(r"(?:[^:@#&+$/\\\->]|-(?!>))+"),
     re.compile(r"[^:@#&+$/\\\->]+"),
     re.compile(r"(?:[^:@#&+$/\\\->.]|-(?!>))+"),
 )
-_ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  # holds no other
-_JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # an arrow holds a hyphen
+_ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  # one joiner only
+_JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # the hyphen also covers "->"
 _AT_EDGES: Final = "./\\-"
 _AROUND: Final = _AT_EDGES + "_#@$+"
 
-# Small letters only: capitals have met case folding before.
+# Lower-case letters suffice: case folding comes first.
 _LATIN: Final = str.maketrans(
     dict(zip("łøđðıȷħŧŋĸƒƀɓƈɖɗɛɠǥɨƙƚɲƞɔɵƥʈƭʉʋƴƶ", "loddijhtnqfbbcddeggiklnnoopttuvyz", strict=True))
     | {"æ": "ae", "œ": "oe", "þ": "th"}
 )
-_VOICING: Final = frozenset("\u3099\u309a")  # kana: another sound, not an addition
+_VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make another letter
 
 
 class _Shapes(dict[int, str]):
-    """A table for ``str.translate`` that learns each character when it first meets it."""
+    """A table for ``str.translate`` that computes the shape of a character on first use."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -117,7 +118,7 @@ SHAPES: Final = _Shapes()
 
 
 class Span(NamedTuple):
-    """Of a text: from ``start`` to before ``end``, in characters."""
+    """A part of a text, ``text[start:end]``, in characters."""
 
     start: int
     end: int
@@ -125,8 +126,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``whole``: with what joins; ``runs``: its words, at least one; of a compound there is more
-    to it than one word.
+    """A token: the span of the ``whole`` with its joiners, and of its ``runs``, at least one.
+
+    ``is_compound``: whether the token is more than a single run.
     """
 
     whole: Span
@@ -135,11 +137,11 @@ class Token:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Every token of a text, in order."""
+    """Yield the tokens of a text, in order."""
     shape = text.translate(SHAPES)
     for found in _TOKEN.finditer(shape):
         whole = Span(*found.span())
-        if found[0].isalnum():  # nothing joins: one run, and most are
+        if found[0].isalnum():  # fast path: a single run, like most tokens
             yield Token(whole, (whole,), False)
         else:
             runs = tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
@@ -147,14 +149,15 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def runs_of(text: str) -> list[str]:
-    """Every run of a text, in order."""
+    """Return the runs of a text, in order."""
     return [text[slice(*run.span())] for run in _RUNS.finditer(text.translate(SHAPES))]
 
 
 def humps(run: str) -> list[Span]:
-    """The words that capitals part in an ASCII run in mixed case: of ``parseHTTPHeader`` three.
+    """Return the parts of a mixed-case ASCII run: ``parseHTTPHeader`` has three.
 
-    Single characters are none, and one hump alone is no part (``mRNA``, ``iPhone``, ``SNPs``).
+    Single characters do not count; if only one part remains, none is returned (``mRNA``,
+    ``iPhone``, ``SNPs``).
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []
@@ -164,10 +167,11 @@ def humps(run: str) -> list[Span]:
 
 
 def surfaces_of(token: str) -> tuple[str, ...]:
-    """The exact surface of a compound token, folded, and those of the compound segments in it.
+    """Return a compound token and its compound segments, folded.
 
-    ``/usr/lib/python3.11/os.py`` is itself, ``python3.11`` and ``os.py``; ``john.doe@example.com``
-    is itself, ``john.doe`` and ``example.com``. Segments that are plain words are found by these.
+    ``/usr/lib/python3.11/os.py`` gives itself, ``python3.11`` and ``os.py``;
+    ``john.doe@example.com`` gives itself, ``john.doe`` and ``example.com``. Segments that are plain
+    words are left out, since they are in the field "words".
     """
     shape = token.translate(SHAPES)
     if _ONE_KIND.fullmatch(shape):
@@ -175,7 +179,7 @@ def surfaces_of(token: str) -> tuple[str, ...]:
     places = [_strip(shape, 0, len(shape), _AROUND)]
     for cut in _CUTS:
         for found in cut.finditer(shape):
-            places.append(_strip(shape, *found.span(), _AT_EDGES))  # ``__init__`` keeps its own
+            places.append(_strip(shape, *found.span(), _AT_EDGES))  # keeps ``__init__`` whole
     inner = (token[start:end] for start, end in places if _JOINS.search(shape, start, end))
     return tuple(dict.fromkeys(map(_fold, (token, *inner))))
 
@@ -186,13 +190,13 @@ def _strip(shape: str, start: int, end: int, characters: str) -> tuple[int, int]
 
 
 def _fold(segment: str) -> str:
-    """Case-folded and without accents, blanks that folding made left out."""
+    """Fold case and remove accents; whitespace that folding inserts is removed."""
     folded = without_marks(case_folded(segment[:MAX_TERM])).replace(_HYPHEN, "-")
     return (folded if folded.isascii() else "".join(folded.split()))[:MAX_TERM]
 
 
 def case_folded(text: str) -> str:
-    """NFKC and case folding, format characters left out."""
+    """Apply NFKC and case folding, and remove format characters."""
     if text.isascii():
         return text.lower()
     visible = "".join(character for character in text if not _is_format(character))
@@ -200,7 +204,7 @@ def case_folded(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """A case-folded text without accents and points, plain Latin letters, composed (NFKC)."""
+    """Remove accents and points from a case-folded text; the result is in NFKC."""
     if text.isascii():
         return text
     apart = unicodedataplus.normalize("NFKD", text)

@@ -147,6 +147,12 @@ class OovReport:
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()
 
+    def __repr__(self) -> str:
+        return (
+            f"<OovReport: {self.tokens_unknown:,} of {self.tokens:,} words unknown, "
+            f"in {self.documents_unknown:,} of {self.documents:,} documents>"
+        )
+
     def _repr_html_(self) -> str:
         """Return a short table for notebooks."""
         from vocabtool.reports.oov import oov_html

@@ -1,16 +1,16 @@
-"""Reports on comparisons: what ``diff`` shows, and :func:`save_diff` writes.
+"""Reports on comparisons, which ``diff`` prints and :func:`save_diff` writes.
 
 JSON: ``a``, ``b`` (``label``, ``name``, ``kind``, ``marker``, ``size``, ``distinct``,
 ``duplicates``, ``merged``, ``order``); ``fold``; ``common``, ``only_a``, ``only_b``, ``jaccard``;
 ``kinds``, ``gains``, ``ranks`` (``words``, ``rho``, ``largest``); ``use``, null without a corpus
 (``rule``, ``sources``, ``documents``, ``tokens``, ``shares``, ``words_both``, and ``only_a`` and
-``only_b`` with the words that carry the difference); ``notes``; ``entries`` with the lists
-``common``, ``only_a`` and ``only_b``, an entry a line: ``token`` (and ``base64`` where that is not
-UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``, without those
-that a side does not have. Shares are from 0 to 1.
+``only_b`` with the words that only this side knows); ``notes``; ``entries`` with the lists
+``common``, ``only_a`` and ``only_b``, one entry per line: ``token`` (with ``base64`` if it is not
+UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``; missing
+values are omitted. Shares are from 0 to 1.
 
-Complete lists (CSV, Parquet, tab-separated text): a row for each entry, those that both hold, then
-those of A only, of B only.
+Complete lists (CSV, Parquet, tab-separated text): a row for each entry; first the common ones, then
+those only in A, then those only in B.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ ROW: Final[dict[str, Type]] = {
     "shift": "number",
 }
 JSON_SHIFTS: Final = 100
-JSON_WORDS: Final = 1_000  # of a corpus that one side alone knows
-TERMINAL_ENTRIES: Final = 8  # of each list, where a reader has not said how many
+JSON_WORDS: Final = 1_000  # of a corpus that only one side knows
+TERMINAL_ENTRIES: Final = 8  # of each list, by default
 PAGE_ENTRIES: Final = 24
 PAGE_SHIFTS: Final = 20
 PAGE_WORDS: Final = 40
@@ -95,23 +95,23 @@ def save_diff(
     most: int | None = None,
     only: Only | None = None,
 ) -> None:
-    """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in.
+    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist.
 
-    Without ``format`` the ending of the file tells, and any other ending means ``text``.
-    ``most``: how many entries of each list. Without it, ``json``, ``csv`` and ``parquet`` hold all
-    of them, ``text`` and ``html`` a few. ``only``: a complete list (of ``text``, too) of the
-    entries that only A holds (``a``), only B (``b``), or ``both``. Raises ``ValueError`` for it
-    with ``json`` or ``html``, which hold the whole comparison.
+    ``format``: by default that of the ending of the file, else ``text``. ``most``: maximum number
+    of entries in each list; by default all for ``json``, ``csv`` and ``parquet``, a few for
+    ``text`` and ``html``. ``only``: write a complete list, also as ``text``, of the entries only in
+    A (``a``), only in B (``b``), or in ``both``. Raises ``ValueError`` for ``only`` with ``json``
+    or ``html``, which contain the whole comparison.
     """
     chosen = format or renderers.format_of(path)
     if only is not None and chosen in ("json", "html"):
-        raise ValueError(f"only: {chosen} holds the whole comparison")
+        raise ValueError(f"only: {chosen} contains the whole comparison")
     report = diff_report(comparison, most, only)
     renderers.save(report, path, chosen, renderers.FILE_WIDTH if only is None else None)
 
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
-    """The comparison as sections, figures and lists. Arguments: those of :func:`save_diff`."""
+    """Build the report: sections, figures and lists. Arguments: those of :func:`save_diff`."""
     labels = (comparison.a.label, comparison.b.label)
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
@@ -130,11 +130,11 @@ def diff_html(comparison: Diff) -> str:
     return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
 
-# For machines.
+# For programs.
 
 
 def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
-    """The entries of parts by id, the lowest first, as many rows at a time as are worked on."""
+    """Yield the entries of parts, lowest id first, in chunks of rows."""
     names = np.array([*KINDS, ""], object)
     for part in parts:
         places = comparison.places(part, most)
@@ -155,7 +155,7 @@ def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterat
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    """The entries of a part for JSON."""
+    """Yield the entries of a part for JSON."""
     names = [name for name in ROW if name not in ("in_a", "in_b")]
     for chunk in _chunks(comparison, (part,), most):
         for token, _, _, *values in chunk:
@@ -166,7 +166,7 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
 
 
 def _data(comparison: Diff) -> dict[str, Any]:
-    """All but the entries."""
+    """Return everything but the entries for JSON."""
     gains = []
     for gain in comparison.gains:
         values = gain._asdict()
@@ -254,7 +254,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
         yield Section("Rank against rank", blocks)
     names = short_names(comparison.a.label, comparison.b.label)
     for part, name, label in zip(PARTS[1:], "AB", names, strict=True):
-        rows = []  # a row for each kind, the largest first, with the entries that rank highest
+        rows = []  # a row for each kind, the largest first, with its highest-ranked entries
         for kind in sorted(comparison.kinds, key=lambda kind: -getattr(kind, part)):
             if count := getattr(kind, part):
                 sample = comparison.sample(part, entries, kind=kind.kind)
@@ -270,7 +270,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
-    """What was compared, and how; the rule of a corpus a step a line."""
+    """Yield what was compared, and how, with one line for each step of the rule."""
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         name = "" if side.label == side.name else f"{side.name}, "
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
@@ -324,7 +324,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes) -> str:
-        """Of a word whose characters may look like its own normal form."""
+        """Return the code points of an entry that may look like its normal form, or nothing."""
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""
@@ -346,7 +346,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
 
 
 def known_to(use: Use) -> tuple[tuple[str, int], ...]:
-    """The tokens that each side knows, that both do, and that neither does."""
+    """Return the number of tokens known to A, to B, to both and to neither."""
     return ("A", use.known_a), ("B", use.known_b), ("both", use.both), ("neither", use.neither)
 
 
@@ -368,7 +368,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """How few words make up what one side alone knows, and the commonest of them."""
+    """Show how few words make up most tokens that only one side knows, and the commonest."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
@@ -387,13 +387,13 @@ def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
 
 
 def _orders(comparison: Diff) -> Iterator[str]:
-    """Whether ranks say anything of use, a sentence for each side."""
+    """Yield how the ids of each side are ordered, one sentence for each."""
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"the ids of {name} {ORDERS[side.order]}"
 
 
 def _notes(comparison: Diff) -> Iterator[str]:
-    """What a reader should know, a sentence each."""
+    """Yield notes for the reader, one sentence each."""
     yield from comparison.notes
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         if side.duplicates:
@@ -408,8 +408,8 @@ def _notes(comparison: Diff) -> Iterator[str]:
         marked = comparison.a.marker or comparison.b.marker
         if marked and tokenizer_file(use.rule_name) is None:
             yield (
-                "of pieces, only those that can be a whole word were looked up in the corpus, "
-                "without their mark: other words may still be spelt in pieces"
+                "only pieces that can be whole words were looked up in the corpus, without their "
+                "marker: a model may build other words from several pieces"
             )
         yield from use.notes
 
@@ -419,10 +419,10 @@ def _notes(comparison: Diff) -> Iterator[str]:
 
 
 def pairs_report(pairs: Pairs) -> Report:
-    """The pairs as a table and a list."""
+    """Build the report on the pairs of several vocabularies."""
 
     def sections(page: bool) -> Iterator[Section]:
-        """Names are long: on a page they stand above the table once, and in it their numbers."""
+        """Yield the table; a page lists the long names above it, and uses their numbers in it."""
         columns = (
             *(Column("A"), Column("B")),
             *_counts("in A", "in B", "common", "only in A", "only in B"),

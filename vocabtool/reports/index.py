@@ -1,4 +1,4 @@
-"""What commands tell that make, search, judge or check an index, and what ``embed`` tells."""
+"""Reports of the commands that create, search, evaluate or verify an index, and of ``embed``."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from vocabtool.index.maintenance import VerifyReport
     from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, QuerySummary, WordSummary
 
-RATED: Final = 100  # documents; the speed of fewer is that of starting
-NAMES: Final = 10  # characters of a name of a fact
-WIDTH: Final = 160  # characters of a text that are shown
-LEAD: Final = 40  # of them before the first word of the query
+RATED: Final = 100  # documents; below, the time to start dominates the speed
+NAMES: Final = 10  # width of the names of facts, in characters
+WIDTH: Final = 160  # characters shown of a text
+LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9
-BAR: Final = 30  # characters of the longest bar of a curve
+BAR: Final = 30  # length of the longest bar of a curve, in characters
 
 
 def _report(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block]) -> Report:
     return Report(sections=lambda page: [Section("", blocks) for blocks in sections], data=data)
 
 
-# Making vectors and an index.
+# Creating vectors and indexes.
 
 
 def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
-    """What was done, and how the index will be searched.
+    """Build the report of ``index``: what was done, and how the index will be searched.
 
-    ``seconds``: of the whole command; ``calibrating``: those of them that calibrating took.
+    ``seconds``: time of the whole command; ``calibrating``: the part of it for calibration.
     """
     manifest = index.manifest
     data = {
@@ -127,7 +127,7 @@ def _index_facts(
 
 
 def _weight_of(index: Index) -> str:
-    """Of the keyword leg; may open the model, which may be elsewhere."""
+    """Describe the weight of the keyword leg; may open the model, which may be missing."""
     found = index.calibration
     if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
@@ -146,7 +146,7 @@ DROPPED: Final = ("document with a repeated id", "documents with a repeated id")
 
 
 def embed_report(report: EmbedReport) -> Report:
-    """What was done, what was left out, and what the vectors do not show."""
+    """Build the report of ``embed``: what was done, what was skipped, and unknown words."""
     counts = report.counts
     documents = plural(counts.documents, "document", "documents")
     shards = plural(report.shards, "shard", "shards")
@@ -162,7 +162,7 @@ def embed_report(report: EmbedReport) -> Report:
     redone = plural(report.redone, "shard", "shards")
     for name, count, told in (
         ("resumed", report.resumed, f"{resumed} existed already"),
-        ("redone", report.redone, f"{redone} of the interrupted run, made again"),
+        ("redone", report.redone, f"{redone} of the interrupted run, written again"),
         ("skipped", report.skipped, plural(report.skipped, *SKIPPED)),
         ("dropped", report.dropped, plural(report.dropped, *DROPPED)),
         ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} with only whitespace"),
@@ -181,7 +181,7 @@ def embed_report(report: EmbedReport) -> Report:
 
 
 def progress_line(progress: Progress) -> str:
-    """``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown, 17% from the cache``."""
+    """Format progress: ``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown``."""
     counts, left = progress.counts, progress.remaining
     parts = [plural(counts.documents, "document", "documents"), f"{progress.rate:,.0f}/s"]
     if left is not None:
@@ -200,7 +200,7 @@ def progress_line(progress: Progress) -> str:
 
 
 def verify_report(folder: str, found: VerifyReport) -> Report:
-    """That the index is whole, and what stands beside it."""
+    """Build the report of an index without damage, with the other files in its folder."""
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = plural(found.documents, "document", "documents")
     lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]
@@ -214,7 +214,7 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
 
 
 def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
-    """The answer to a query. ``one_of_many``: above it stands which query it is for."""
+    """Build the report of the hits of a query; ``one_of_many``: show the query above them."""
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
@@ -262,7 +262,7 @@ def _notes(notes: Iterable[str]) -> Notes:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """The weight, and how it came about: by the formula, or because one leg gave nothing."""
+    """Return the weight with its formula, or with the leg that found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told
@@ -311,7 +311,7 @@ def _hit(number: int, hit: Hit) -> Item:
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
     why = hit.explanation
-    # The text around the first word of the query, such words between brackets.
+    # The text around the first word of the query, with words of the query in brackets.
     text, spans = hit.text, why.highlights if why is not None else ()
     start = at = max(0, spans[0][0] - LEAD) if spans else 0
     end = min(len(text), start + WIDTH)
@@ -330,7 +330,7 @@ def _hit(number: int, hit: Hit) -> Item:
 
 
 def _why(why: Explanation) -> str:
-    """Where the hit stands in both legs, and where it would stand without keywords."""
+    """Return the ranks of the hit in both legs, and its rank without keywords."""
     from vocabtool.search.hits import DEEP
 
     has_keyword = why.words or why.keyword.rank is not None
@@ -353,11 +353,11 @@ def _place(place: LegPlace) -> str:
     return rank if place.score is None else f"{rank} ({place.score:.3f})"
 
 
-# Judging.
+# Evaluation.
 
 
 def evaluation_report(found: Evaluation) -> Report:
-    """A table for each split: means, and the difference of nDCG@10 to the default."""
+    """Build a table for each split: means, and the difference of nDCG@10 to the default."""
     from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
 
     unknown = f"{found.unknown:,} with an unknown word"
@@ -380,11 +380,11 @@ def evaluation_report(found: Evaluation) -> Report:
     return _report(found.to_dict, *sections, [Paragraph(told), _notes(found.notes)])
 
 
-FOUND_RATES: Final = (Column("first", "share", 8), Column("in ten", "share", 8))
+FOUND_RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8))
 
 
 def self_check_report(found: SelfCheck) -> Report:
-    """How often each fusion finds the document that a query was made of."""
+    """Build the report: how often each fusion finds the document that a query was made from."""
     columns = (Column(width=13), Column("words", width=10), Column("queries", "count", 8))
     rows = [
         (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
@@ -404,7 +404,7 @@ def self_check_report(found: SelfCheck) -> Report:
 
 
 def calibration_report(found: WeightEstimate) -> Report:
-    """The weight, how it came about, and that it is an estimate."""
+    """Build the report: the estimated weight, its losses, and how often each leg succeeds."""
     columns = (Column("query", width=8), Column("leg", width=10), *FOUND_RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
     loss = "mean log rank of the document that a query was made from (lower is better)"
@@ -413,8 +413,7 @@ def calibration_report(found: WeightEstimate) -> Report:
         [
             Paragraph(f"a = {found.a:.3f}, estimated from the documents"),
             Paragraph(
-                "a is the least weight of keywords; the weight rises with the unknown words of "
-                "a query"
+                "a is the minimum weight of keywords; unknown words of a query increase the weight"
             ),
             Paragraph(f"from {found.sample:,} documents, seed {found.seed}"),
         ],
@@ -431,7 +430,7 @@ def calibration_report(found: WeightEstimate) -> Report:
 
 
 def tuning_report(found: TunedWeight) -> Report:
-    """The weight, and what it is worth on queries that did not choose it."""
+    """Build the report: the tuned weight, and its quality on held-out queries."""
     lines = [
         f"a = {found.a:.2f}, the best for {found.queries:,} judged queries",
         f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} with the default "
@@ -444,7 +443,7 @@ def tuning_report(found: TunedWeight) -> Report:
 
 
 def _curve(what: str, points: Sequence[tuple[float, float]]) -> Table:
-    """Bars of what lies above the lowest value."""
+    """Return a table of values, with bars for their difference to the lowest one."""
     values = [value for _, value in points]
     low, wide = min(values), (max(values) - min(values)) or 1.0
     rows = [

@@ -1,4 +1,4 @@
-"""What ``inspect`` and ``words`` show: the vocabularies of a model, and what becomes of a text."""
+"""Reports of ``inspect`` and ``words``: the vocabularies of a model, and how it splits texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Every vocabulary of a model; ``passed_over``: and what was not taken for one."""
+    """Build the report on a model's vocabularies; ``passed_over``: also on skipped lists."""
     rows = [
         (
             *_short_row(each),
@@ -129,7 +129,7 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """``entries``: the first ones and the last, short; quoted where blanks would mislead."""
+    """Return a table row; ``entries``: the first and last, quoted if empty or with spaces."""
 
     def quote(entry: bytes) -> str:
         text = short(entry, MAX_ENTRY_WIDTH)
@@ -159,7 +159,7 @@ def _told_place(place: Place) -> str:
 
 
 def _details(vocabulary: Vocabulary) -> Iterator[str]:
-    """What is too long for the table."""
+    """Yield details that are too long for the table."""
     yield from map(_told_place, vocabulary.places[:MAX_PLACES])
     if len(vocabulary.places) > MAX_PLACES:
         yield "..."
@@ -202,9 +202,9 @@ UNKNOWN: Final = "unknown"
 
 
 class _Word(NamedTuple):
-    """A word of a text. ``split``: in how many pieces, ``None`` for whole words.
+    """A word of a text. ``split``: number of pieces, ``None`` for models of whole words.
 
-    ``pieces``: each, and whether it is known; none where nothing tells them.
+    ``pieces``: each piece, and whether the model knows it; empty if they are not available.
     """
 
     word: bytes
@@ -215,10 +215,10 @@ class _Word(NamedTuple):
 
 
 def words_report(words: Words, texts: Sequence[str]) -> Report:
-    """The steps as numbered lines, then the words of each text in columns.
+    """Build the report: the steps of the rule as numbered lines, then the words of each text.
 
-    JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``; ``unknown_pieces``: which
-    of a word's ``pieces`` the model does not know, from 0 on.
+    JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``; ``unknown_pieces``: the
+    indices, from 0, of a word's ``pieces`` that the model does not know.
     """
     rows = _words_of(words, texts)
 
@@ -272,7 +272,7 @@ def _rule_data(words: Words) -> dict[str, Any]:
 
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
-    """The words of each text, with the pieces that the model makes of them there."""
+    """Return the words of each text, with the pieces into which the model splits them."""
     from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
 
     judged = words.look_up(texts)
@@ -308,6 +308,6 @@ def _cells(word: _Word) -> list[str]:
 
 
 def _quote(entry: bytes) -> str:
-    """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
+    """Put a word or text on one line; quote it if empty, or with spaces at its ends."""
     shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown

@@ -3,7 +3,7 @@
 JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), ``rule`` (``steps``,
 ``fingerprint``), ``sources``; ``documents``, ``tokens``, ``distinct_words`` (each ``all``,
 ``unknown``, ``unknown_rate``); ``unknown_words`` (``word``, ``count``, ``documents``, ``error``,
-``kind``, ``like``, ``example``, and ``base64`` where the word is not UTF-8) with
+``kind``, ``like``, ``example``, and ``base64`` if the word is not UTF-8) with
 ``unknown_words_listed`` and ``unknown_words_in_all``; ``kinds``, ``coverage``, ``pieces``;
 ``estimated`` (``figure``, ``off_by``, ``certain``), ``notes``, ``others`` (reports like this one).
 Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown word.
@@ -238,7 +238,7 @@ def _words(report: OovReport, page: bool) -> Table:
         if word.like is not None:
             like = ("form of " if word.kind == "form" else "near ", word.like)
         example: Cell = word.example
-        if not page:  # a part of the example that the word stands in
+        if not page:  # the part of the example around the word
             line = word.example.strip()
             middle = max(find_word(line, word.word), 0) + len(word.word) // 2
             example = printable(clip(line, 0, len(line), middle, EXAMPLE_BYTES))

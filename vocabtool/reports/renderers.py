@@ -3,9 +3,9 @@
 CSV: an entry that is not UTF-8 is an empty cell, and its bytes are in ``base64``. Flags are 0 or 1.
 A missing value is empty. Other bytes that are not UTF-8 are escaped.
 
-JSON: long lists come last, one entry a line, and are written as a stream.
+JSON: long lists come last, one entry per line, and are written as a stream.
 
-Parquet: an entry is a string, null where it is not UTF-8, and ``bytes``, null where it is. The
+Parquet: an entry is a string, or ``bytes`` if it is not UTF-8; the other column is null. The
 report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
 
 A page uses no network and no script, and is well-formed XML. Its content security policy forbids

@@ -1,5 +1,5 @@
-"""A query becomes ranked hits that explain themselves.
+"""Hybrid search: from a query to ranked hits with explanations.
 
-Here: what words weigh, both legs asked, fusions, explanations. Not here: how the index stores and
-finds (``index/``, ``keywords/``), metrics (``evaluation/``). Begin with ``search.py``.
+This package weighs words, calls both legs, and fuses and explains their results. ``index/`` and
+``keywords/`` store and find documents; ``evaluation/`` has metrics. Begin with ``search.py``.
 """

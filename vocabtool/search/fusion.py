@@ -1,5 +1,6 @@
-"""The fusions of two legs as pure functions on arrays: higher is better, one element a candidate.
+"""Fusions of the two legs: pure functions on arrays with one element per candidate.
 
+A higher score is better.
 ``similarities``: similarity of each candidate to the query's vector, NaN without a vector.
 ``bm25``: BM25 score of each candidate, 0 if the keyword leg did not return it.
 A new fusion needs a name in ``choices.py``, a function here, and its line in :func:`fuse`.
@@ -23,7 +24,7 @@ from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 Fused = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of the best, are ties
+NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of the best, tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """The union of both lists; ``near.similarities``: of the keyword leg's rows."""
+        """Merge the results of both legs; ``near.similarities`` are those of ``keyword.rows``."""
         dense, others = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
@@ -78,9 +79,9 @@ def fuse(
     """Return the scores of the chosen fusion, ``a``, and the final weight of the keyword leg.
 
     For ``coverage`` the weight is a + (1 - a) m, with ``m`` the share of the query's idf in words
-    that the vectors do not show; a leg without results leaves its weight to the other. ``a`` and
-    weight are ``None`` if the fusion has no such number. ``subword``: whether the model uses
-    subword pieces.
+    that the model does not know. If one leg finds nothing, the other gets all the weight. ``a`` and
+    weight are ``None`` if the fusion does not use them. ``subword``: whether the model uses subword
+    pieces.
     """
     match settings.fusion:
         case "dense":
@@ -100,7 +101,7 @@ def fuse(
 
 
 def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
-    """Return the convex combination; ``weight`` is that of the keyword leg.
+    """Return (1 - weight) x similarity + weight x BM25 score, both scaled to 0..1.
 
     Similarities are scaled from 0 (lowest) to 1 (best): 0 without a vector, 1 if all are equal.
     BM25 scores are scaled from 0 (no word found) to 1 (best): a single found document gets 1.
@@ -111,8 +112,8 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
         if high > low:
             near -= low
             near /= high - low
-            np.fmax(near, 0, out=near)  # of NaN and 0 the number
-        else:  # all equal, or not a single vector
+            np.fmax(near, 0, out=near)  # NaN becomes 0
+        else:  # all are equal, or all are NaN
             near = np.equal(near, high).astype(np.float64)
     found = bm25.astype(np.float64)
     best = float(bm25.max(initial=0))
@@ -161,11 +162,11 @@ def best_places(
 ) -> tuple[Places, Fused]:
     """Return the places of the first ``k`` candidates by tier, score (highest first) and id.
 
-    All scores of a run of ties become the best one, so that scores never rise within a tier.
-    ``ids`` is called only for documents whose order it decides. ``keywords_alone``: vectors do not
-    count, so candidates with score 0 are dropped.
+    Tied scores are all replaced by the best of them, so that scores never rise within a tier.
+    ``ids`` is called only for tied documents. ``keywords_alone``: the vector leg has no weight, so
+    candidates with score 0 are dropped.
     """
-    order = scores.argsort()[::-1]  # in any order where they tie
+    order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:
         order = order[: int(np.count_nonzero(scores > 0))]
     if np.count_nonzero(tiers):

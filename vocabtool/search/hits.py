@@ -28,7 +28,7 @@ class WordSummary:
     """A word of the query.
 
     - ``start``, ``end``: its place in the query, in characters.
-    - ``known``: whether the model knows it; ``None`` if this is not known.
+    - ``known``: whether the model knows it; ``None`` without a vocabulary.
     - ``identifier``: whether it is an identifier: a name, or a code that the model does not know.
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
     - ``pieces``: number of subword pieces.
@@ -70,7 +70,7 @@ class QuerySummary:
 class LegPlace:
     """The rank of a document in one leg.
 
-    ``rank``: from 1; equal scores share a rank; ``None`` beyond the leg's candidates.
+    ``rank``: from 1; equal scores share a rank; ``None`` if not among the leg's candidates.
     ``score``: ``None`` if the leg has no score for it.
     """
 
@@ -96,8 +96,8 @@ class Explanation:
     """Why a document has its rank.
 
     ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
-    vector alone, or ``None`` if it is too low to be searched. ``highlights``: places of the words
-    in the text, from ``start`` to before ``end``, in characters.
+    vector alone, or ``None`` below rank 10,000. ``highlights``: places of the words in the text, in
+    characters; ``end`` is exclusive.
     """
 
     dense: LegPlace
@@ -132,7 +132,7 @@ class Hit:
     explanation: Explanation | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return a dictionary for JSON."""
         facts = asdict(self)
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
         names += ["explanation"] if self.explanation is not None else []
@@ -150,8 +150,8 @@ class Suggestion(NamedTuple):
 class Hits(Sequence[Hit]):
     """Hits, best first. ``notes``: notes for the user.
 
-    ``guesses``: whether the hits are only nearest vectors of a query without a known or found word.
-    ``suggestions``: other spellings, if nothing was found.
+    ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word of
+    the query and no document contains one. ``suggestions``: other spellings, if nothing was found.
     """
 
     hits: tuple[Hit, ...]
@@ -175,6 +175,9 @@ class Hits(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
+    def __repr__(self) -> str:
+        return f"<Hits: {len(self):,} for {self.query.text!r}>"
+
     def _repr_html_(self) -> str:
         """Return a short table for notebooks."""
         from vocabtool.reports.index import hits_html
@@ -182,7 +185,7 @@ class Hits(Sequence[Hit]):
         return hits_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return a dictionary for JSON."""
         return {
             "query": _as_json(asdict(self.query)),
             "hits": [hit.to_dict() for hit in self.hits],
@@ -205,7 +208,7 @@ def _as_json(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
+DEEP: Final = 10_000  # ranks of the dense leg among which a document is searched
 
 
 def summarise(
@@ -243,7 +246,7 @@ def summarise(
             if not word.surfaces and word.humps:
                 rarest = min(frequencies[Term("words", hump)] for hump in word.humps)
             elif not word.surfaces and rarest is not None:
-                whole, rarest = rarest, None  # of a run without blanks the rarest pair is told
+                whole, rarest = rarest, None  # of a run without spaces: the rarest pair
             clauses = [query.counted.get(term) for term in each.terms if each.counts]
             summary = replace(
                 summary,
@@ -265,7 +268,7 @@ def explain_hits(
     places: Places,
     texts: Sequence[str],
 ) -> list[Explanation]:
-    """Explain the rank of each hit. ``places``: the hits among the candidates."""
+    """Explain the rank of each hit. ``places``: places of the hits among the candidates."""
     rows = candidates.rows[places].tolist()
     legs = []
     scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
@@ -278,12 +281,12 @@ def explain_hits(
             ]
         )
     alone = [place.rank for place in legs[0]]
-    if vector is not None and None in alone:  # the list was too short: asked again, and deeper
+    if vector is not None and None in alone:  # not among the candidates: search deeper
         deep = store.vectors.near(vector, np.empty(0, np.int64), DEEP, allowed).nearest
         found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
         alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
     matched = _matched_words(store, query, candidates.rows[places])
-    marked_words = []  # what was searched for
+    marked_words = []  # the words that were searched
     for word in query.words:
         if word.word.phrase is not None:
             marked_words.append(word.word)
@@ -301,7 +304,7 @@ def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[Matched
         clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
         if not clauses or not len(rows):
             continue
-        wholes = None  # rows that hold a word of several parts as it is written
+        wholes = None  # rows with the whole word, if it has several parts
         if word.word.surfaces or word.word.words[1:] or word.word.humps:
             whole = KeywordQuery((Clause(word.in_a_row),))
             wholes = set(keywords.search(whole, len(rows), among).rows.tolist())

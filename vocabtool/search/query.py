@@ -17,28 +17,28 @@ from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import KnownWords, Store, WordStatus
 from vocabtool.system.ranking import are_among, mask_of
 
-MAX_WORDS: Final = 1_000  # of a query; a text that is pasted in may hold more
-MANY_PIECES: Final = 3  # a model of pieces does not know a code-like word cut into so many
-MIN_TELLING: Final = 2  # characters: single ones say nothing, known or not
+MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
+MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
+MIN_TELLING: Final = 2  # characters; single characters carry no meaning
 
-# What a whole scores at least, in sums of the idf of its parts: what these give in a text of mean
-# length that holds each two or three times.
+# Minimum score of a whole word, relative to the idf sum of its parts: about their score in a text
+# of mean length that contains each part two or three times.
 WHOLE_OVER_PARTS: Final = 1.5
-NO_TIE: Final = 1e-3  # the share by which a whole is better than the best without it
-MAX_COMPARED: Final = 100  # documents that hold all parts of a joined word, with and without it
+NO_TIE: Final = 1e-3  # margin of a whole word over the best document without it
+MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 
 
 class WeighedWord(NamedTuple):
     """A word of a query.
 
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
-    - ``status``: what the model knows of it, or ``None``.
+    - ``status``: whether the model knows it; ``None`` without a vocabulary.
     - ``identifier``: whether it is a name, or code-like and unknown.
     - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
       a single character and not a number).
     - ``exact``: the term that finds it most exactly: the whole surface, or the word. Words with a
       digit are not stemmed, so codes without punctuation are found exactly too.
-    - ``in_a_row``: the same; for a run without spaces, every pair of characters.
+    - ``in_a_row``: ``exact``, or the phrase of all pairs of characters of a run without spaces.
     - ``parts``: its stems; of an identifier those of two characters and more.
     - ``terms``: all terms that find it: its parts, and the surface of a joined word.
     - ``telling``: the terms whose inverse document frequency is its weight in the query.
@@ -61,9 +61,9 @@ class Query:
     """``counted``: how often the fusion counts each term. ``should``: clauses, phrases included.
 
     ``frequencies``: document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``:
-    the identifiers of the guarantee. ``unstemmed``: the same, with the exact form of names in mixed
-    case. ``required``: phrases that a document must contain. ``is_cut``: whether the query has more
-    than a thousand words. ``is_unknown``: whether it has words, and the model knows none of them.
+    identifiers whose documents rank first. ``unstemmed``: the same, in the exact form of names in
+    mixed case. ``required``: phrases that a document must contain. ``is_cut``: whether the query
+    has more than a thousand words. ``is_unknown``: whether it has words, and the model knows none.
     """
 
     text: str
@@ -90,7 +90,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     boost = code_boost = 0.0
     asking = counting
     match settings.fusion:
-        case "coverage":  # it alone counts some of the words more
+        case "coverage":  # the only fusion that boosts words
             boost, code_boost = settings.boost, settings.code_boost
         case "unknown-only":
             asking = [word for word in counting if word.unknown]
@@ -109,7 +109,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         should += phrases
     codes: dict[tuple[Term, ...], None] = {}
     unstemmed: dict[tuple[Term, ...], None] = {}
-    if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # a leg stays as it is
+    if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # rank by one leg only
         named = [word for word in words if word.identifier]
         codes = dict.fromkeys(word.in_a_row for word in named)
         if any(word.word.unstemmed for word in named):
@@ -118,7 +118,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
                 for word in named
             )
         is_alone = len(counting) == 1 and counting[0].word.surfaces
-        if not codes and settings.identifier is None and is_alone:  # the joined word is meant
+        if not codes and settings.identifier is None and is_alone:  # search for the joined word
             codes = {(counting[0].exact,): None}
     return Query(
         text=text,
@@ -163,8 +163,8 @@ def weigh_words(
         if word.surfaces or identifier:
             if word.surfaces:
                 exact = Term("surfaces", word.surfaces[0])
-            # Single characters, of which many documents hold some, say nothing: of ``e.g.`` only
-            # the whole is searched, as one word like others.
+            # Single characters are in too many documents to be useful, so only the whole of
+            # ``e.g.`` is searched, like any other word.
             longer = tuple(part for part in parts if len(part) >= MIN_TELLING)
             if word.surfaces and len(parts) > 1 and not longer and "".join(parts).isalpha():
                 parts = ()
@@ -200,7 +200,7 @@ def term_clauses(
     boost: float = 0.0,
     code_boost: float = 0.0,
 ) -> dict[Term, Clause]:
-    """Return a clause for each term, counted as often as the heaviest word with that term.
+    """Return a clause for each term, with the weight of its heaviest word.
 
     A whole word scores at least as much as all its parts together. The whole of an identifier
     counts in addition to its parts; the whole of another joined word replaces those parts that no
@@ -230,7 +230,7 @@ def term_clauses(
         masses = [part.boost * rarity for part, rarity in zip(parts, idfs, strict=True)]
         score = WHOLE_OVER_PARTS * sum(masses)
         if outdone and frequencies[whole]:
-            # What all parts together score at most where the whole is not.
+            # The best score of all parts together in a document without the whole.
             everything, holding = KeywordQuery((), tuple(parts)), KeywordQuery((Clause((whole,)),))
             found = store.keywords.search(everything, MAX_COMPARED, store.live)
             holders = store.keywords.search(holding, MAX_COMPARED, mask_of(found.rows)).rows

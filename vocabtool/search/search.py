@@ -35,9 +35,9 @@ from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 DEFAULTS: Final = Settings()
-MAX_SUGGESTIONS: Final = 8  # words that other spellings are looked for
+MAX_SUGGESTIONS: Final = 8  # words for which similar spellings are searched
 MAX_SPELLINGS: Final = 5
-DOCUMENTS_READ: Final = 5  # for how they write a word
+DOCUMENTS_READ: Final = 5  # to find the written forms of a stem
 
 MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs always count
 
@@ -117,7 +117,7 @@ def search(
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-        if not len(candidates.keyword) and nearest <= chance:  # as near as nonsense is
+        if not len(candidates.keyword) and nearest <= chance:  # no nearer than a nonsense query
             reached = f"similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
             notes.append(f"{BY_CHANCE}: {reached}")
     places, best = best_places(
@@ -126,7 +126,7 @@ def search(
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
     if explain:
-        if not query.counted:  # keywords were not searched: told is what plain BM25 would count
+        if not query.counted:  # keywords were not searched: explain with plain BM25
             words = [word for word in query.words if word.counts]
             query = replace(query, counted=term_clauses(words, store, query.frequencies))
         texts = [document.text for document in documents]
@@ -201,7 +201,7 @@ def ask_legs(
 ) -> tuple[Candidates, NDArray[np.int8]]:
     """Return the candidates of both legs, and their tiers.
 
-    Tier 1 has an identifier of the query, tier 2 has it in exactly the same case.
+    Documents of tier 1 contain an identifier of the query, those of tier 2 in exactly its case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
     if vector is None:
@@ -225,17 +225,17 @@ def ask_legs(
 def _ask_keywords(
     store: Store, query: Query, limit: int, allowed: Mask
 ) -> tuple[RankedRows, int, Rows]:
-    """Return the best documents by BM25, then those found only by an identifier, and their number.
+    """Return the keyword leg's documents, how many have a rank, and the rows with an identifier.
 
-    At most ``limit`` documents with an identifier are searched separately, so that better documents
-    cannot crowd them out.
+    Documents without a rank come last; they were found only by an identifier. At most ``limit``
+    documents with an identifier are searched separately, so that better ones do not displace them.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
         return none, 0, none.rows
     code = query.codes[0].terms if len(query.codes) == 1 else ()
     own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
-    if own:  # a single code: its documents with all that they score, the others without it
+    if own:  # a single code: rank its documents by all words, the others without it
         others = tuple(clause for clause in query.should if clause.terms != code)
         holders = search(KeywordQuery(others, own), limit, allowed)
         if len(holders.rows) < limit:
@@ -274,7 +274,7 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
     """
     stems = dict[str, Term]()
     for word in query.words:
-        if word.counts and len(word.word.words) == 1:  # a compound is not spelled out of words
+        if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
             stems.setdefault(word.word.surface, Term("words", word.word.words[0]))
     suggestions = []
     for surface, term in islice(stems.items(), MAX_SUGGESTIONS):

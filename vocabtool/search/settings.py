@@ -15,7 +15,7 @@ A_OF_WORDS: Final = 0.5  # the best fixed weights on public collections
 A_OF_PIECES: Final = 0.4
 
 DEPTH: Final = 100
-MAX_SMALL: Final = 2_000  # rows: of no more, all are candidates, as a list's end costs nDCG
+MAX_SMALL: Final = 2_000  # rows; up to this size all are candidates: shorter lists cost nDCG
 
 
 @dataclass(frozen=True, slots=True)

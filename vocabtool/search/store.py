@@ -19,13 +19,13 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 from vocabtool.tokenization.words import Words
 
-MAX_REMEMBERED: Final = 1 << 16  # words; past it all are forgotten
-MAX_REMEMBERED_LENGTH: Final = 100  # characters: longer ones hardly come twice
+MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
+MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 
 
 @dataclass(frozen=True, slots=True)
 class WordStatus:
-    """``known``: whether the model knows every key that it makes of the word.
+    """``known``: whether the model knows all keys that its rule makes from the word.
 
     ``pieces``: number of subword pieces; ``None`` for models of whole words.
     """
@@ -37,9 +37,9 @@ class WordStatus:
 class KnownWords:
     """The words that the model knows, by its own rule; several threads may use it.
 
-    Each word is looked up once, as a text of its own. It is unknown if the model makes an unknown
-    key of it, or no key at all (a rule that deletes digits).
-    ``subword``: whether the model uses subword pieces, to which hardly any word is unknown.
+    Each word is looked up once, as a separate text. It is unknown if the rule makes an unknown key
+    from it, or no key at all (for example, a number if the rule deletes digits).
+    ``subword``: whether the model uses subword pieces, so that it knows nearly every word.
     """
 
     def __init__(self, words: Words) -> None:

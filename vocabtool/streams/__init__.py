@@ -1,4 +1,4 @@
-"""``Stream``: documents and what is made of them, shaped by operators that are lazy.
+"""``Stream``: lazy streams of documents or other elements, with operators that transform them.
 
-How documents are read is not known here. Begin with ``stream.py``.
+The package ``documents`` reads the documents. Begin with ``stream.py``.
 """

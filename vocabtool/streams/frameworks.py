@@ -1,7 +1,7 @@
-"""Documents handed on: as Arrow record batches, in a cache, to TensorFlow and to Ray.
+"""Outputs of a stream: Arrow record batches, a cache, TensorFlow and Ray datasets.
 
-To TensorFlow whole batches cross from Python, not one row at a time. To Ray the stream itself
-travels, and is read there. A cache keeps only a pass that came to its end.
+TensorFlow gets whole batches from Python, not single rows. Ray gets the stream itself and reads it
+in a task. A cache stores only a complete pass.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ Fields: TypeAlias = Mapping[str, pa.DataType] | Sequence[str] | None
 ALL_FIELDS: Final = "fields"
 TAKEN: Final = frozenset({"id", "text"})
 VECTOR: Final = "vector"
-ROWS: Final = 1024  # that cross together, to TensorFlow and into a cache; more would take memory
-NO_JSON: Final = "JSON cannot hold it: change it with .map() first, or say its Arrow type"
+ROWS: Final = 1024  # in a batch for TensorFlow or a cache; more would need more memory
+NO_JSON: Final = "JSON cannot represent it: convert it with .map() first, or give its Arrow type"
 CACHE_FILE: Final = "documents.arrow"
 CACHE_KEY: Final = b"vocabtool.key"
 NOT_SENT: Final = (
-    "the stream cannot be sent to Ray ({}): wanted one that reads files or a list, with functions "
-    "that can be pickled; put .cache(FOLDER) behind an iterator, read it once, and stream that"
+    "the stream cannot be sent to Ray ({}): wanted a stream of files or a list, with functions "
+    "that can be pickled; for an iterator, append .cache(FOLDER), read it once, stream the cache"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns ``id``, ``text`` and those of ``fields``, as :meth:`Stream.to_arrow` has them."""
+    """The columns of :meth:`Stream.to_arrow`: ``id``, ``text`` and those of ``fields``."""
 
     schema: pa.Schema
     fields: Fields = None
 
     @classmethod
     def of(cls, fields: Fields = None) -> Layout:
-        """Names with Arrow types; names alone; or ``None``: all in one column ``fields``."""
+        """Return the layout for names with Arrow types, names, or ``None``: one JSON column."""
         if isinstance(fields, str):
-            raise ValueError(f"fields: wanted several names, got {fields!r}: put it in a list")
+            raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
         if isinstance(fields, Mapping):
             kinds = dict(fields)
         else:
             kinds = dict.fromkeys([ALL_FIELDS] if fields is None else fields, pa.string())
         if TAKEN & kinds.keys():
-            raise ValueError(f"fields: the names {sorted(TAKEN)} are taken, got {list(kinds)}")
+            raise ValueError(f"fields: the names {sorted(TAKEN)} are reserved, got {list(kinds)}")
         return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
     def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
-        """Documents as rows. Raises :class:`VocabtoolError` naming the one that is none."""
+        """Return documents as rows. Raises :class:`VocabtoolError` for any other element."""
         need_documents(documents, "Arrow")
         ids = string_array(document.id for document in documents)
         texts = string_array(document.text for document in documents)
@@ -97,7 +97,7 @@ class Layout:
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Values of one type. Raises :class:`VocabtoolError` with the document of one that is not."""
+    """Return values as an Arrow array; an error names the document of a value of another type."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -112,7 +112,7 @@ def _typed_column(
 
 
 def _json(document: Document, value: object, what: str) -> str:
-    """JSON in letters as they are, or in ASCII where a lone surrogate, which has no UTF-8, is."""
+    """Return a value as JSON, escaped to ASCII if it contains a lone surrogate (not UTF-8)."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
@@ -124,23 +124,23 @@ def _json(document: Document, value: object, what: str) -> str:
 
 
 def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Documents in record batches of ``rows``, read as the batches are asked for."""
+    """Yield documents in record batches of ``rows``, read lazily."""
     with closed_after(in_batches(start(0), rows)) as batches:
         for documents in batches:
             yield layout.batch(documents)
 
 
 def need_documents(elements: Sequence[object], what: str) -> None:
-    """Raise :class:`VocabtoolError` where one of the elements is no document."""
+    """Raise :class:`VocabtoolError` if an element is not a document."""
     for element in elements:
         if not isinstance(element, Document):
             kind = type(element).__name__
-            raise VocabtoolError(f"{what} wants documents, got {kind}: .map() it to a Document")
+            raise VocabtoolError(f"{what} wants documents, got {kind}: convert it with .map()")
 
 
 @dataclass(slots=True)
 class InMemory(Generic[T]):
-    """The elements of the first whole pass, given again by every later one."""
+    """A cache in memory: later passes repeat the elements of the first complete pass."""
 
     source: Start[T]
     held: list[T] | None = None
@@ -160,9 +160,9 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InFolder:
-    """Documents in an Arrow IPC file that appears in ``folder`` when a pass came to its end.
+    """A cache of documents: an Arrow IPC file in ``folder``, created when a pass is complete.
 
-    Its schema holds ``key``. Fields are kept as JSON.
+    The metadata of its schema contains ``key``. Fields are stored as JSON.
     """
 
     source: Start[Document]
@@ -207,8 +207,8 @@ class InFolder:
             found = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
             if found != self.key:
                 raise VocabtoolError(
-                    f"{self.folder}: cached under the key {found!r}, wanted {self.key!r}: it may "
-                    "hold other documents. Take another folder, or delete this one"
+                    f"{self.folder}: cached with key {found!r}, wanted {self.key!r}: it may "
+                    "contain other documents. Use another folder, or delete this one"
                 )
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
@@ -222,7 +222,7 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
     for column in columns:
         column.validate(full=True)
         if column.null_count:
-            raise InvalidFile("a document without an id, a text or fields")
+            raise InvalidFile("a document without an id, text or fields")
     for name, text, written in zip(*(column.to_pylist() for column in columns), strict=True):
         try:
             fields = json.loads(decode(written))
@@ -234,7 +234,7 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
 
 
 class Encodes(Protocol):
-    """What is asked of an encoder here."""
+    """The part of an encoder that :func:`tf_dataset` uses."""
 
     @property
     def dim(self) -> int: ...
@@ -250,23 +250,23 @@ def tf_dataset(
     drop_remainder: bool,
     count: int | None,
 ) -> tf.data.Dataset:
-    """See :meth:`Stream.to_tf_dataset`. ``count``: how many documents there are, where known."""
+    """See :meth:`Stream.to_tf_dataset`. ``count``: number of documents, if known."""
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
         wanted = "tensorflow is not installed: pip install '.[tensorflow]'"
         raise UnsupportedFormat(wanted) from error
     if taken := {*TAKEN, VECTOR} & fields.keys():
-        raise ValueError(f"fields: the names {sorted(taken)} are taken")
+        raise ValueError(f"fields: the names {sorted(taken)} are reserved")
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"wanted at least one document in a batch, got {batch_size}")
+        raise ValueError(f"batch_size: wanted at least one document in a batch, got {batch_size}")
     columns = {name: tf.as_dtype(dtype) for name, dtype in fields.items()}
     kinds = {"id": tf.string, "text": tf.string, **columns}
     signature = {name: tf.TensorSpec((None,), kind) for name, kind in kinds.items()}
     if encoder is not None:
         signature[VECTOR] = tf.TensorSpec((None, encoder.dim), tf.float32)
-    # Without TensorFlow's tuner, which has nothing to tune here: it sleeps for 10 ms, then for
-    # twice as long each time, and the end of every other pass waits until it wakes (2.21).
+    # TensorFlow's autotuner has nothing to tune here, and the end of every other pass waits for
+    # it: it sleeps for 10 ms, then twice as long each time (TensorFlow 2.21).
     untuned = tf.data.Options()
     untuned.autotune.enabled = False
     dataset = tf.data.Dataset.from_generator(
@@ -280,7 +280,7 @@ def tf_dataset(
     if count is None:
         return dataset
     size = batch_size or 1
-    elements = count // size if drop_remainder else -(-count // size)  # Keras counts epochs by it
+    elements = count // size if drop_remainder else -(-count // size)  # for Keras epochs
     return dataset.apply(tf.data.experimental.assert_cardinality(elements))
 
 
@@ -303,14 +303,14 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
-    """One field of all documents; strings as bytes."""
+    """Return one field of all documents as an array, with strings as bytes."""
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:
             value: Any = document.fields[name]
             column[row] = text_bytes(value) if dtype is np.object_ else value
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            found = f"got {document.fields[name]!r:.80}" if name in document.fields else "none"
+            found = f"got {document.fields[name]!r:.80}" if name in document.fields else "got none"
             wanted = "string" if dtype is np.object_ else np.dtype(dtype).name
             raise VocabtoolError(
                 f"{document.id}: field {name!r}: wanted {wanted}, {found}"
@@ -326,7 +326,7 @@ def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.D
     except ImportError as error:
         wanted = "ray is not installed: pip install '.[ray]'"
         raise UnsupportedFormat(wanted) from error
-    library: Any = ray  # of which only a part says its types
+    library: Any = ray  # only partly typed
     tasks: Any = datasource
     read = partial(_ray_tables, start, rows, layout)
     try:
@@ -336,8 +336,8 @@ def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.D
     nothing_known = block.BlockMetadata(
         num_rows=None, size_bytes=None, input_files=None, exec_stats=None
     )
-    # One task that reads the stream. The class is made here, since Ray is imported on use; such a
-    # class travels to workers by value.
+    # One task reads the stream. The class is created here because Ray is imported on use; it is
+    # pickled by value.
     methods: dict[str, Callable[..., Any]] = {
         "estimate_inmemory_data_size": lambda _: None,
         "get_read_tasks": lambda *_, **__: [tasks.ReadTask(read, nothing_known)],

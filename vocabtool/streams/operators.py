@@ -1,11 +1,11 @@
-"""The operators of :class:`Stream`, where a stream of documents starts, and how large streams are.
+"""The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
 
-A ``Start`` gives a pass from any element on. Operators that cannot begin in the middle are
-generator functions of the whole pass, and ``FromStart`` drops the elements before. All can be
-pickled where what they are made of can: so a stream travels to other processes.
+A ``Start`` begins a pass at any element. Operators that cannot begin in the middle are generator
+functions of the whole pass, and ``FromStart`` drops the elements before. All of them can be pickled
+if their sources and functions can, so a stream can be sent to other processes.
 
-Sizes: rows of Parquet, of Arrow IPC and of what has a length are exact. Of text files the line ends
-are counted, which is quick; of very large ones those in blocks all over the file.
+Sizes: row counts of Parquet, Arrow IPC and objects with a length are exact. In text
+files line ends are counted, which is fast; in files beyond 1 GB, only in a sample of blocks.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Start: TypeAlias = Callable[[int], Iterator[T]]
-"""``start(first)``: a new pass over the elements, without the first ones. Reads nothing yet."""
+"""``start(first)``: a new pass that leaves out the first ``first`` elements; reads lazily."""
 
 ONCE: Final = (
-    "this stream comes from what can be read only once (an iterator, a queue or standard input), "
-    "and it was read: make it of a list, a file or a function that is called anew, or put .cache() "
-    "behind it"
+    "this stream can be read only once (it reads an iterator, a queue or standard input) and was "
+    "already read: create it from a list, a file or an iterable that is not an iterator, or append "
+    ".cache()"
 )
-NEARLY_NONE: Final = 1e-9  # streams at their end must be drawn too, to be found there
+NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows that it ended
 
 
 @dataclass(frozen=True, slots=True)
 class FromStart(Generic[T]):
-    """A start of what must be read from its beginning; ``make``: gives a whole pass."""
+    """The start of a source that is read from its beginning; ``make`` returns a whole pass."""
 
     make: Callable[[], Iterator[T]]
 
@@ -62,7 +62,7 @@ class FromStart(Generic[T]):
 
 @dataclass(slots=True)
 class Once(Generic[T]):
-    """A start of what can be read once. A second pass raises rather than to find nothing."""
+    """The start of a source that can be read once; a second pass raises, instead of being empty."""
 
     source: Start[T]
     read: bool = False
@@ -75,13 +75,13 @@ class Once(Generic[T]):
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """What comes after the first ones, which are read and dropped."""
+    """Yield the elements after the first ``first``, which are read and dropped."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
 
 def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
-    """What a caller can iterate; in an indexable nothing is touched before the start."""
+    """Yield the elements from index ``first`` on; an indexable is not read before that index."""
     if not is_indexable(source):
         yield from rest(cast(Iterable[T], source), first)
         return
@@ -95,9 +95,9 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
-    """``fn`` of each element; in order it is not called with what a later start leaves out."""
+    """Yield all results of ``fn`` but the first ``first``; if ordered, these are not computed."""
     unread, dropped = (first, 0) if ordered else (0, first)
-    elements, work = number_elements(source, unread), _Naming(fn)
+    elements, work = number_elements(source, unread), _NamedCall(fn)
     with closed_after(elements):
         found: Iterator[R] = map(work, elements)
         if workers:
@@ -106,19 +106,19 @@ def map_elements(
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
-    """What each element becomes, one after the other."""
+    """Yield the items of ``fn(element)`` for each element in order."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
                 with closed_after(fn(element[1])) as parts:
                     yield from parts
-            except Exception as error:  # what the caller's generator raises on the way, too
+            except Exception as error:  # also from inside a generator of the caller
                 raise _failure(fn, element, error) from error
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
-    """The elements of which ``fn`` is true."""
-    keeps = _Naming(fn)
+    """Yield the elements for which ``fn`` returns a true value."""
+    keeps = _NamedCall(fn)
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             if keeps(element):
@@ -126,28 +126,28 @@ def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
 
 
 def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
-    """The elements with their numbers, counted from 1 in the whole stream."""
+    """Yield each element after the first ``first`` with its number in the stream, from 1."""
     with closed_after(source(first)) as remaining:
         yield from enumerate(remaining, first + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Naming(Generic[T, R]):
-    """Calls a function with a numbered element, which an error names; perhaps elsewhere."""
+class _NamedCall(Generic[T, R]):
+    """Call a function with a numbered element; its errors name the element. Can be pickled."""
 
     fn: Callable[[T], R]
 
     def __call__(self, element: tuple[int, T]) -> R:
         try:
             return self.fn(element[1])
-        except Exception as error:  # of a caller's function: any, and it is named by its place
+        except Exception as error:  # the caller's function may raise anything
             raise _failure(self.fn, element, error) from error
 
 
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    """A document is called by its id, a batch of them by the first and last."""
+    """Return an error that names a document by its id, a batch by its first and last id."""
     match element[1]:
         case Document(id=place) | [Document(id=place)]:
             pass
@@ -160,24 +160,24 @@ def _failure(
 
 
 def take(source: Start[T], most: int, first: int) -> Iterator[T]:
-    """The first ``most`` elements; none after them is read."""
+    """Yield the first ``most`` elements; the elements after them are not read."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
 def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """The elements after the first ``count``."""
+    """Return the elements after the first ``count``."""
     return source(first + count)
 
 
 def repeat(
     source: Start[T], times: int | None, rows: Callable[[], int | None], first: int
 ) -> Iterator[T]:
-    """One pass after the other; ``times``: ``None`` for ever, until a pass finds nothing.
+    """Return ``times`` passes in sequence; ``None``: until a pass is empty.
 
-    ``rows``: how many elements a pass has, where that is known, so that none of those before a
-    later start is read.
+    ``rows`` returns the number of elements in a pass, or ``None``; if it is known, the elements
+    before ``first`` are not read.
     """
     known = rows() if first else None
     if not known:
@@ -199,19 +199,19 @@ def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
 
 
 def prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """The same, read ahead by a thread."""
+    """Return the same elements; a thread reads ahead up to ``count`` of them."""
     return read_ahead(source(first), count)
 
 
 def lists(source: Start[T], size: int, first: int) -> Iterator[list[T]]:
-    """Lists of ``size`` elements; the last may be shorter."""
+    """Return lists of ``size`` elements; the last may be shorter."""
     return in_batches(source(first * size), size)
 
 
 def lists_by_length(
     source: Start[T], tokens: int, length: Callable[[T], int], buffer: int
 ) -> Iterator[list[T]]:
-    """Lists whose longest element times their count is at most ``tokens``, padding included.
+    """Yield lists whose longest length times their number of elements is at most ``tokens``.
 
     ``buffer`` elements are read, sorted by length, shortest first, and cut greedily.
     """
@@ -229,10 +229,10 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Characters of a text, or of what has a ``text``."""
+    """Return the length of a text or of an object's ``text``: characters, or bytes of ``bytes``."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
-        raise TypeError(f"wanted a text or a document, or length=, got {type(item).__name__}")
+        raise TypeError(f"wanted a text or a document, got {type(item).__name__}: pass length=")
     return len(text)
 
 
@@ -241,16 +241,16 @@ def text_length(item: object) -> int:
 
 @dataclass(slots=True)
 class Passes:
-    """How many passes were begun, where each is to be shuffled differently."""
+    """The number of passes begun so far, if each is shuffled differently."""
 
     begun: int = 0
 
 
 def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> Iterator[T]:
-    """Each time a random element of the buffer, whose place the next one of the stream takes.
+    """Repeatedly yield a random element of a buffer and replace it by the next element.
 
-    An element comes at most ``buffer - 1`` places earlier than it stood; later without a bound,
-    ``buffer`` places on the average.
+    An element comes at most ``buffer - 1`` places earlier than in the source. Its delay is not
+    bounded, and ``buffer`` places on average.
     """
     number = 0
     if passes is not None:
@@ -264,23 +264,23 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
             drawn, held[at] = held[at], item
             yield drawn
     random.shuffle(held)
-    while held:  # and lets go of each
+    while held:  # frees each element
         yield held.pop()
 
 
 def random_of(seed: int, number: int) -> Random:
-    """The random numbers of one pass: the same in every process and every version of Python."""
-    return Random(f"{seed} {number}")  # noqa: S311 - an order, no secret
+    """Return the random generator of one pass: the same in every process and Python version."""
+    return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
 # ---- several streams
 
 
 def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
-    """``length`` streams stay open, and each gives ``block`` elements when it is its turn.
+    """Yield ``block`` elements of each of ``length`` open streams in turn.
 
-    A stream that ends before gives the turn to the next; the turn after that its place is taken by
-    the next stream that was not opened yet. Source: the documentation of
+    If a stream ends within its block, the turn passes to the next stream. When the turn of the
+    ended stream comes again, the next unopened stream replaces it. Source: the documentation of
     ``tf.data.Dataset.interleave``, ``deterministic=True``.
     """
     turns: deque[Iterator[T] | None] = deque()  # None: that stream has ended
@@ -302,7 +302,7 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
 
 
 def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> Iterator[T]:
-    """A block of the stream that was put last."""
+    """Yield a block of the last stream in ``turns``; if the stream ends, replace it by ``None``."""
     for _ in range(block):
         for item in stream:
             yield item
@@ -315,11 +315,11 @@ def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> 
 def draw(
     sources: Sequence[Start[T]], shares: Callable[[], Sequence[tuple[float, float]]], seed: int
 ) -> Iterator[T]:
-    """The next element of a stream that is drawn each time, by the shares.
+    """Draw a stream at random for each element, and yield the stream's next element.
 
-    Of each, ``shares`` gives how much of the mixture is its own, of which each element that it
-    gives takes one, and what it has left at least until its end, since that may be an estimate; as
-    much once more: a weight that stays.
+    ``shares`` returns an amount and a minimum for each stream. The weight of a stream is its
+    amount, less 1 for each element yielded, but never below the minimum until the stream ends, as
+    the amount may be an estimate. If both are equal, the weight stays constant.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -336,13 +336,13 @@ def draw(
                 live.remove(chosen)
 
 
-# ---- how large
+# ---- sizes
 
 
 class Size(NamedTuple):
-    """``rows``: how many elements; ``exact``: whether that is no estimate.
+    """The size of a stream. ``rows``: number of elements; ``exact``: whether it is not estimated.
 
-    ``bytes``: how large the files are. ``None``: not known, or without end.
+    ``bytes``: total size of the files. ``None``: unknown or endless.
     """
 
     rows: int | None = None
@@ -354,62 +354,62 @@ Sized: TypeAlias = Callable[[], Size]
 
 
 def size_of(source: Indexable) -> Size:
-    """Of what has a length; it is asked each time, since lists grow."""
+    """Return the current size of an indexable; a list may grow between calls."""
     return Size(len(source), exact=True)
 
 
 def together(sizes: Sequence[Size]) -> Size:
-    """Of several, one after the other."""
+    """Return the sum of several sizes."""
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
 
 
 def all_of(sized: Sequence[Sized]) -> Size:
-    """Of several streams."""
+    """Return the total size of several streams."""
     return together([each() for each in sized])
 
 
 def part(sized: Sized, start: int, most: int | None) -> Size:
-    """Of what is left of a stream behind ``start``, at most so many."""
+    """Return the size of a stream from index ``start`` on, cut to ``most`` elements."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(len(range(rows)[start:][:most]), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
-    """Of a stream so many times over."""
+    """Return the size of a stream repeated ``number`` times."""
     rows, exact, size = sized()
     return Size(None if rows is None else rows * number, exact, size and size * number)
 
 
 def in_lists(sized: Sized, length: int) -> Size:
-    """Of a stream in lists."""
+    """Return the size of a stream grouped into lists of ``length`` elements."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(-(-rows // length), exact)
 
 
 def exact_rows(sized: Sized) -> int | None:
-    """How many elements there are, unless that is an estimate."""
+    """Return the number of elements; ``None`` if it is unknown or an estimate."""
     rows, exact, _ = sized()
     return rows if exact else None
 
 
 # ---- documents
 
-MAX_COUNTED: Final = 1 << 30  # bytes of a file of which all line ends are counted: half a second
+MAX_COUNTED: Final = 1 << 30  # bytes; larger files are sampled (counting takes 0.5 s)
 BLOCK: Final = 1 << 20
-BLOCKS: Final = 256  # of a larger one that are looked at
+BLOCKS: Final = 256  # blocks in which line ends of a larger file are counted
 BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
-SHARD_ROWS: Final = 10_000  # documents of an indexable that stay together
+SHARD_ROWS: Final = 10_000  # documents in a shard of an indexable
 NO_SHARDS: Final = (
-    "shuffle_shards wants files, or what has a length and can be indexed; of what can only be read "
-    "through, .shuffle(buffer, seed) shuffles what its buffer holds"
+    "shuffle_shards wants files, or an object with a length and an index; for any other iterable "
+    "use .shuffle(buffer, seed=...), which shuffles within its buffer"
 )
-SEVERAL: Final = "shuffle_shards wants files, or one source in memory, not several in memory"
+SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got several sources"
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """Sources and how they are read; called with a number, a pass from that document on."""
+    """Sources and their read options; calling it returns a pass from document ``first`` on."""
 
     sources: Sources
     options: ReadOptions
@@ -419,11 +419,11 @@ class DocumentSource:
         return documents(self.sources, self.options, log=self.log, start=first)
 
     def only_once(self) -> bool:
-        """Whether a second pass would find nothing."""
+        """Whether some source can be read only once, such as an iterator or a queue."""
         return not all(map(can_be_read_again, each_source(self.sources)))
 
     def size(self) -> Size:
-        """How much there is. Where bad rows are passed over nothing is exact."""
+        """Return the total size; it is never exact if bad rows are skipped."""
         sizes: list[Size] = []
         for source in each_source(self.sources):
             if not isinstance(source, Files):
@@ -431,13 +431,13 @@ class DocumentSource:
                 continue
             try:
                 sizes += [self._file_size(file) for file in find(source.name)]
-            except (VocabtoolError, OSError):  # not there, or not readable: who reads it is told
+            except (VocabtoolError, OSError):  # missing or unreadable: reading it raises the error
                 sizes.append(Size())
         whole = together(sizes)
         return whole._replace(exact=whole.exact and self.options.on_error == "raise")
 
     def _file_size(self, file: str) -> Size:
-        """The rows that the file tells, else its lines; of a large file about how many."""
+        """Return the row count that the file states, else its number of lines (an estimate)."""
         rows, size = extent(file, format=self.options.format)
         if rows is not None or size is None:
             return Size(rows, rows is not None, size)
@@ -458,22 +458,22 @@ class DocumentSource:
         return Size(lines + (last != b"\n"), False, size)
 
     def shuffled_shards(self, seed: int, buffer: int, at_once: int) -> Iterator[Document]:
-        """Shards in random order, ``at_once`` of them in turn, through a shuffle buffer."""
+        """Yield documents of ``at_once`` random shards in turn, through a shuffle buffer."""
         shards = self.shards()
         random_of(seed, 0).shuffle(shards)
         turns: Iterator[Document] = interleave(lambda first: items(shards, first), at_once, 1)
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def shards(self) -> list[Shard]:
-        """Where the sources can be cut; reads no document.
+        """Return the shards of the sources, without reading documents.
 
-        Parquet at its row groups, Arrow IPC at its record batches, an indexable anywhere; other
-        files stay whole, and all where only reading tells which rows are no documents.
+        Parquet is cut at row groups, Arrow IPC at record batches, an indexable anywhere. Other
+        files stay whole, and so do all sources if bad rows are skipped: their number is unknown.
         """
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))
         if len(sources) > 1 and not all(isinstance(source, Files) for source in sources):
-            raise ValueError(SEVERAL)  # alone each would be called the same in ids
+            raise ValueError(SEVERAL)  # read alone, each would give the same ids
         for source in sources:
             if isinstance(source, Files):
                 for file in find(source.name):
@@ -497,9 +497,9 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Documents that follow each other in one source, read when they are iterated.
+    """Consecutive documents of one source, read when they are iterated.
 
-    ``count``: ``None``: all to its end.
+    ``count``: number of documents; ``None``: all to the end of the source.
     """
 
     whole: DocumentSource

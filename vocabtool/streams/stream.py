@@ -1,11 +1,11 @@
-"""``Stream``: elements that pass by, shaped by operators that are lazy and can be put together.
+"""``Stream``: a lazy sequence of elements, transformed by operators that can be chained.
 
 >>> import vocabtool
 >>> stream = vocabtool.Stream.of(["a b", "c", "d e f"]).map(str.split).filter(lambda w: len(w) > 1)
 >>> list(stream)
 [['a', 'b'], ['d', 'e', 'f']]
 
-What each operator does is in ``operators.py``, also where documents come from.
+The operators, and the source of a stream of documents, are implemented in ``operators.py``.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ R = TypeVar("R")
 
 Weights = Literal["size", "equal"]
 
-LEAST: Final = 0.05  # of a stream's estimated size, until it ends
+LEAST: Final = 0.05  # a stream's minimum weight, as a fraction of its estimated size
 
 NO_SIZE = (
-    "weights='size' needs to know how large each stream is, and stream {} does not say (filter, "
-    "flat_map, iterators and endless streams cannot): mix before them, or say weights='equal' or a "
-    "list of numbers"
+    "weights='size' needs the size of each stream, but that of stream {} is unknown (as after "
+    "filter or flat_map, for iterators and for endless streams): mix before these operators, or "
+    "pass weights='equal' or a list of numbers"
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream(Generic[T]):
-    """Elements in an order; nothing is read until it is iterated, and each pass reads anew.
+    """An ordered sequence of elements, read lazily when iterated; each pass reads it again.
 
-    Every operator gives a new stream and leaves this one as it is. Each element comes exactly once
-    in a pass. Where a pass is given up early, what it opened is closed and its threads end.
-    Made by :func:`stream` and :meth:`of`.
+    Every operator returns a new stream and leaves this one unchanged. A pass yields each element
+    exactly once. If a pass is abandoned early, its files are closed and its threads end.
+    Created by :func:`stream` and :meth:`of`.
 
-    ``start``: gives a pass without the first so many elements, which :meth:`skip` asks for.
-    ``size``: how much there is, as far as that is known without reading.
-    ``documents``: the sources, where the elements are just their documents.
+    ``start``: returns a pass without the first n elements, for :meth:`skip`.
+    ``size``: returns the size, as far as it is known without reading all elements.
+    ``documents``: the sources, if the elements are exactly their documents.
     """
 
     start: Start[T]
@@ -91,17 +91,17 @@ class Stream(Generic[T]):
 
     @classmethod
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
-        """The elements of a list, of anything indexable or of an iterable, in its order.
+        """Return a stream of the elements of a list, an indexable or an iterable, in order.
 
-        Of an iterator there is one pass: a second raises :class:`VocabtoolError`.
-        Raises ``TypeError`` for one text and for what cannot be iterated.
+        An iterator allows one pass; a second raises :class:`VocabtoolError`.
+        Raises ``TypeError`` for a single text and for an object that cannot be iterated or indexed.
         """
         if isinstance(items, str | bytes):
-            raise TypeError("wanted several texts, got one: put it in a list")
+            raise TypeError("wanted an iterable of texts, got one text: put it in a list")
         if is_indexable(items):
             return cls(partial(operators.items, items), partial(operators.size_of, items))
         if not isinstance(items, Iterable):
-            raise TypeError(f"wanted what can be iterated or indexed, got {type(items).__name__}")
+            raise TypeError(f"wanted an iterable or an indexable, got {type(items).__name__}")
         start: Start[T] = partial(operators.items, items)
         return cls(Once(start) if iter(items) is items else start)
 
@@ -116,13 +116,13 @@ class Stream(Generic[T]):
         ordered: bool = True,
         kind: Workers = "threads",
     ) -> Stream[R]:
-        """``fn`` of each element, in their order.
+        """Replace each element by ``fn(element)``, in order.
 
-        ``workers``: how many are at work at a time, 0: none but the caller. At most
-        ``2 * workers`` elements are taken beyond those given out. ``ordered=False``: as they are
-        finished. ``kind="processes"``: for work in Python itself; ``fn``, elements and results are
-        pickled, so let an element be a batch. Elements are read in the caller's thread.
-        Raises :class:`OperatorFailed` where ``fn`` raises, after the elements before.
+        ``workers``: number of threads or processes; 0: ``fn`` runs in the caller's thread. At most
+        ``2 * workers`` elements are read ahead. ``ordered=False``: results come as they finish.
+        ``kind="processes"``: for a pure Python ``fn``; ``fn``, elements and results are pickled, so
+        make each element a batch. Elements are read in the caller's thread.
+        Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
         """
         if workers < 0:
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
@@ -133,33 +133,33 @@ class Stream(Generic[T]):
         )
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
-        """What ``fn`` makes of each element, one after the other; errors as those of map."""
+        """Replace each element by the items of ``fn(element)``; errors as in :meth:`map`."""
         return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
-        """The elements of which ``fn`` is true, in their order; errors as those of map."""
+        """Keep the elements for which ``fn`` returns a true value; errors as in :meth:`map`."""
         return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
-        """The first ``most`` elements; none after them is read."""
+        """Keep the first ``most`` elements; the elements after them are not read."""
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
         return Stream(start, partial(operators.part, self.size, 0, most))
 
     def skip(self, left_out: int) -> Stream[T]:
-        """The elements after the first ``left_out``.
+        """Drop the first ``left_out`` elements.
 
-        These are not read where the source allows it: an indexable, Parquet, Arrow IPC, and text
-        lines, whose ends are counted. Operators that keep order and number pass it on (``map``,
-        ``take``, ``skip``, ``batch``, ``prefetch``, ``cache``, and ``repeat``, where the number of
-        elements is known); the others read what is skipped.
+        They are not read if the source allows it: an indexable, Parquet, Arrow IPC, and text lines
+        (only line ends are counted). This also holds after ``map``, ``take``, ``skip``, ``batch``,
+        ``prefetch``, ``cache``, and ``repeat`` of a known number of elements; after any other
+        operator, the skipped elements are read.
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """One pass after the other: ``times``, or for ever (until a pass finds nothing)."""
+        """Repeat the stream ``times`` times; ``None``: endlessly, until a pass is empty."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -169,13 +169,13 @@ class Stream(Generic[T]):
         return Stream(start, partial(operators.times, self.size, times))
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
-        """In random order, by a buffer of so many elements.
+        """Shuffle within a buffer of ``buffer`` elements.
 
-        A random element of the buffer is given out and the next one of the stream takes its place,
-        to the end: all elements to come pass through it, and none comes more than ``buffer - 1``
-        places too early. A buffer as large as the stream makes every order equally likely.
-        The same ``seed`` gives the same order in every pass; with ``reshuffle`` each pass has
-        another one, the first pass always the same.
+        A random element of the buffer is yielded and replaced by the next element of the stream,
+        until the stream ends. No element comes more than ``buffer - 1`` places too early. With a
+        buffer as large as the stream, every order is equally likely.
+        The same ``seed`` gives the same order in every pass. With ``reshuffle`` each pass has a
+        different order, and the first pass always has the same one.
         """
         _check("shuffle: buffer", buffer, 1)
         passes = Passes() if reshuffle else None
@@ -185,38 +185,37 @@ class Stream(Generic[T]):
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
     ) -> Stream[Document]:
-        """In random order over files larger than memory.
+        """Shuffle documents of files larger than memory.
 
         The sources are cut into shards: row groups of Parquet, record batches of Arrow IPC, 10,000
-        documents of an indexable, other files whole; all of them whole where bad rows
-        are passed over. The shards are put in random order;
-        ``at_once`` of them are open at a time and give a document in turn, which goes through a
-        shuffle buffer of ``buffer`` documents (see :meth:`shuffle`). So documents of one shard
-        stay near each other by as much as ``at_once`` shards and the buffer hold. The same
-        ``seed`` gives the same order in every pass.
-        Raises ``ValueError`` unless this is a stream that :func:`stream` made of such sources.
+        documents of an indexable. Other files are one shard each, and so are all if bad rows are
+        skipped. The shards are put in random order. ``at_once`` of them are open at a time and
+        yield one document each in turn, through a shuffle buffer of ``buffer`` documents (see
+        :meth:`shuffle`). So documents of one shard are spread over as many documents as
+        ``at_once`` shards and the buffer contain. The same ``seed`` gives the same order in every
+        pass. Raises ``ValueError`` unless :func:`stream` created this stream from such sources.
         """
         if self.documents is None:
-            raise ValueError("shuffle_shards comes first, right after vocabtool.stream(...)")
+            raise ValueError("shuffle_shards must come right after vocabtool.stream(...)")
         _check("shuffle_shards: buffer", buffer, 1)
         _check("shuffle_shards: at_once", at_once, 1)
         shuffled = partial(self.documents.shuffled_shards, seed, buffer, at_once)
         return Stream(FromStart(shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
-        """The same, read ahead by a thread: at most ``count`` elements beyond those given out."""
+        """Read ahead in a thread: at most ``count`` elements before they are requested."""
         _check("prefetch", count, 1)
         return Stream(partial(operators.prefetch, self.start, count), self.size)
 
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
-        """The same, read once: after the first whole pass out of memory, or out of a folder.
+        """Cache the elements of the first complete pass, in memory or in ``folder``.
 
-        An abandoned pass keeps nothing. In memory later passes give the same objects again.
-        In a folder, which later runs find again, are documents, their fields as JSON (a tuple
-        comes back as a list), in Arrow IPC. It cannot know whether the sources or operators have
-        changed since: ``key`` is kept with it, and another key is refused, so let it tell them.
-        Raises :class:`VocabtoolError` for another key, for elements that are no documents and for
-        fields that JSON cannot hold, and :class:`InvalidFile` for a damaged cache.
+        An abandoned pass caches nothing. In memory, later passes yield the same objects. A folder
+        also serves later runs: it stores documents in Arrow IPC, with fields as JSON (a tuple comes
+        back as a list). The cache does not notice changed sources or operators. It stores ``key``
+        and refuses any other key, so let the key name the sources and operators.
+        Raises :class:`VocabtoolError` for another key, for elements that are not documents and for
+        fields that JSON cannot represent, and :class:`InvalidFile` for a damaged cache.
         """
         if folder is None:
             return Stream(InMemory(self.start), self.size)
@@ -224,7 +223,7 @@ class Stream(Generic[T]):
         return Stream(cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
-        """Lists of ``size`` elements in their order; only the last may be shorter."""
+        """Group the elements into lists of ``size`` in order; only the last may be shorter."""
         _check("batch", size, 1)
         return Stream(
             partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
@@ -237,12 +236,12 @@ class Stream(Generic[T]):
         length: Callable[[T], int] = operators.text_length,
         buffer: int = 10_000,
     ) -> Stream[list[T]]:
-        """Lists of about one length, for encoders that pay for padding.
+        """Group elements of similar length into lists, for encoders that pad their batches.
 
-        In each list the longest length times the number of elements is at most ``tokens``; an
-        element that is longer than that is a list of its own. ``length``: of an element;
-        characters, unless said. So many elements as ``buffer`` says are read, sorted from short to
-        long (equal ones in their order) and cut into lists.
+        In each list, the longest length times the number of elements is at most ``tokens``; an
+        element longer than ``tokens`` forms its own list. ``length``: returns the length of an
+        element; by default its number of characters. ``buffer`` elements at a time are read,
+        sorted by length (shortest first, stable) and cut into lists.
         """
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
@@ -252,14 +251,14 @@ class Stream(Generic[T]):
     def to_arrow(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
     ) -> pa.RecordBatchReader:
-        """The documents as Arrow record batches, read as they are asked for.
+        """Return the documents as Arrow record batches, read lazily.
 
-        Columns: ``id`` and ``text``, strings (of bytes that are not UTF-8 where the text had
-        such), then the fields. ``fields``: a mapping from names to Arrow types; or names, whose
-        columns hold strings as they are and other values as JSON; null where a document has no
-        such field. Without: one column ``fields``, all of them as a JSON object.
-        Raises :class:`VocabtoolError`, when read, for elements that are no documents and for a
-        value that is not of its type.
+        Columns: ``id`` and ``text`` of type string (with bytes that are not UTF-8 if the text has
+        them), then the fields. ``fields``: a mapping from names to Arrow types; or names, for
+        string columns that contain strings unchanged and other values as JSON. A missing field is
+        null. ``None``: one column ``fields`` with all fields of a document as a JSON object.
+        Raises :class:`VocabtoolError`, when read, for elements that are not documents and for a
+        value of the wrong type.
         """
         import pyarrow as pa
 
@@ -276,21 +275,21 @@ class Stream(Generic[T]):
         encoder: Encodes | None = None,
         drop_remainder: bool = False,
     ) -> tf.data.Dataset:
-        """The documents as a ``tf.data.Dataset`` of dictionaries, in order, read as it is iterated.
+        """Return the documents as a ``tf.data.Dataset`` of dictionaries, in order, read lazily.
 
         ``id`` and ``text``: string scalars, in UTF-8. ``fields``: further scalars by name, with
         their dtype (``{"label": "float32"}``). ``encoder``: adds ``vector``, float32, shape (dim,).
-        With ``batch_size`` all of them have one dimension more in front, (None,), or with
-        ``drop_remainder`` (batch_size,) without the last smaller batch.
+        ``batch_size`` adds a leading dimension to all of them: None, or ``batch_size`` with
+        ``drop_remainder``, which drops the last batch if it is smaller.
 
-        For training, ``dataset.map(lambda row: (row["vector"], row["label"]))``. For ids beside
-        predictions give the model an output that is its input ``id``; Keras ``predict`` then
-        returns both, row by row. Where the number of documents is known (lists, Parquet, Arrow
-        IPC), the dataset knows it too. Rows cross from Python 1,024 at a time: batches are fast,
-        TensorFlow itself takes them apart slowly. TensorFlow's tuner is off, for what is put behind
-        this dataset too, as the end of a pass would wait for it; ``with_options`` turns it on. What
-        goes wrong while it is read (a missing field names its document) is a TensorFlow error that
-        holds the message.
+        For training, use ``dataset.map(lambda row: (row["vector"], row["label"]))``. To get ids
+        with predictions, give the model an output that is its input ``id``; Keras ``predict`` then
+        returns both, row by row. The dataset has a cardinality if the number of documents is known
+        (lists, Parquet, Arrow IPC). Rows are passed to TensorFlow 1,024 at a time: with
+        ``batch_size`` this is fast, while single rows are slow. TensorFlow's autotuning is off,
+        also for later transformations, since the end of a pass would wait for it; ``with_options``
+        turns it on. An error while reading (a missing field, with the document's id) is a
+        TensorFlow error that contains the message.
         """
         count = operators.exact_rows(self.size)
         return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
@@ -298,13 +297,13 @@ class Stream(Generic[T]):
     def to_ray(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
     ) -> ray.data.Dataset:
-        """The documents as a ``ray.data.Dataset`` with the columns of :meth:`to_arrow`.
+        """Return the documents as a ``ray.data.Dataset`` with the columns of :meth:`to_arrow`.
 
-        The stream itself is sent to Ray, where one task reads it, ``batch_size`` documents at a
-        time, and hands on a block whenever Ray's ``target_max_block_size`` (128 MB, unless its
-        ``DataContext`` says otherwise) is full: nothing is gathered here. Work goes to several
-        workers by Ray's own ``map_batches``. Files must be where the workers can read them.
-        Raises ``ValueError`` where the stream cannot be pickled (of a generator, say).
+        The stream itself is sent to Ray. One Ray task reads it, ``batch_size`` documents at a time,
+        and emits a block when Ray's ``target_max_block_size`` (128 MB, unless its ``DataContext``
+        says otherwise) is reached: this process collects nothing. To use several workers, call
+        Ray's ``map_batches``. The workers must be able to read the files.
+        Raises ``ValueError`` if the stream cannot be pickled (for example if it reads a generator).
         """
         _check("to_ray: batch_size", batch_size, 1)
         return ray_dataset(self.start, batch_size, Layout.of(fields))
@@ -314,16 +313,17 @@ def stream(
     sources: Sources,
     *,
     field: str | None = None,
-    format: Format | None = None,  # noqa: A002 - what it is called on the command line
+    format: Format | None = None,  # noqa: A002 - its name in ReadOptions
     id_field: str | None = None,
     on_error: OnError = "raise",
     skipped: SkipCounter | None = None,
 ) -> Stream[Document]:
-    """The documents of files, globs, iterables, queues: see
-    :func:`vocabtool.documents.batches` and :class:`vocabtool.documents.ReadOptions`.
+    """Return a stream of the documents of files, globs, iterables or queues.
 
-    Each pass reads the sources again; those that can be read only once (standard input, an
-    iterator, a queue) raise :class:`VocabtoolError` in a second pass.
+    ``sources`` is that of :func:`vocabtool.documents.batches`, the options are those of
+    :class:`vocabtool.documents.ReadOptions`. Each pass reads the sources again; for sources that
+    can be read only once (standard input, an iterator, a queue), a second pass raises
+    :class:`VocabtoolError`.
     """
     options = ReadOptions(field=field, format=format, id_field=id_field, on_error=on_error)
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
@@ -335,11 +335,11 @@ def stream(
 def interleave(
     streams: Iterable[Iterable[T]], cycle_length: int, block_length: int = 1
 ) -> Stream[T]:
-    """Several streams in turn, ``block_length`` elements of each.
+    """Return ``block_length`` elements of each of several streams in turn.
 
-    At most ``cycle_length`` are open at a time; ``streams`` may be lazy and endless. One that ends
-    gives the turn to the next, and when its own turn comes again a new one takes its place: the
-    order of ``tf.data.Dataset.interleave`` with ``deterministic=True``.
+    At most ``cycle_length`` streams are open at a time; ``streams`` may be lazy and endless. When a
+    stream ends, the turn passes to the next stream, and at its own next turn an unopened stream
+    replaces it: the order of ``tf.data.Dataset.interleave`` with ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
@@ -351,17 +351,17 @@ def interleave(
 def mix(
     streams: Sequence[Iterable[T]], weights: Weights | Sequence[float] = "size", *, seed: int
 ) -> Stream[T]:
-    """Several streams, one of them drawn by chance for each element; all are open at a time.
+    """Mix several streams: each element comes from a stream drawn at random; all stay open.
 
-    ``"size"``: the chance of each is what is left of it, so that proportions hold through the
-    whole mixture and all end together. Lists, Parquet and Arrow IPC know their rows: then every
-    order of draws is equally likely. Of text files the lines are counted, of those beyond 1 GB in
-    blocks all over the file; where that cannot be done (compressed files, TFRecord) each stream has
-    a chance in proportion to the bytes of its files until it ends. ``"equal"``: each has the same
-    chance until it ends. Numbers: each has a chance in proportion to its own until it ends.
+    ``"size"``: a stream's chance is proportional to its remaining elements, so that proportions
+    stay the same throughout and all streams end together. With lists, Parquet and Arrow IPC, whose
+    row counts are exact, every order of draws is equally likely. For text files lines are counted,
+    beyond 1 GB in blocks sampled over the file. If that is impossible (compressed files, TFRecord),
+    each stream's chance is proportional to the bytes of its files until it ends. ``"equal"``: equal
+    chances until a stream ends. Numbers: chances proportional to them until a stream ends.
     Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
-    Raises ``ValueError`` for weights that are no positive numbers, one for each stream, and for
-    ``"size"`` where a stream does not know its size; that is looked at when iterated.
+    Raises ``ValueError`` unless the weights are one positive number per stream, and for ``"size"``
+    if the size of a stream is unknown, which may be noticed only when iterated.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     numbers: tuple[float, ...] | None = None
@@ -385,7 +385,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """What :func:`operators.draw` asks; an estimate may be too small: see :data:`LEAST`."""
+    """Return the shares for :func:`operators.draw`; :data:`LEAST` allows for low estimates."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

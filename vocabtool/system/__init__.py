@@ -1,4 +1,4 @@
-"""What has nothing to do with words: our own files, locks, checksums, a parallel map, byte strings.
+"""Utilities: files that vocabtool writes, locks, checksums, a parallel map, byte strings.
 
-No file of a stranger is read here, and no room is known. Begin with ``own_files.py``.
+Nothing here reads model files or imports another package. Begin with ``own_files.py``.
 """

@@ -1,7 +1,7 @@
-"""Many byte strings in one buffer: how a vocabulary's entries are held.
+"""Many byte strings in one buffer: the storage of a vocabulary's entries.
 
-Entry ``i`` is ``data[starts[i]:ends[i]]``; 400,000 of them cost three arrays instead of 400,000
-objects. What an entry means, its id and its encoding are for ``vocabulary.py``.
+Entry ``i`` is ``data[starts[i]:ends[i]]``, so 400,000 entries need three objects instead of
+400,000. The meaning of an entry, its id and its encoding are defined in ``vocabulary.py``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 Offsets = NDArray[np.signedinteger[Any]]
 
-CHUNK = 1 << 14  # entries worked on at a time: larger arrays cost fresh pages each
-LONG = 64  # entries of this many bytes and more are few: plain Python compares them
-PIECE = 1 << 20  # bytes copied by an index array (of 8 bytes a byte) at a time
+CHUNK = 1 << 14  # entries processed at a time: larger arrays would need new memory pages each time
+LONG = 64  # bytes; entries of this length or more are few, so they are compared in plain Python
+PIECE = 1 << 20  # bytes copied at a time by an index array, which has 8 bytes for each of them
 
 
 @dataclass(eq=False, repr=False)
 class ByteStrings:
     """An immutable sequence of byte strings over one buffer.
 
-    ``starts`` and ``ends``: integer arrays of shape (n,), positions in ``data``; the entries may
-    lie in any order and may have other bytes between them.
+    ``starts`` and ``ends``: integer arrays of shape (n,), positions in ``data``. The entries may
+    be in any order in ``data``, with other bytes between them.
     """
 
     data: bytes
@@ -37,7 +37,7 @@ class ByteStrings:
 
     @classmethod
     def of(cls, strings: Iterable[bytes]) -> ByteStrings:
-        """Pack an iterable of byte strings, keeping no object for each."""
+        """Copy byte strings into one buffer; the iterable is consumed in chunks."""
         data, lengths = bytearray(), array("i")
         remaining = iter(strings)
         while chunk := list(islice(remaining, CHUNK)):
@@ -49,7 +49,7 @@ class ByteStrings:
 
     @classmethod
     def contiguous(cls, data: bytes, ends: Offsets) -> ByteStrings:
-        """Entries without gaps: entry ``i`` begins where entry ``i - 1`` ends."""
+        """Create entries without gaps: entry ``i`` begins where entry ``i - 1`` ends."""
         starts = np.zeros_like(ends)
         starts[1:] = ends[:-1]
         return cls(data, starts, ends)
@@ -86,22 +86,22 @@ class ByteStrings:
         return lengths
 
     def take(self, indices: NDArray[np.integer[Any]]) -> ByteStrings:
-        """The entries at ``indices``, in that order, over the same buffer."""
+        """Return the entries at ``indices``, in that order; they share the buffer."""
         return ByteStrings(self.data, self.starts[indices], self.ends[indices])
 
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
-        """The entries, each followed by ``terminator`` (one byte, or none), in large pieces.
+        """Yield the entries in large pieces, each entry followed by ``terminator``.
 
-        Copies whole arrays instead of making an object per entry.
+        ``terminator`` has one byte or none. No object is created per entry, except for long ones.
         """
         for at in range(0, len(self), CHUNK):
             part = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])
-            # In a file of lines 1 byte lies between entries, in a protobuf of short strings 2.
+            # Between entries there is 1 byte in a file of lines, 2 in a protobuf of short strings.
             gaps = part.starts[1:] - part.ends[:-1]
             gap = int(gaps[0]) if len(gaps) and gaps.min() == gaps.max() else 0
             if int(part.lengths.sum()) > PIECE:
                 yield b"".join(entry + terminator for entry in part)
-            elif len(terminator) == 1 and gap in (1, 2):  # the buffer itself, gaps filled
+            elif len(terminator) == 1 and gap in (1, 2):  # copy the buffer and fill the gaps
                 first, last = int(part.starts[0]), int(part.ends[-1])
                 piece = np.empty(last - first + 1, np.uint8)
                 piece[:-1] = np.frombuffer(self.data, np.uint8)[first:last]
@@ -114,7 +114,7 @@ class ByteStrings:
                 yield piece.tobytes()
             elif not self.data:
                 yield terminator * len(part)
-            else:  # from wherever they lie, through an index of every byte
+            else:  # gather scattered entries through an index of every byte
                 starts, extra = part.starts.astype(np.int64), len(terminator)
                 lengths = part.ends - starts
                 stops = np.cumsum(lengths + extra)
@@ -127,7 +127,7 @@ class ByteStrings:
 
     @cached_property
     def sha256(self) -> str:
-        """Hexadecimal sha256 of the entries joined by ``\\n``."""
+        """Hexadecimal SHA-256 of the entries joined by ``\\n``."""
         import hashlib
 
         digest = hashlib.sha256()
@@ -139,7 +139,7 @@ class ByteStrings:
         return digest.hexdigest()
 
     def equal_to(self, entry: bytes) -> NDArray[np.bool_]:
-        """Which entries are ``entry``: bool, shape (n,)."""
+        """Return which entries equal ``entry``: bool, shape (n,)."""
         equal = self.lengths == len(entry)
         same_length = np.flatnonzero(equal)
         if len(entry) and len(same_length):
@@ -149,7 +149,7 @@ class ByteStrings:
 
     @cached_property
     def distinct(self) -> int:
-        """How many different entries there are."""
+        """Number of distinct entries."""
         lengths = self.lengths
         count = 0
         short = lengths < LONG
@@ -168,14 +168,14 @@ class ByteStrings:
                 at = number * CHUNK
                 stop = min(at + CHUNK, len(self))
                 entries = piece.split(b"\n")[:-1]
-                if len(entries) != stop - at:  # some hold newlines
+                if len(entries) != stop - at:  # some entries contain newlines
                     entries = [self[i] for i in range(at, stop)]
                 found.extend(i for i, entry in enumerate(entries, at) if not _is_utf8(entry))
         return np.frombuffer(found, np.int64)
 
 
 def _rows(data: bytes, starts: Offsets, length: int) -> NDArray[np.uint8]:
-    """The ``length`` bytes behind each start, shape (n, length)."""
+    """Return the ``length`` bytes from each start on: uint8, shape (n, length)."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     rows: NDArray[np.uint8] = windows[starts]
     return rows

@@ -1,4 +1,4 @@
-"""Messages about the work, on standard error, and how they count things."""
+"""Progress messages on standard error, and counts with a singular or plural noun."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 
 def tell(message: str) -> None:
-    """Write a message on standard error."""
+    """Write a message to standard error."""
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
 def plural(count: int, one: str, more: str) -> str:
-    """A count of things, in the singular or the plural."""
+    """Return a count with its noun: ``one`` for 1, else ``more``."""
     return f"{count:,} {one if count == 1 else more}"

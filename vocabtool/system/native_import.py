@@ -1,7 +1,7 @@
-"""TensorFlow's and PyTorch's libraries imported, so that they bear each other in one process.
+"""Import TensorFlow and PyTorch so that both work in one process.
 
-Silently where TensorFlow was told to be silent: it heeds its own variable only when it is loaded,
-and what its native parts say of the machine before goes straight to standard error.
+The import is silent if ``TF_CPP_MIN_LOG_LEVEL`` is 3. TensorFlow reads this variable only once it
+is loaded; before that, its native code writes about the machine directly to standard error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Final
 LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 SILENT: Final = "3"
 STDERR: Final = 2
-LOCK: Final = Lock()  # two that mute at a time would end with it muted
+LOCK: Final = Lock()  # two threads that redirect at a time could leave standard error silent
 
 
 def import_library(library: str) -> ModuleType:
-    """A module. Raises ``ImportError``."""
+    """Import a module and return it. Raises ``ImportError``."""
     load_triton()
     if os.environ.get(LEVEL) != SILENT or _is_there(library):
         return importlib.import_module(library)
@@ -34,36 +34,36 @@ def import_library(library: str) -> ModuleType:
 
 
 def load_triton() -> None:
-    """Load the native part of Triton, which comes with PyTorch, if it is installed (0.03 s).
+    """Load the native library of Triton, a dependency of PyTorch, if it is installed (0.03 s).
 
-    TensorFlow offers its symbols, LLVM's among them, to every library that is loaded later. Triton
-    3.7 has an LLVM of its own; loaded after TensorFlow it calls the wrong one, and the process
-    dies. Loaded before, or told to prefer its own symbols, it works, and ``import triton`` takes
-    the library that is loaded.
+    TensorFlow exports its symbols, LLVM's among them, to every library that is loaded later. Triton
+    3.7 has its own LLVM; loaded after TensorFlow it calls the wrong one, and the process crashes.
+    It works if it is loaded first, or with ``RTLD_DEEPBIND``, which prefers its own symbols.
+    ``import triton`` then reuses the loaded library.
     """
     if "triton" in sys.modules or (triton := find_spec("triton")) is None:
         return
     mode = getattr(os, "RTLD_DEEPBIND", 0) if "tensorflow" in sys.modules else 0
     for folder in triton.submodule_search_locations or ():
-        with suppress(OSError):  # no such file, or damaged: `import triton` will say it
+        with suppress(OSError):  # no such file, or damaged: `import triton` will report it
             ctypes.CDLL(str(Path(folder, "_C", "libtriton.so")), mode)
 
 
 def _is_there(library: str) -> bool:
-    """Whether a module is loaded, or about to be: to import it then only waits."""
+    """Whether a module is loaded, or is being loaded by another thread."""
     return library in sys.modules
 
 
 @contextmanager
 def _mute_stderr() -> Iterator[None]:
-    """Nothing that any thread writes to standard error arrives, until the end of it."""
+    """Discard all that any thread writes to standard error, until the block ends."""
     with ExitStack() as undone:
         try:
             kept = os.dup(STDERR)
             undone.callback(os.close, kept)
             nowhere = os.open(os.devnull, os.O_WRONLY)
             undone.callback(os.close, nowhere)
-        except OSError:  # there is no standard error, or no file more can be opened
+        except OSError:  # there is no standard error, or too many files are open
             pass
         else:
             undone.callback(os.dup2, kept, STDERR)

@@ -1,9 +1,9 @@
-"""Our own files: written wholly or not at all, locked, checksummed, decoded into dataclasses.
+"""Files that vocabtool writes: atomic writes, folder locks, checksums, dataclasses as JSON.
 
     {"vocabtool": "index", "version": 4, "crc32c": 2868718837, "record": {...}}
 
-The checksum says that the file is what was written, the version that it is still understood; the
-types of the dataclass say the rest.
+The checksum detects damage, the version an incompatible format. The values are checked against the
+types of the dataclass.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ READ: Final = 4 << 20
 
 
 def checksum(path: Path, size: int | None = None) -> int:
-    """The CRC-32C of a file, or of its first ``size`` bytes.
+    """Return the CRC-32C of a file, or of its first ``size`` bytes.
 
-    Raises :class:`NotFound` where it cannot be read, :class:`InvalidFile` where it is shorter.
+    Raises :class:`NotFound` if it cannot be read, :class:`InvalidFile` if it is shorter.
     """
     import google_crc32c
 
@@ -54,24 +54,27 @@ def checksum(path: Path, size: int | None = None) -> int:
 
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
-    """Compare the checksum. Raises :class:`InvalidFile`, which names the file."""
+    """Check the CRC-32C of a file, or of its first ``size`` bytes.
+
+    Raises :class:`InvalidFile` if it differs from ``wanted``, and what :func:`checksum` raises.
+    """
     if (found := checksum(path, size)) != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, expected {wanted:08x}", file=str(path))
 
 
 def checksum_of(content: bytes) -> int:
-    """The CRC-32C of bytes."""
-    import google_crc32c  # extracting a vocabulary does without
+    """Return the CRC-32C of bytes."""
+    import google_crc32c  # not needed to extract a vocabulary
 
     return int(google_crc32c.value(content))
 
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to write that takes the place of ``path`` when the block ends without an error.
+    """Open a file for writing that replaces ``path`` when the block ends without an error.
 
-    A link is followed, an older file's permissions stay; what is no regular file (a pipe, a
-    device) is written to as it is. Raises :class:`NotFound` where there is no folder to write in.
+    Symbolic links are followed; an existing file keeps its permissions. A pipe or a device is
+    written to directly. Raises :class:`NotFound` if the folder does not exist.
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
@@ -96,7 +99,7 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk, so that what was renamed stays renamed."""
+    """Flush a folder's directory entries to disk, so that renames survive a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -105,17 +108,17 @@ def sync_folder(folder: Path) -> None:
 
 
 LOCK: Final = ".lock"
-_HELD: Final[set[tuple[int, int, int]]] = set()  # locks of this process: its id, device and inode
-_ANOTHER: Final = "another process is writing here; wait until it ends"
+_HELD: Final[set[tuple[int, int, int]]] = set()  # locks held: process id, device, inode
+_ANOTHER: Final = "another process is writing to this folder; wait until it ends"
 _OURS: Final = (
-    "this process is already writing here: end the first `with index.writer()`, load or embed "
-    "before the next one begins"
+    "this process is already writing to this folder; finish the first `with index.writer()`, load "
+    "or embed before you start another"
 )
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that is there. Raises :class:`FolderInUse` where another does."""
+    """Lock an existing folder until the block ends. Raises :class:`FolderInUse` if it is locked."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     file = os.fstat(handle)
@@ -131,7 +134,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         _HELD.add(held)
         try:
             yield
-        finally:  # closing alone would leave it to a process that was forked meanwhile
+        finally:  # a process forked in the meantime would keep the lock if we only closed it
             _HELD.discard(held)
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
@@ -143,7 +146,7 @@ _hints = cache(get_type_hints)
 
 
 def encode_record(record: object, *, kind: str, version: int) -> bytes:
-    """The bytes of a record's file."""
+    """Return the bytes of the file that stores a record."""
     value = to_json(record)
     head = {
         "vocabtool": kind,
@@ -156,10 +159,10 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """The record of a file's bytes.
+    """Return the record that the bytes of a file contain.
 
-    ``advice``: what to do about a file of another version. Raises :class:`InvalidFile` for another
-    kind or version and for a damaged file.
+    ``advice``: next step for the message about a file of another version. Raises
+    :class:`InvalidFile` for another kind or version and for a damaged file.
     """
     try:
         held = json.loads(data)
@@ -180,7 +183,7 @@ def decode_record(
 
 
 def to_json(value: object) -> Any:
-    """A dataclass as what JSON can hold: objects, lists, strings, numbers."""
+    """Convert a dataclass to values that JSON supports: objects, lists, strings, numbers."""
     if is_dataclass(value):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -191,11 +194,11 @@ def to_json(value: object) -> Any:
 
 
 def from_json(kind: Any, value: Any, name: str) -> Any:
-    """A value of type ``kind`` out of parsed JSON; ``name`` is where it stands, for messages.
+    """Convert parsed JSON to a value of type ``kind``; ``name`` is its location, for messages.
 
     ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
-    tuple, a sequence, or a mapping by strings, and these within each other. Keys that the dataclass
-    does not have are refused, keys with a default may be missing. Raises :class:`InvalidFile`.
+    tuple, a sequence, or a mapping with ``str`` keys; they may be nested. Keys that the dataclass
+    does not have are an error; keys with a default may be missing. Raises :class:`InvalidFile`.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Work on items that pass by, several at a time: a map, a reader that runs ahead, and batches.
+"""Lazy iterators over items of any type: a parallel map, prefetching in a thread, and batches.
 
-Everything here is lazy, looks ahead by a bound that it states, and leaves no thread and no process
-behind. What the items are is not known here.
+Each one reads ahead by no more than a documented number of items, and leaves no thread and no
+process running.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ R = TypeVar("R")
 Workers = Literal["threads", "processes"]
 
 KILLED = (
-    "a worker process ended before its work did: killed (out of memory?), crashed, or it could not "
-    "start (a script that uses processes needs `if __name__ == '__main__':`)"
+    "a worker process ended before it finished its work: it was killed (out of memory?), crashed, "
+    "or could not start (a script that uses processes needs `if __name__ == '__main__':`)"
 )
 
 
@@ -43,32 +43,32 @@ def parallel_map(
     kind: Workers = "threads",
     ahead: int | None = None,
 ) -> Iterator[R]:
-    """What ``fn`` makes of each item, ``workers`` of them at a time.
+    """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
-    Never more than ``ahead`` items (default ``2 * workers``) are taken beyond those given out.
-    They are taken in the caller's thread, when it asks for the next result.
-    ``ordered``: results come in the order of the items, and what ``fn`` or ``items`` raises comes
-    after the results of all items before; else results and what ``fn`` raises come as they are
-    finished, and what ``items`` raises comes last.
-    ``kind``: processes are started anew, get ``fn`` once, and every item and result is pickled.
-    Closing the iterator waits for the calls at work, drops the others and, where ``items`` is a
-    generator, closes it. Raises :class:`VocabtoolError` when a process is killed, ``ValueError``
-    for a wrong number and for an ``fn`` that cannot be pickled.
+    At most ``ahead`` items (default ``2 * workers``) are read beyond the results yielded so far.
+    They are read in the caller's thread, when it requests the next result.
+    ``ordered``: results come in the order of the items, and an error of ``fn`` or ``items`` is
+    raised after the results of all earlier items. Otherwise results and errors of ``fn`` come as
+    the calls finish, and an error of ``items`` comes last.
+    ``kind``: processes are spawned, receive ``fn`` once, and every item and result is pickled.
+    Closing the iterator waits for running calls, cancels the others and, if ``items`` is a
+    generator, closes it. Raises :class:`VocabtoolError` if a process is killed, ``ValueError``
+    for a number below 1 and for an ``fn`` that cannot be pickled.
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
-        raise ValueError(f"workers and items ahead must be at least 1, got {workers}, {most}")
+        raise ValueError(f"workers and ahead must be at least 1, got {workers} and {most}")
     return _run_in_pool(fn, items, workers, ordered, kind, most)
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
-    """The items, read ahead by one thread: never more than ``count`` beyond those given out.
+    """Yield the items, reading at most ``count`` of them ahead in a thread.
 
-    What ``items`` raises comes after the items before it. Closing the iterator waits for the item
-    that is being read and, where ``items`` is a generator, closes it.
+    An error of ``items`` is raised after the items before it. Closing the iterator waits for the
+    item that is being read and, if ``items`` is a generator, closes it.
     """
     if count < 1:
-        raise ValueError(f"items ahead must be at least 1, got {count}")
+        raise ValueError(f"the number of items to prefetch must be at least 1, got {count}")
     return _read_ahead(items, count)
 
 
@@ -79,34 +79,34 @@ def pipe_rows(
     batch_size: int,
     workers: int,
 ) -> Iterator[R]:
-    """What ``batch_fn`` makes of whole batches of items, row by row and in order.
+    """Yield the rows that ``batch_fn`` returns for batches of items, in order, one per item.
 
-    ``workers`` batches are at work at a time, in threads; at most ``2 * workers`` batches are
-    taken beyond the one whose rows are given out. Raises ``ValueError`` where ``batch_fn`` does
-    not give one row for each item.
+    ``workers`` batches are processed at a time, in threads; at most ``2 * workers`` batches are
+    read ahead of the one whose rows are being yielded. Raises ``ValueError`` if ``batch_fn`` does
+    not return one row for each item.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
         rows = batch_fn(batch)
         if len(rows) != len(batch):
-            raise ValueError(f"{batch_fn!r} gave {len(rows):,} rows for {len(batch):,} items")
+            raise ValueError(f"{batch_fn!r} returned {len(rows):,} rows for {len(batch):,} items")
         return rows
 
     return _rows(parallel_map(row_each, in_batches(items, batch_size), workers=workers))
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items as lists of ``size``; only the last, or the one before an error, is shorter."""
+    """Yield lists of ``size`` items; only the last, or the one before an error, is shorter."""
     if size < 1:
-        raise ValueError(f"the size of a batch must be at least 1, got {size}")
+        raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)
 
 
 @contextlib.contextmanager
 def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """An iterator of the items that is closed after the block where it is a generator.
+    """Return an iterator over the items; if it is a generator, close it when the block ends.
 
-    Files and other iterators stay open: they are their owner's.
+    Files and other iterators stay open: closing them is up to the caller.
     """
     iterator = iter(items)
     try:
@@ -116,31 +116,31 @@ def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
 
 
 def close(iterator: Iterator[T]) -> None:
-    """Close an iterator where it is a generator, so that it lets go of what it opened."""
+    """Close an iterator if it is a generator, so that it releases its resources."""
     if isinstance(iterator, Generator):
         iterator.close()
 
 
 class _UntilFailure(Iterator[T]):
-    """Items until they end or fail; the failure waits, so that what came before goes first."""
+    """Items up to the end or the first error, which is kept until :meth:`fail` raises it."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
         self._failure: Exception | None = None
 
     def __next__(self) -> T:
-        if self._failure is not None:  # some iterators would go on
+        if self._failure is not None:  # some iterators would continue after an error
             raise StopIteration
         try:
             return next(self._items)
         except StopIteration:
             raise
-        except Exception as error:  # noqa: BLE001 - raised by `fail`, in its place
+        except Exception as error:  # noqa: BLE001 - raised later, by `fail`
             self._failure = error
             raise StopIteration from None
 
     def fail(self) -> None:
-        """Raise what the items raised, if they did."""
+        """Raise the error of the items, if there was one."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -164,7 +164,7 @@ def _run_in_pool(
             for item in source:
                 try:
                     future = pool.submit(work, item)
-                except BrokenProcessPool as error:  # what was finished before is given out first
+                except BrokenProcessPool as error:  # yield the finished results first
                     future = Future()
                     future.set_exception(error)
                 if ordered:
@@ -191,24 +191,24 @@ def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, 
         sent = pickle.dumps(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"{fn!r} cannot be sent to another process ({error}); use a function at the top of "
-            "a module, or kind='threads'"
+            f"{fn!r} cannot be pickled for another process ({error}); use a function at the top "
+            "level of a module, or kind='threads'"
         ) from error
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks that are held
+    context = multiprocessing.get_context("spawn")  # fork would copy locks that threads hold
     return ProcessPoolExecutor(workers, context, _start_process, (sent,)), _in_process
 
 
-_sent: list[bytes] = []  # in a worker process: the function that it was started with
+_sent: list[bytes] = []  # in a worker process: its function, pickled
 
 
 def _start_process(fn: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _sent[:] = [fn]
     Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A caller that was killed cannot stop its workers, and they would wait for ever."""
+    """Exit when the parent process ends: if it was killed, it cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -241,7 +241,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
     finally:
         stop.set()
         room.release()
-        if thread is not current_thread():  # whose turn it is when garbage is collected
+        if thread is not current_thread():  # garbage collection may run this in that thread
             thread.join()
     if not isinstance(item.error, StopIteration):
         raise item.error
@@ -250,12 +250,12 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read on while there is room. Holds nothing of the reader's, so that it can be collected."""
+    """Read items while there is room. A function of its own: it must not keep the reader alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():
                 read.put(next(remaining))
-    except BaseException as error:  # noqa: BLE001 - raised again where it is read
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that consumes
         read.put(_Failure(error))
 
 

@@ -1,4 +1,4 @@
-"""Rows of an index in the order of their scores: what each leg of a search gives."""
+"""Rows of an index ranked by score: the result of a keyword search or a vector search."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
-Mask = NDArray[np.bool_]  # shape (rows,): which rows of an index are meant
+Mask = NDArray[np.bool_]  # shape (rows,): True for the selected rows of an index
 
 
 class RankedRows(NamedTuple):
-    """``rows``: int64, shape (n,), each once; ``scores``: float32, shape (n,), higher is better.
+    """Rows and their scores, best first; equal scores are in order of their rows.
 
-    Best first, equal scores by row.
+    ``rows``: int64, shape (n,), distinct; ``scores``: float32, shape (n,), higher is better.
     """
 
     rows: Rows
@@ -23,24 +23,24 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def none(cls) -> RankedRows:
-        """No row at all."""
+        """Return an empty ranking."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float32))
 
     @classmethod
     def of(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """The best ``limit`` of rows in any order."""
+        """Rank rows given in any order; keep the best ``limit``."""
         order = np.lexsort((rows, -scores))[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """The same of rows that ascend, in less time."""
+        """Rank rows given in ascending order, faster than :meth:`of`; keep the best ``limit``."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """The same of rows that come best first, equal scores in any order."""
+        """Rank rows given by descending score, equal scores in any order; keep ``limit``."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
@@ -48,7 +48,7 @@ class RankedRows(NamedTuple):
 
 
 def are_among(rows: Rows, others: Rows) -> Mask:
-    """Which of ``rows`` are among ``others``: ``np.isin``, sooner for short lists."""
+    """Return which ``rows`` occur in ``others``: like ``np.isin``, faster for short arrays."""
     if not len(others):
         return np.zeros(len(rows), np.bool_)
     ascending = np.sort(others)
@@ -58,17 +58,17 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 def mask_of(rows: Rows) -> Mask:
-    """Marks these rows; as long as the highest wants, further ones are not marked either."""
+    """Return a mask that is True for these rows. It ends at the highest of them."""
     mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
     mask[rows] = True
     return mask
 
 
 class Near(NamedTuple):
-    """What the vector leg gives: the ``nearest`` rows, and ``similarities`` of rows asked about.
+    """The result of a vector search: the ``nearest`` rows, and similarities of requested rows.
 
-    ``similarities``: float32, one for each of these rows, found or not: how near it is, exactly;
-    NaN where it or the query has no vector.
+    ``similarities``: float32, the exact similarity of each row that the caller requested, whether
+    it is among the nearest or not; NaN if the row or the query has no vector.
     """
 
     nearest: RankedRows

@@ -1,7 +1,7 @@
-"""Vocabularies of TensorFlow's graphs: SavedModels, with assets and checkpoint, and frozen graphs.
+"""Read vocabularies from SavedModels (graph, assets, checkpoint) and frozen TensorFlow graphs.
 
-A vocabulary is found by following what fills, looks up or consumes it, never by name or size, and
-no weight is read. Begin with ``graph_files.py``, where the parts meet, then ``linker.py``. How
-texts are cut into words is not here but in ``tokenization/``; archives of Keras are in
-``keras.py``.
+A vocabulary is recognised by the ops that use its tensor (that fill a lookup table, look up words
+or tokenize), never by its name or size. Weights are never read. Begin with ``graph_files.py``,
+which combines the parts, then ``linker.py``. Tokenization is in ``tokenization/``, and Keras
+archives are in ``keras.py``.
 """

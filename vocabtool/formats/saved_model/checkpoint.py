@@ -1,10 +1,10 @@
-"""TensorFlow checkpoints ("tensor bundles"): the tensors they name, and the values of a few.
+"""Read TensorFlow checkpoints ("tensor bundles"): list all tensors, load strings and integers.
 
-``PREFIX.index`` is a sorted table of LevelDB from tensor name to a ``BundleEntryProto``, which
-points at a slice of ``PREFIX.data-SSSSS-of-NNNNN``. The table is read once, from its first key to
-its last, and blocks compressed with Snappy are unpacked one at a time; of the data, only the slices
-that are asked for. What a tensor is for, and joining the slices of partitioned variables, are left
-out; so are weights: strings and integers are all that a vocabulary is made of.
+``PREFIX.index`` is a LevelDB sorted table. It maps each tensor name to a ``BundleEntryProto``:
+dtype, shape, and position in a data shard, ``PREFIX.data-SSSSS-of-NNNNN``. The index is read once,
+in key order; blocks compressed with Snappy are decompressed one at a time. Of the data shards, only
+the requested tensors are read. Floats are not supported, because a vocabulary has only strings and
+integers; neither are partitioned variables. The purpose of a tensor is not determined here.
 
 Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``),
 tensorflow/core/protobuf/tensor_bundle.proto, xla/tsl/lib/io/format.cc and block_builder.cc,
@@ -50,39 +50,39 @@ from vocabtool.system.byte_strings import ByteStrings
 STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
 INTEGER_TYPES: Final[Mapping[int, str]] = {3: "int32", 9: "int64"}
 
-MAX_TENSORS: Final = 1 << 18  # which take 100 MB; real checkpoints have a few thousand
+MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
 MAX_RANK: Final = 254  # TensorShape::MaxDimensions
 MAX_ELEMENTS: Final = (1 << 63) - 1
-MAX_TENSOR: Final = 256 << 20  # bytes, so that positions fit in int32
+MAX_TENSOR: Final = 256 << 20  # bytes; offsets then fit in int32
 
-LENGTHS: Final = 1 << 16  # lengths of strings that are decoded at a time
-MAX_VARINT: Final = 11  # bytes, one more than is valid
-CHECKSUM: Final = 4
+LENGTHS: Final = 1 << 16  # string lengths decoded at a time
+MAX_VARINT: Final = 11  # bytes; a valid one has at most 10
+CHECKSUM: Final = 4  # bytes
 BUNDLE_VERSION: Final = 1
 
-MAX_BLOCK: Final = 16 << 20  # bytes of a block, unpacked; TensorFlow's writer ends one at 256 KB
-MAX_TABLE: Final = 32 << 20  # bytes of all entries, unpacked; a thousand variables need 50,000
-MAX_KEYS: Final = 32 << 20  # bytes of all keys together: each may repeat the one before for free
-CRC_BYTES: Final = 1 << 18  # whose checksum is made at a time, so that copies stay small
+MAX_BLOCK: Final = 16 << 20  # bytes of a decompressed block; TensorFlow writes about 256 KB
+MAX_TABLE: Final = 32 << 20  # bytes of all decompressed entries; 1,000 variables need 50,000
+MAX_KEYS: Final = 32 << 20  # bytes of all keys with their shared prefixes, which a file omits
+CRC_BYTES: Final = 1 << 18  # bytes per checksum call, because a call copies them
 
 MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
 FOOTER: Final = 48  # two block handles, padding, magic
-TRAILER: Final = 5  # behind each block: compression, checksum
+TRAILER: Final = 5  # bytes after each block: compression type, checksum
 NOT_COMPRESSED: Final = 0
 SNAPPY: Final = 1
 ZSTD: Final = 2
 
 Pair = tuple[bytes, bytes]  # a key and its value
-Block = tuple[int, bytes]  # where a block begins, and its entries, unpacked
+Block = tuple[int, bytes]  # offset of a block, and its decompressed entries
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """One tensor as the index describes it.
+    """The entry of one tensor in the index.
 
-    ``dtype``: number of TensorFlow's ``DataType``. ``offset`` and ``size``: bytes in data file
-    number ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: the values lie elsewhere,
-    under the keys of its slices.
+    ``dtype``: number of TensorFlow's ``DataType``. ``offset`` and ``size``: in bytes, in
+    data shard number ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: whether the values
+    are stored in slices, which have their own keys.
     """
 
     dtype: int
@@ -101,10 +101,10 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """An open checkpoint: its index in memory, its data files untouched.
+    """An open checkpoint: the index is in memory, data shards are read on request.
 
-    ``entries``: every tensor by its key, in file order (ascending bytes). The slices of a
-    partitioned tensor are entries too, under keys that begin with a zero byte.
+    ``entries``: all tensors by key, in the order of the index (ascending bytes). Slices of
+    partitioned tensors are entries too, with keys that begin with a zero byte.
     """
 
     prefix: Path
@@ -113,17 +113,17 @@ class Checkpoint:
 
     @classmethod
     def open(cls, prefix: Path) -> Checkpoint:
-        """Read ``PREFIX.index``, where ``prefix`` is what TensorFlow calls the checkpoint.
+        """Read ``PREFIX.index``; ``prefix`` is the path that TensorFlow gives the checkpoint.
 
-        Raises ``NotFound`` without that file, ``InvalidFile`` where it is damaged, a symbolic link
-        or a pointer of Git LFS, and ``UnsupportedFormat`` for a huge index, one compressed with
-        other than Snappy, big-endian data or a later version.
+        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a symbolic
+        link or a Git LFS pointer, and ``UnsupportedFormat`` for more than ``MAX_TABLE`` bytes, a
+        compression other than Snappy, big-endian data or a later format version.
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
             size = _file_size(path)
             if size > MAX_TABLE:
-                raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
+                raise UnsupportedFormat(f"index of {size:,} bytes, wanted at most {MAX_TABLE:,}")
             values = _pairs(_data_blocks(_read(path, 0, size)))
             num_shards = _num_shards(values)
             entries: dict[bytes, TensorEntry] = {}
@@ -132,34 +132,34 @@ class Checkpoint:
                     raise InvalidFile(f"more than {MAX_TENSORS:,} tensors")
                 with _in_part(f"tensor {_quote(key)}", None):
                     entries[key] = _tensor_entry(value)
-            # No two tensors share bytes, so that reading every tensor reads no byte twice.
+            # Reject tensors that overlap: reading all tensors must not read any byte twice.
             shard = behind = 0
             for entry in sorted(entries.values(), key=lambda e: (e.shard, e.offset, e.size)):
                 if entry.shard != shard:
                     shard, behind = entry.shard, 0
                 if entry.offset < behind or entry.size < 0:
                     raise InvalidFile(
-                        f"a tensor of {entry.size:,} bytes at {entry.offset:,} of data file "
-                        f"{shard}, where the one before ends at {behind:,}"
+                        f"data shard {shard}: a tensor of {entry.size:,} bytes begins at byte "
+                        f"{entry.offset:,}, but the previous one ends at {behind:,}"
                     )
                 behind = entry.offset + entry.size
             return cls(prefix, num_shards, entries)
 
     def strings(self, key: bytes) -> ByteStrings:
-        """The elements of a string tensor, row by row.
+        """Return the elements of a string tensor in row-major order.
 
-        Raises ``NotFound`` when the key or its data file is missing, ``InvalidFile`` when the
-        bytes do not agree with the index or their checksum, ``UnsupportedFormat`` when the tensor
-        is partitioned or larger than ``MAX_TENSOR``.
+        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` if the bytes
+        do not match the index or a checksum, ``UnsupportedFormat`` if the tensor is partitioned
+        or larger than ``MAX_TENSOR`` bytes.
         """
         entry, path = self._find(key, STRING_TYPES)
         with reading(str(path)):
             return _strings(_read(path, entry.offset, entry.size), entry)
 
     def integers(self, key: bytes) -> NDArray[np.int64]:
-        """The elements of an integer tensor, row by row, widened: int64, shape (elements,).
+        """Return the elements of an integer tensor in row-major order: int64, shape (elements,).
 
-        Reads each of ``INTEGER_TYPES``; raises as :meth:`strings` does.
+        Accepts all ``INTEGER_TYPES``; raises the same errors as :meth:`strings`.
         """
         entry, path = self._find(key, INTEGER_TYPES)
         with reading(str(path)):
@@ -167,19 +167,19 @@ class Checkpoint:
             dtype = np.dtype(INTEGER_TYPES[entry.dtype]).newbyteorder("<")
             if entry.elements * dtype.itemsize != len(data):
                 raise InvalidFile(
-                    f"{entry.elements:,} integers of {dtype.itemsize} bytes "
-                    f"in a tensor of {len(data):,}",
+                    f"{entry.elements:,} integers of {dtype.itemsize} bytes do not match the "
+                    f"tensor's size of {len(data):,} bytes",
                     offset=entry.offset,
                 )
             _check_crc("the tensor", _crc32c(data, 0, len(data)), entry.checksum, entry.offset)
             return np.frombuffer(data, dtype).astype(np.int64)
 
     def _find(self, key: bytes, types: Mapping[int, str]) -> tuple[TensorEntry, Path]:
-        """A tensor of one of these types, and the data file that holds it."""
+        """Return the entry of a tensor of one of these types, and the path of its data shard."""
         index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
-            raise NotFound(f"{index}: no tensor {name} among its {len(self.entries):,}")
+            raise NotFound(f"{index}: no tensor {name}; it lists {len(self.entries):,} tensors")
         if entry.dtype not in types:
             wanted = ", ".join(f"{number} ({type_})" for number, type_ in types.items())
             raise InvalidFile(
@@ -187,19 +187,19 @@ class Checkpoint:
             )
         if entry.partitioned:
             raise UnsupportedFormat(
-                f"tensor {name} is partitioned, which is not read; "
+                f"tensor {name} is partitioned, which vocabtool does not read; "
                 "save the model with this variable in one piece",
                 file=index,
             )
         if entry.size > MAX_TENSOR:
             raise UnsupportedFormat(
-                f"tensor {name} has {entry.size:,} bytes; "
-                f"vocabularies are read up to {MAX_TENSOR:,}",
+                f"tensor {name} has {entry.size:,} bytes, wanted at most {MAX_TENSOR:,}",
                 file=index,
             )
         if not 0 <= entry.shard < self.num_shards:
             raise InvalidFile(
-                f"data file number {entry.shard} does not exist: there are {self.num_shards}",
+                f"tensor {name} is in data shard {entry.shard}, but the number of shards is "
+                f"{self.num_shards}",
                 file=index,
             )
         return entry, Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
@@ -214,7 +214,7 @@ def _file_size(path: Path) -> int:
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
-    """Return ``size`` bytes from ``offset`` on; of the others only the first few are looked at."""
+    """Return ``size`` bytes from ``offset`` on; also reject a file that is a Git LFS pointer."""
     total = _file_size(path)
     with path.open("rb") as file:
         refuse_pointer(file.read(len(GIT_LFS[0])))
@@ -229,7 +229,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Take the first value, a ``BundleHeaderProto``, and the number of data files in it."""
+    """Consume the first pair, a ``BundleHeaderProto``, and return its number of data shards."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
@@ -237,14 +237,14 @@ def _num_shards(values: Iterator[Pair]) -> int:
         message = (0, len(value))
         if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
-                "the checkpoint was written on a big-endian machine, which is not read; "
-                "save the model again on a little-endian one"
+                "the checkpoint is big-endian, which vocabtool does not read; "
+                "save the model again on a little-endian machine"
             )
         for version in messages(value, message, 3):
             min_consumer = last_integer(value, version, 2)
             if min_consumer > BUNDLE_VERSION:
                 raise UnsupportedFormat(
-                    f"the checkpoint is for readers of version {min_consumer} or later; "
+                    f"the checkpoint needs a reader of version {min_consumer} or later; "
                     f"vocabtool reads version {BUNDLE_VERSION}"
                 )
         return last_integer(value, message, 1)
@@ -252,7 +252,7 @@ def _num_shards(values: Iterator[Pair]) -> int:
 
 def _tensor_entry(value: bytes) -> TensorEntry:
     """Read one ``BundleEntryProto``."""
-    numbers = {1: 0, 3: 0, 4: 0, 5: 0}  # data type, data file, offset, size
+    numbers = {1: 0, 3: 0, 4: 0, 5: 0}  # data type, shard, offset, size
     shape: list[int] = []
     checksum, partitioned = 0, False
     for number, wire_type, start, end in fields(value, 0, len(value)):
@@ -262,27 +262,28 @@ def _tensor_entry(value: bytes) -> TensorEntry:
             for dimension in messages(value, (start, end), 2):
                 size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
-                    place, most = f"dimension {len(shape)}", f"{MAX_RANK} dimensions"
-                    raise InvalidFile(f"{place} is {size}; wanted 0 or more, in {most}")
+                    wanted = f"wanted a size of 0 or more, and at most {MAX_RANK} dimensions"
+                    raise InvalidFile(f"dimension {len(shape)} has size {size}; {wanted}")
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = _uint32(value, start)
         elif wire_type == LEN and number == 7:
             partitioned = True
     if math.prod(shape) > MAX_ELEMENTS:
-        raise InvalidFile("a shape of more than 2**63 - 1 elements")
+        raise InvalidFile("the shape has more than 2**63 - 1 elements")
     dtype, shard, offset, size = numbers.values()
     return TensorEntry(dtype, tuple(shape), shard, offset, size, checksum, partitioned)
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Split n varint lengths, their checksum and n strings, with nothing between or behind.
+    """Split the content of a tensor: n varint lengths, their checksum, n concatenated strings.
 
-    That checksum covers each length as four bytes, not as the varint that is stored.
+    The checksum is computed over each length as four bytes, not as the stored varint.
     """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
-            f"{entry.elements:,} strings in a tensor of {len(data):,} bytes", offset=entry.offset
+            f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes",
+            offset=entry.offset,
         )
     offsets = np.zeros(entry.elements + 1, np.int32)
     end = total = crc = 0
@@ -295,7 +296,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
                 raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
         total += int(lengths.sum())
         if total > len(data):
-            raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
+            raise InvalidFile("the strings are longer than their tensor", offset=entry.offset)
         words = lengths.astype("<u4").tobytes()
         crc = _crc32c(words, 0, len(words), crc)
         offsets[first + 1 : last + 1] = offsets[first] + np.cumsum(lengths)
@@ -303,7 +304,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
-            f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,}",
+            f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,} bytes",
             offset=entry.offset,
         )
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)
@@ -315,7 +316,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    """Each key, ascending, with its value; a key is told by how it differs from the one before."""
+    """Yield keys in ascending order with their values; a key may share a prefix with the last."""
     last, spelled = None, 0
     for offset, entries in blocks:
         key, pos, end = b"", 0, len(entries)
@@ -325,14 +326,14 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 unshared, at = varint(entries, at, end)
                 size, at = varint(entries, at, end)
                 if shared > len(key):
-                    raise InvalidFile(f"a key shares {shared:,} bytes with one of {len(key):,}")
+                    raise InvalidFile(f"a key shares {shared:,} bytes with a {len(key):,}-byte key")
                 if unshared + size > end - at:
-                    raise InvalidFile("an entry runs past its end")
+                    raise InvalidFile("an entry extends past the end of the block")
                 key = key[:shared] + entries[at : at + unshared]
                 pos = at + unshared + size
                 spelled += len(key)
                 if last is not None and key <= last:
-                    raise InvalidFile(f"key {_quote(key)} is not behind {_quote(last)}")
+                    raise InvalidFile(f"keys out of order: {_quote(key)} follows {_quote(last)}")
                 if spelled > MAX_KEYS:
                     raise InvalidFile(f"the keys have more than {MAX_KEYS:,} bytes")
                 yield key, entries[at + unshared : pos]
@@ -340,10 +341,10 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
-    """The blocks that the index block lists, which the footer's second handle names."""
+    """Yield the data blocks that the index block lists; the footer's second handle locates it."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
-        raise InvalidFile(f"not a checkpoint's index: wanted {MAGIC.hex()} as its last 8 bytes")
+        raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
     with _in_part("the footer", start):
         footer = table[start : -len(MAGIC)]
         _, pos = varint(footer, 0, len(footer))
@@ -351,10 +352,10 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
         index = _handle(table, footer, pos)
     behind = total = 0
     for _, value in _pairs([_block(table, *index)]):
-        with _in_part("the place of a block", index[0]):
+        with _in_part("the handle of a block", index[0]):
             start, end = _handle(table, value, 0)
             if start < behind:
-                raise InvalidFile("a block begins inside the one before")
+                raise InvalidFile("a block overlaps the previous one")
         block = _block(table, start, end)
         behind, total = end + TRAILER, total + len(block[1])
         if total > MAX_TABLE:
@@ -363,33 +364,35 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    """Read offset and size of a block from ``data`` and check them against the table."""
+    """Return start and end of a block from its handle in ``data``, checked against the table."""
     start, pos = varint(data, pos, len(data))
     size, _ = varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
-        raise InvalidFile(f"a block of {size:,} bytes at {start:,} lies outside the file")
+        raise InvalidFile(f"a block of {size:,} bytes at {start:,} extends outside the table")
     return start, start + size
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
-    """Check and unpack a block; leave out its restart points, which only serve binary search."""
+    """Verify and decompress a block; drop the restart points, which only help binary search."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
         import pyarrow
 
         with _in_part("a compressed block", start):
-            size, _ = varint(content, 0, len(content))  # unpacked
+            size, _ = varint(content, 0, len(content))  # after decompression
             if size > MAX_BLOCK:
-                raise InvalidFile(f"{size:,} bytes unpacked; a block has up to {MAX_BLOCK:,}")
+                raise InvalidFile(f"{size:,} bytes decompressed, wanted at most {MAX_BLOCK:,}")
             try:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:
-                raise InvalidFile(f"not {size:,} bytes packed by Snappy ({error})") from error
+                raise InvalidFile(
+                    f"Snappy does not unpack it to {size:,} bytes ({error})"
+                ) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"
         raise UnsupportedFormat(
-            f"the checkpoint's index is compressed ({name}), which is not read; "
+            f"the checkpoint index is compressed with {name}, wanted Snappy or no compression; "
             "save the model again with TensorFlow, which does not compress it"
         )
     size = len(content) - 4
@@ -401,7 +404,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Name the part of a file that is wrong, and where it begins instead of an offset inside it."""
+    """Prefix an ``InvalidFile`` with the damaged part of the file; set its offset to ``offset``."""
     try:
         yield
     except InvalidFile as error:
@@ -409,7 +412,7 @@ def _in_part(what: str, offset: int | None) -> Iterator[None]:
 
 
 def _quote(key: bytes) -> str:
-    """A key in a message: safe on a terminal, cut to 80 bytes."""
+    """Return a key for a message: escaped, and cut to 80 bytes."""
     return repr(key[:80])[1:]
 
 
@@ -418,7 +421,7 @@ def _uint32(data: bytes, at: int) -> int:
 
 
 def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
-    """Extend a CRC-32C by ``data[start:end]``."""
+    """Return the CRC-32C ``crc`` extended by ``data[start:end]``."""
     import google_crc32c
 
     for at in range(start, end, CRC_BYTES):
@@ -427,7 +430,7 @@ def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
 
 
 def _check_crc(what: str, crc: int, stored: int, offset: int) -> None:
-    """Compare a checksum with a stored one, which LevelDB masks; raise ``InvalidFile``."""
+    """Raise ``InvalidFile`` unless ``crc``, masked as in LevelDB, equals the stored checksum."""
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
     if masked != stored:
         raise InvalidFile(

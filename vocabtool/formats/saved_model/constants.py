@@ -1,7 +1,7 @@
-"""Lists of strings that fill no table: constants of the graph, and variables of the checkpoint.
+"""Read lists of strings outside lookup tables: constants and variables.
 
-A constant is followed forward, through copies, calls and captures, to the ops that use it. One
-that only saves, restores, asserts, parses examples or starts a variable is not a vocabulary.
+A constant is followed through copies, calls and captures to the ops that use it. It is not a
+vocabulary if these only save, restore, assert, parse examples or initialise a variable.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from vocabtool.vocabulary import Place, Vocabulary, printable
 if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-MAX_USES: Final = 500  # followed, of one constant
-MIN_STRINGS: Final = 2  # one alone is no list
+MAX_USES: Final = 500  # tensors followed from one constant
+MIN_STRINGS: Final = 2  # a single string is not a list
 
 ASSIGNMENTS: Final = frozenset((b"Assign", b"AssignVariableOp", b"InitializeVariable"))
-# What the strings are that an op takes, if no vocabulary.
+# Ops whose string inputs are not a vocabulary, and what these strings are.
 NOT_VOCABULARY: Final[dict[bytes, str]] = {
     op: strings
     for strings, ops in {
-        "names for saving and restoring": (
+        "tensor names for saving and restoring": (
             b"Save SaveV2 SaveSlices Restore RestoreV2 RestoreSlice".split()
         ),
         "names of checkpoints": b"MergeV2Checkpoints ShardedFilename ShardedFilespec".split(),
@@ -42,15 +42,15 @@ NOT_VOCABULARY: Final[dict[bytes, str]] = {
             b"ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
             b"ParseSingleSequenceExample DecodeCSV DecodeProtoV2".split()
         ),
-        "words that are looked up": b"LookupTableFind LookupTableFindV2".split(),
+        "words to look up": b"LookupTableFind LookupTableFindV2".split(),
         "regular expressions": b"RegexReplace RegexFullMatch RegexSplitWithOffsets".split(),
-        "initial value of a variable, whose value is in the checkpoint": ASSIGNMENTS,
+        "initial value of a variable, whose saved value is in the checkpoint": ASSIGNMENTS,
     }.items()
     for op in ops
 }
-IN_ROWS: Final = "strings in rows and columns: a vocabulary is one list"
+IN_ROWS: Final = "strings in several dimensions; a vocabulary has only one"
 VARIABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/VARIABLE_VALUE"
-# Strings that TensorFlow and Keras save for themselves.
+# Metadata that TensorFlow and Keras save as string variables.
 BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CONFIG_JSON")
 
 
@@ -61,16 +61,17 @@ def read_constants(
     *,
     variables_read: bool,
 ) -> None:
-    """Find each list of strings in the graph: a vocabulary, or passed over.
+    """Add each constant list of strings to ``findings``: as a vocabulary or as a skipped list.
 
-    ``filling``: the constants that fill tables, which are left out. ``variables_read``: whether
-    the values of string variables are known, so that initial values need not stand in for them.
+    ``filling``: (body, node) names of the constants that fill lookup tables; they are left out.
+    ``variables_read``: whether the values of string variables were read, so that their initial
+    values are not needed.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
             tensor = node.tensor_of(b"value") if node.op == b"Const" else None
             if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
-                continue  # a scalar is no list
+                continue  # a scalar is not a list
             if (body.name, node.name) in filling:
                 continue
             name, place = printable(node.name), linker.graph.place(body, node.name)
@@ -88,20 +89,20 @@ def read_constants(
                 stored = unwrap(entries)
                 notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
                 if stored is not entries:
-                    notes.append("each entry was wrapped in a small message")
+                    notes.append("each entry was unwrapped from a protobuf message")
                 found = Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
                 findings.found.append(found)
 
 
 def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
-    """Find each string variable of one dimension or more."""
+    """Add each string variable to ``findings``: as a vocabulary or as a skipped list."""
     for key, entry in checkpoint.entries.items():
         if entry.dtype != DT_STRING or key.endswith((KEYS, VALUES)) or key.startswith(b"\0"):
             continue
         name = printable(key.removesuffix(VARIABLE_ATTRIBUTE))
         place = Place(CHECKPOINT_INDEX, printable(key))
         if key.endswith(BOOKKEEPING) or not entry.shape:
-            why_not = "a single string, kept by TensorFlow"
+            why_not = "a single string, or metadata of TensorFlow"
             findings.found.append(PassedOver(name, entry.elements, place, why_not))
         elif _in_rows(entry.shape):
             findings.found.append(PassedOver(name, entry.elements, place, IN_ROWS))
@@ -118,9 +119,9 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """An op that may use a constant as a vocabulary, or else why it is none; or neither.
+    """Return an op that may use a constant as a vocabulary, or the reason why none does.
 
-    It is looked for behind copies, calls, captures and returns.
+    Both are ``None`` if nothing uses it. Copies, calls, captures and returns are followed.
     """
     why_not = None
     waiting = deque([(body, name)])
@@ -138,7 +139,8 @@ def _use(
             if node.op in COPIES:
                 waiting.append((here, node.name))
                 continue
-            from_end = len(node.data_inputs) - position  # as arguments match inputs
+            # Arguments match the last inputs: the first one of a branch is its condition.
+            from_end = len(node.data_inputs) - position
             names = sorted(node.called_functions() & linker.graph.functions.keys())
             called = [linker.graph.functions[each] for each in names]
             called = [function for function in called if from_end <= len(function.arguments)]
@@ -152,10 +154,10 @@ def _use(
 
 
 def unwrap(entries: ByteStrings) -> ByteStrings:
-    """The strings inside entries that are each a message {1: string}; else the entries themselves.
+    """Return the strings of entries that are all messages {1: string}, else the entries unchanged.
 
-    As in USE-lite, whose constant holds serialised SentencePiece pieces; a score (field 2, five
-    bytes with its tag) and a type (field 3, two bytes) may follow.
+    The constant in USE-lite contains such serialised SentencePiece pieces; a score (field 2, five
+    bytes with its tag) and a type (field 3, two bytes) may follow the string.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

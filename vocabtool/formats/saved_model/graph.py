@@ -1,8 +1,8 @@
-"""GraphDef and FunctionDef: bodies of nodes, opened one node at a time and only when asked for.
+"""Read GraphDef and FunctionDef; each node is parsed only when it is needed.
 
-Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. Opening a body
-reads the framing of its nodes; which nodes matter is then found by searching the bytes of the
-small ones for an op's or a node's name. Weights are never touched.
+Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. At first, only
+the positions of the nodes in a graph or function are read. Relevant nodes are then found by a
+search for the name of an op or node in the bytes of all small nodes. Weights are never read.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.tensors import Tensor
 from vocabtool.formats.wire import LEN, Buffer, Span
 
-SMALL_NODE: Final = 1 << 12  # bytes; nodes up to this size are searched together, others are few
-MAX_SEARCHES: Final = 64  # asked more often than this, a body is indexed by name
+SMALL_NODE: Final = 1 << 12  # bytes; a search always yields the larger nodes, which are few
+MAX_SEARCHES: Final = 64  # after this many searches, a body is indexed by name
 MAX_NODES: Final = 400_000
 MAX_INPUTS: Final = 100_000  # of one node
 MAX_FUNCTIONS: Final = 100_000
 
-# What the bytes of certain nodes hold: marks to search for.
+# Marks: bytes that occur in the nodes that readers search for.
 TABLE_OP: Final = b"Table"  # HashTableV2, LookupTableFindV2, InitializeTableV2, ...
 PIECE_OP: Final = b"piece"  # SentencepieceOp, WordpieceTokenizeWithOffsets, ...
 PHRASE_OP: Final = b"PhraseTokenize"
 STRING_TYPE: Final = b"\x12\x02\x30\x07"  # an attribute with the value DT_STRING
 
-ABSENT: Final[Span] = (0, 0)  # of an attribute
+ABSENT: Final[Span] = (0, 0)  # of a missing attribute
 GRAPH_NODE: Final = 1  # field number of the repeated NodeDef in a GraphDef
 FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
 
 class Reference(NamedTuple):
-    """An input of a node: ``name`` of a node or argument and which ``output``.
+    """An input of a node: output number ``output`` of the node or argument ``name``.
 
-    In a function ``part`` names the output argument (``node:values:0``); in a graph it is empty.
+    In a function, ``part`` is the output argument (``values`` in ``node:values:0``); in the main
+    graph, it is empty.
     """
 
     name: bytes
@@ -57,9 +58,9 @@ NOWHERE: Final = Reference(b"", b"", 0)
 
 
 class Node(NamedTuple):
-    """One NodeDef; attribute values stay in the file until they are asked for.
+    """One NodeDef; attribute values are read from ``buffer`` on request.
 
-    ``data_inputs``: the inputs that carry tensors.
+    ``data_inputs``: the inputs that carry tensors, without control inputs.
     """
 
     buffer: Buffer
@@ -81,10 +82,10 @@ class Node(NamedTuple):
             elif number == 2:
                 op = bytes(buffer[start:end])
             elif number == 3:
-                if buffer[start : start + 1] != b"^":  # that only orders execution
+                if buffer[start : start + 1] != b"^":  # a control input carries no tensor
                     inputs.append(Reference.parse(bytes(buffer[start:end])))
                 if len(inputs) > MAX_INPUTS:
-                    raise UnsupportedFormat(f"a node of more than {MAX_INPUTS:,} inputs")
+                    raise UnsupportedFormat(f"a node has more than {MAX_INPUTS:,} inputs")
             elif number == 5:
                 key = bytes(wire.last_bytes(buffer, (start, end), 1))
                 for value in wire.messages(buffer, (start, end), 2):
@@ -92,15 +93,15 @@ class Node(NamedTuple):
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
-        """One of ``data_inputs``; where there are fewer, a reference that leads nowhere."""
+        """Return an input by its position, or ``NOWHERE`` if the node has fewer inputs."""
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
-        """The value of a string attribute, ``b""`` where there is none."""
+        """Return the value of a string attribute, or ``b""`` if it is missing."""
         return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
-        """The value of an int, bool or type attribute."""
+        """Return the value of an int, bool or type attribute, or ``default`` if it is missing."""
         span = self.attributes.get(key, ABSENT)
         for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
@@ -108,7 +109,7 @@ class Node(NamedTuple):
         return default
 
     def integers_of(self, key: bytes) -> tuple[int, ...]:
-        """The values of an attribute that is a list of integers."""
+        """Return the values of an attribute that is a list of integers."""
         return tuple(
             wire.to_signed(value)
             for number, wire_type, start, end in wire.fields(
@@ -121,22 +122,21 @@ class Node(NamedTuple):
         )
 
     def tensor_of(self, key: bytes) -> Tensor | None:
-        """The declaration of a tensor attribute."""
+        """Return dtype, shape and position of a tensor attribute, or ``None`` if it is missing."""
         span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
         return tensors.header(self.buffer, span) if span else None
 
     def function(self) -> bytes:
-        """The function that a call runs: its attribute ``f``."""
+        """Return the name of the function that a call op runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
-        as its op."""
+        """Return all names that may be functions: in attributes (``f``, branches, ...), the op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
     def functions_of(self, key: bytes) -> Iterator[bytes]:
-        """The functions that an attribute names: one, or the branches of a ``Case``."""
+        """Yield the functions that an attribute names: one, or the branches of a ``Case``."""
         for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
 
@@ -144,8 +144,8 @@ class Node(NamedTuple):
 class Body:
     """The nodes of one graph or function.
 
-    ``name``: the function's, ``b""`` for the main graph. ``arguments``: names in order.
-    ``returns``: per output, in order, the reference that it returns.
+    ``name``: name of the function, ``b""`` for the main graph. ``arguments``: names of its
+    arguments, in order. ``returns``: the returned references, in the order of the outputs.
     """
 
     def __init__(self, buffer: Buffer, node_field: int) -> None:
@@ -163,16 +163,16 @@ class Body:
         self._searches = 0
 
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
-        """Take in the nodes of a message; yield number and content of its other messages.
+        """Store the positions of all nodes; yield number and span of each other submessage.
 
-        The tight loop of the package: three reads a node, nothing of it opened.
+        A hot loop: it reads about three bytes of each node and parses nothing.
         """
         buffer, tag = self.buffer, self._tag
         pos, end = span
         while pos < end:
             run = pos
             while pos < end and buffer[pos] == tag:
-                if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: one or two bytes
+                if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: a length of 1-2 bytes
                     length, start = buffer[pos + 1], pos + 2
                     if length > 127:
                         length, start = length & 127 | buffer[start] << 7, pos + 3
@@ -180,7 +180,7 @@ class Body:
                     length, start = wire.varint(buffer, pos + 1, end)
                 behind = start + length
                 if behind > end:
-                    what = f"a node runs {behind - end:,} bytes past the end"
+                    what = f"a node extends {behind - end:,} bytes past the end of its graph"
                     raise InvalidFile(what, offset=pos)
                 if length > SMALL_NODE:
                     if pos > run:
@@ -191,7 +191,7 @@ class Body:
                 self._ends.append(behind)
                 pos = behind
             if len(self._starts) > MAX_NODES:
-                raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
+                raise UnsupportedFormat(f"a graph has more than {MAX_NODES:,} nodes")
             if pos > run:
                 self._runs.append((run, buffer[run:pos]))
             if pos < end:
@@ -200,18 +200,18 @@ class Body:
                     yield number, (start, pos)
 
     def __iter__(self) -> Iterator[Node]:
-        """Every node, none of them kept."""
+        """Yield every node without caching it."""
         for span in zip(self._starts, self._ends, strict=True):
             yield Node.parse(self.buffer, span)
 
     def has_ops(self) -> bool:
-        """Whether its first node has an op; records of other protobufs have none."""
+        """Whether the first node has an op; messages of other protobuf types have none."""
         return len(self._starts) > 0 and self._node(0).op != b""
 
     def search(self, needle: bytes) -> Iterator[Node]:
-        """Yield the small nodes whose bytes hold ``needle``, then every large node.
+        """Yield the small nodes whose bytes contain ``needle``, then every large node.
 
-        A search, not an answer: the caller looks at what it gets.
+        The result can include unrelated nodes; the caller must check each.
         """
         for offset, run in self._runs:
             at = run.find(needle)
@@ -226,7 +226,7 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """What :meth:`search` yields for one of the few marks that readers ask for in turn."""
+        """Return the nodes that :meth:`search` yields for a mark; results are cached."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
@@ -239,7 +239,7 @@ class Body:
         return node
 
     def node(self, name: bytes) -> Node | None:
-        """The node called ``name``, if there is one."""
+        """Return the node called ``name``, or ``None``."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
@@ -248,7 +248,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Each node that takes an output of ``name``, with the position among its inputs."""
+        """Return each node with an output of ``name`` as input, and the position of that input."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [
@@ -277,7 +277,7 @@ class Body:
 
 
 def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
-    """Open a GraphDef: its main body and its functions by name."""
+    """Read a GraphDef: return its main graph, and its functions by name."""
     main = Body(buffer, GRAPH_NODE)
     functions: dict[bytes, Body] = {}
     for number, library in main.read(span):
@@ -301,5 +301,5 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
             body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
             functions[body.name] = body
             if len(functions) > MAX_FUNCTIONS:
-                raise UnsupportedFormat(f"a graph of more than {MAX_FUNCTIONS:,} functions")
+                raise UnsupportedFormat(f"a graph has more than {MAX_FUNCTIONS:,} functions")
     return main, functions

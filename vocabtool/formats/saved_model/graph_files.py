@@ -1,9 +1,9 @@
-"""The file that holds a model's graphs: a SavedModel's, or a frozen graph's.
+"""Open the graph file of a SavedModel or a frozen graph, and read all parts of the model.
 
-It is found for a folder or a hub handle and told by content; what is no such file is said to be
-what it is: an archive, a pointer of Git LFS. Then the parts of the model meet here: graphs,
-checkpoint, assets, Keras' metadata. What cannot be read becomes a warning, so that one damaged part
-does not hide the rest; only a broken ``saved_model.pb`` itself is an error.
+The file is found from a folder or a hub handle, and its format is detected by content. The error
+for a wrong file says what it is, such as an archive or a Git LFS pointer. ``read_model`` combines
+the parts: graphs, checkpoint, assets, Keras metadata. A part that cannot be read becomes a warning,
+so that it does not hide the others; only a damaged ``saved_model.pb`` is an error.
 """
 
 from __future__ import annotations
@@ -58,56 +58,56 @@ META_GRAPH: Final = b"\x12"  # ... without a version
 NODE: Final = b"\x0a"  # GraphDef {1: NodeDef {1: name, 2: op}}
 OP_NAME: Final = re.compile(rb"[\w.>]+")
 
-# Text format escapes these, and the binary form of any graph begins with some.
+# Text format escapes control characters; every binary graph has some at its beginning.
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
-# How a SavedModel, or a GraphDef, in text format begins, behind blanks and comments.
+# Beginning of a SavedModel or GraphDef in text format, after white space and comments.
 TEXT_PROTO: Final = re.compile(
     rb"(?:\s|#[^\n]*\n)*"
     rb"(?:(saved_model_schema_version|meta_graphs)|node|library|versions?)\s*(?:[:{<]|$)"
 )
 TEXT_REFUSED: Final = """\
-a {message} in protobuf's text format, which is not read. Convert it with TensorFlow:
+a {message} in protobuf's text format, which vocabtool does not read. Convert it with TensorFlow:
   import pathlib; from google.protobuf import text_format; from {module} import {message}
   pathlib.Path({target!r}).write_bytes(text_format.Parse(pathlib.Path({source!r}).read_bytes(), \
 {message}()).SerializeToString())"""
 
 CHUNKED: Final = ".cpb"
 RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
-# What people pass by mistake: how it begins, what it is and what to do.
+# Files passed by mistake: their first bytes, and a message that says what to do.
 REFUSED: Final[dict[bytes, str]] = {
-    b"PK\x03\x04": "a zip archive that is no .keras file, which is not unpacked. "
-    "Unpack it and pass the folder that holds saved_model.pb.",
-    b"\x1f\x8b": "a gzip archive, which is not unpacked. Unpack it with `gunzip FILE`, a .tar.gz "
-    "with `mkdir model && tar xzf FILE -C model`, and pass what was in it.",
+    b"PK\x03\x04": "a zip archive, but not a .keras file. "
+    "Unpack it and pass the folder that contains saved_model.pb.",
+    b"\x1f\x8b": "a gzip archive. Unpack it with `gunzip FILE`, or a .tar.gz with "
+    "`mkdir model && tar xzf FILE -C model`, and pass the unpacked file or folder.",
     b"\x89HDF\r\n\x1a\n": "an HDF5 file. "
     "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
-    RIEGELI: "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read. "
+    RIEGELI: "a chunked SavedModel (saved_model.cpb, Riegeli records), not supported. "
     "Save the model again in less than 2 GB, with large weights as variables.",
 }
 VARIABLES: Final = frozenset((b"VarHandleOp", b"VariableV2", b"Variable"))
-NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
+UNREADABLE: Final = (GIT_LFS[0], RIEGELI)  # no other reader accepts these
 
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """A model's graphs, opened and not yet looked through.
+    """The graphs of a model, open but not searched for vocabularies yet.
 
-    ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
+    ``path``: as given, or the cache folder of a hub handle; ``file``: the file that has the graphs.
     """
 
     path: Path
     file: Path
     graphs: tuple[MetaGraph, ...]
     format: str
-    frozen: bool  # a bare graph, without checkpoint and metadata
+    frozen: bool  # a bare GraphDef, without checkpoint and metadata
 
 
 def open_graphs(model: str | Path) -> GraphFile:
     """Open the graphs of a folder, a file or a TensorFlow Hub handle.
 
-    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
-    :class:`InvalidFile`.
+    Raises :class:`NotFound` if it is missing, :class:`UnknownFormat` if it is not a model,
+    :class:`UnsupportedFormat` for other known formats, :class:`InvalidFile` if it is damaged.
     """
     with reading(str(model)):
         path = path_of(model)
@@ -141,7 +141,7 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 
 def path_of(model: str | Path) -> Path:
-    """Where a model lies: the path itself, or the folder in the cache for a hub handle."""
+    """Return the path of a model: the argument itself, or the cache folder of a hub handle."""
     if isinstance(model, str) and files.HANDLE.match(model):
         return files.find(model)
     path = Path(model)
@@ -153,13 +153,13 @@ def path_of(model: str | Path) -> Path:
 
 
 def graphs_file_in(folder: Path) -> Path | None:
-    """The SavedModel of a folder; as TensorFlow does, the binary one where there are several."""
+    """Return the SavedModel file in a folder, if any; like TensorFlow, prefer the binary one."""
     paths = (folder / name for name in SAVED_MODELS)
     return next((path for path in paths if path.exists()), None)
 
 
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
-    """What is wrong with a folder in which no model is; ``tried``: what its files said."""
+    """Return the error for a folder without a model; ``tried``: why its files are not one."""
     below = sorted(
         str(path.parent)
         for name in (*SAVED_MODELS, SPACY)
@@ -168,42 +168,43 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     )
     if below:
         more = ["..."] * (len(below) > MAX_LISTED)
-        what = f"{folder}: one level too high. Pass one of the models in it:"
+        what = f"{folder}: contains models in subfolders. Pass one of them:"
         return UnknownFormat(what, (*below[:MAX_LISTED], *more))
     names = sorted(path.name for path in folder.iterdir())
     if not names:
-        return UnknownFormat(f"{folder}: an empty folder; wanted one that holds saved_model.pb")
+        return UnknownFormat(f"{folder}: an empty folder; wanted one with a saved_model.pb")
     listed = ", ".join(names[:MAX_LISTED]) + ", ..." * (len(names) > MAX_LISTED)
     return UnknownFormat(
-        f"{folder}: no saved_model.pb in it; it holds {listed}, none of them a vocabulary. "
+        f"{folder}: no saved_model.pb and no vocabulary in it; it contains {listed}. "
         "Pass the folder of a SavedModel or of a tokenizer, or a frozen graph's file itself.",
         (*tried[:MAX_LISTED], *["..."] * (len(tried) > MAX_LISTED)),
     )
 
 
 def why_no_graphs(source: Source) -> str | None:
-    """``None`` where a file, told by its first bytes, holds graphs; rare ones begin otherwise.
+    """Return why the first bytes are not those of a graph file; ``None`` if they are.
 
-    What is refused here counts as one: opening it says why.
+    Rare graphs begin differently: see ``OTHER_GRAPH``. ``None`` also stands for a file that
+    :func:`open_graphs` rejects with a helpful message.
     """
     head = source.head[:HEAD]
-    if not head or source.file.suffix == CHUNKED or head.startswith(NOBODYS):
+    if not head or source.file.suffix == CHUNKED or head.startswith(UNREADABLE):
         return None
     if _is_text(head):
         begins = TEXT_PROTO.match(head) is not None
     else:
         begins = head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
-    return None if begins else "does not begin as a graph"
+    return None if begins else "does not begin like a graph"
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file is text: no protobuf of a graph is free of control characters."""
+    """Whether a file is text: UTF-8 without control characters, which every graph contains."""
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
 def _refuse_other(file: Path, head: bytes) -> None:
-    """Say what is wrong with a file that is empty, a text, or what people pass by mistake."""
-    if file.suffix == CHUNKED:  # by its name too: TensorFlow looks no further
+    """Raise a helpful error if a file is empty, a text, or of a type passed by mistake."""
+    if file.suffix == CHUNKED:  # TensorFlow, too, decides by the suffix
         head = RIEGELI
     if not head:
         raise InvalidFile("an empty file; wanted a model or a vocabulary")
@@ -219,7 +220,7 @@ def _refuse_other(file: Path, head: bytes) -> None:
     if proto is None:
         raise UnknownFormat(
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
-            "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
+            "Wanted a SavedModel, a frozen graph or a vocabulary file"
         )
     message, module = "SavedModel", "tensorflow.core.protobuf.saved_model_pb2"
     if proto[1] is None:
@@ -229,9 +230,9 @@ def _refuse_other(file: Path, head: bytes) -> None:
 
 
 def _begins_with_node(head: bytes) -> bool:
-    """Whether the first record has an op; other protobufs begin with the same byte.
+    """Whether the first field is a node with an op; other protobufs begin with the same byte.
 
-    The record may be longer than ``head``: its name and its op come first.
+    The node may extend past ``head``; its name and op come first.
     """
     if not head.startswith(NODE):
         return False
@@ -247,15 +248,15 @@ def _begins_with_node(head: bytes) -> bool:
 
 
 def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    """Say what may be the matter with a binary file that looks as if it was copied as text."""
+    """Return ``error``, with advice if the binary file seems to have been copied as text."""
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")
-    # Only a possibility: 0a is also the tag of a name, and these need no CR before them.
+    # Only a guess: byte 0a is also the tag of a name, which has no CR before it.
     stripped = lines > 5_000 and returns == 0
     doubled = lines > 10 and returns == lines
     if not stripped and not doubled:
         return error
-    change = "every CR before a newline is gone" if stripped else "a CR is before every newline"
+    change = "its CRs before newlines were removed" if stripped else "each newline got a CR"
     return InvalidFile(
         f"{error.what}; perhaps {change}: if the file was copied as text (Git's autocrlf, FTP), "
         "copy it again in binary mode",
@@ -268,10 +269,9 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Everything that the parts of a model hold, lists of few strings too; and graph by graph the
-    vocabulary of each table, by the table's key.
+    """Return all findings in a model; per graph, its linker and its vocabularies by table key.
 
-    Of what lies beside a frozen graph, only assets that it names are read.
+    Short lists are included. Beside a frozen graph, only the assets that it names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")
@@ -296,7 +296,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
         for layer in layers:
-            if layer.vocabulary:  # given to the constructor: what was adapted is in no file
+            if layer.vocabulary:  # from the constructor; ``adapt`` stores none here
                 stored, place = ByteStrings.of(layer.vocabulary), Place(KERAS, layer.path)
                 vocabulary = Vocabulary(layer.name, "config", stored, places=(place,))
                 findings.found.append(replace(vocabulary, entry_type=layer.entry_type))
@@ -309,7 +309,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
-    """The checkpoint, opened only where the graph keeps words in it."""
+    """Open the checkpoint if the graph has string variables or mutable tables; else ``None``."""
     bodies = linker.graph.bodies
     tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
     variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))
@@ -319,7 +319,7 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
         return None
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-    with findings.warning("words in variables or growing tables are not read"):
+    with findings.warning("words in variables or mutable tables are not read"):
         if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
         return Checkpoint.open(opened.file.parent / "variables" / "variables")
@@ -327,7 +327,7 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
 
 
 def _read(source: Source) -> Findings:
-    """Read a folder that holds a file of graphs, or such a file."""
+    """Read a folder with a graph file, or a graph file."""
     opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)[0]
@@ -335,10 +335,10 @@ def _read(source: Source) -> Findings:
 
 def _why_no_folder(source: Source) -> str | None:
     folder = source.file.is_dir() and graphs_file_in(source.file) is not None
-    return None if folder else "no folder with a saved_model.pb"
+    return None if folder else "not a folder with a saved_model.pb"
 
 
 GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read)
 GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read)
-# Graphs whose first bytes tell nothing: asked last of all readers, and tried on whatever is left.
-OTHER_GRAPH: Final = Reader("graph that begins otherwise", lambda _: None, _read)
+# Accepts every file: the last reader, for graphs that cannot be recognised by their first bytes.
+OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, _read)

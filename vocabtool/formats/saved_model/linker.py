@@ -1,7 +1,7 @@
-"""Where a tensor comes from: from an op's input back through calls, captures and copies.
+"""Trace a tensor back to its origin: from an op's input through calls, captures and copies.
 
-This is how a constant is joined to the table that it fills: never by name, never by size. The
-handles of tables are followed the same way, so that a lookup finds its table in another function.
+This connects a constant to the lookup table that it fills, without comparing names or sizes. Table
+handles are traced in the same way, so that a lookup op finds its table in another function.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats.saved_model.graph import MAX_SEARCHES, Body, Node, Reference
 from vocabtool.formats.saved_model.meta_graph import MetaGraph
 
-MAX_STEPS: Final = 2_000  # of one trail
-MAX_ALL_STEPS: Final = 1_000_000  # of all trails of a model together
+MAX_STEPS: Final = 2_000  # of one trace
+MAX_ALL_STEPS: Final = 1_000_000  # of all traces in a graph together
 
-# Ops that hand their first input on unchanged, as far as a vocabulary is concerned.
+# Ops that return the elements of their first input in the same order.
 COPIES: Final = frozenset(
     b"Identity Cast StopGradient Reshape ExpandDims Squeeze Snapshot "
     b"Switch Merge Enter Exit".split()
@@ -33,7 +33,7 @@ TABLES: Final = frozenset(
 
 
 class Origin(NamedTuple):
-    """The end of a trail: a node (``reference``: which output of it), or a saved object."""
+    """The end of a trace: a node and the ``reference`` to its output, or a saved object."""
 
     body: Body
     node: Node | None = None
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A lookup table: ``key`` is equal for every handle to the same table."""
+    """A lookup table. All handles to the same table have the same ``key``."""
 
     key: bytes
     body: Body
@@ -56,7 +56,7 @@ Step = tuple[Body, Reference, tuple[Call, ...]]
 
 @dataclass(eq=False)
 class Linker:
-    """Follows references through one MetaGraphDef."""
+    """Traces references in one MetaGraphDef."""
 
     graph: MetaGraph
     _callers: dict[bytes, list[Call]] = field(default_factory=dict)
@@ -65,27 +65,27 @@ class Linker:
     _tables: dict[tuple[bytes, bytes, int], Table | None] = field(default_factory=dict)
 
     def origin(self, body: Body, reference: Reference) -> Origin | None:
-        """Where a reference in ``body`` comes from; ``None`` where the trail is lost.
+        """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        A function's argument is followed to what the function captured, to the call that led
-        here, or else to whoever calls it. Raises :class:`InvalidFile` when the trails of one
-        model together have no end.
+        The argument of a function is traced to the captured object; else to the call by which
+        this trace entered the function; else to all its callers. Raises :class:`InvalidFile` if
+        all traces together need more than ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:
             return self._origins[key]
         found: Origin | None = None
-        # A step is a reference, and the calls that led into its body, the outermost first.
+        # A step: a body, a reference in it, and the calls entered on the way, outermost first.
         waiting: deque[Step] = deque([(body, reference, ())])
         seen: set[tuple[bytes, Reference]] = set()
-        while found is None and waiting and len(seen) < MAX_STEPS:  # the nearest steps first
+        while found is None and waiting and len(seen) < MAX_STEPS:  # breadth first
             here, at, calls = waiting.popleft()
             if (here.name, at) in seen:
                 continue
             seen.add((here.name, at))
             self._steps += 1
             if self._steps > MAX_ALL_STEPS:
-                raise InvalidFile(f"references lead on for more than {MAX_ALL_STEPS:,} steps")
+                raise InvalidFile(f"tracing references takes more than {MAX_ALL_STEPS:,} steps")
             node = here.node(at.name)
             if node is None:
                 if not at.name:
@@ -102,7 +102,7 @@ class Linker:
             if node.op in COPIES and node.data_inputs:
                 waiting.append((here, node.data_inputs[0], calls))
                 continue
-            # Of what a call runs its output is known; of a branch or a loop, nothing is assumed.
+            # Only a call certainly returns its function's output; branches and loops end a trace.
             is_call = node.op.endswith(b"PartitionedCall")
             called = self.graph.functions.get(node.function() if is_call else node.op)
             if called is not None and at.output < len(called.returns):
@@ -113,15 +113,16 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """The input of the call that led here, or of every call; both are matched from the end."""
+        """Yield the input that the last call, or else each known call, passes for an argument."""
         if argument in body.arguments:
+            # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
             for caller, node in calls[-1:] or self.callers(body.name):
                 if from_end <= len(node.data_inputs):
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """The id of the object that a function captured as its argument; captures come last."""
+        """Return the id of the object captured as an argument, if any; captures come last."""
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
@@ -129,11 +130,11 @@ class Linker:
         return captures[position] if position >= 0 else None
 
     def is_captured(self, body: Body, argument: bytes) -> bool:
-        """Whether an argument of a function is what it captured when it was made."""
+        """Whether an argument of a function is a captured input, which callers do not pass."""
         return self._capture(body, argument) is not None
 
     def callers(self, function: bytes) -> list[Call]:
-        """Every node that names ``function`` in an attribute, or has it as its op."""
+        """Return every node that names ``function`` in an attribute or as its op."""
         if function not in self._callers and len(self._callers) < MAX_SEARCHES:
             self._callers[function] = [
                 (body, node)
@@ -155,7 +156,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """By constant of the main graph: the functions that captured it, as which argument."""
+        """Per constant of the main graph: the functions that captured it, and the arguments."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -167,10 +168,10 @@ class Linker:
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """The table behind a handle."""
+        """Return the table of a handle, or ``None`` if it cannot be determined."""
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
-            self._tables[key] = None  # a creator may lead back to itself
+            self._tables[key] = None  # ends a recursion: a creator may refer to itself
             origin = self.origin(body, handle)
             if origin is not None and origin.object_id is not None:
                 self._tables[key] = self.table_of_object(origin.object_id)
@@ -179,13 +180,13 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """The table that a saved resource stands for: the one that its creator makes."""
+        """Return the table of a saved resource: the one that its creator function makes."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None
 
     def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """The function that creates a saved resource, and what it returns."""
+        """Return the function that creates a saved resource, and the reference that it returns."""
         objects = self.graph.objects
         in_use = 0 <= object_id < len(objects.objects)
         for child, name in objects.objects[object_id].children if in_use else ():
@@ -195,12 +196,12 @@ class Linker:
         return None
 
     def table_of_node(self, name: bytes) -> Table | None:
-        """The table that a node of the main graph makes."""
+        """Return the table that a node of the main graph creates, or ``None``."""
         return _table(self.graph.main, self.graph.main.node(name))
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """The table that a node makes; its key is what TensorFlow shares it by: a name or its place."""
+    """Return the table that a node creates. Tables that TensorFlow shares have equal keys."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")

@@ -1,7 +1,7 @@
-"""MetaGraphDef: one saved graph, with its tags, its assets' names and its object graph.
+"""Read MetaGraphDef: one saved graph with its tags, asset file names and object graph.
 
-A SavedModel holds one or several, each a full copy. The object graph of TensorFlow 2 says what each
-object is called and what each function captured; of it only what leads to a vocabulary is read.
+A SavedModel contains one or more of them, each complete. TensorFlow 2's object graph has the names
+of objects and the captured inputs of functions; only what leads to a vocabulary is read.
 
 Layouts: tensorflow/core/protobuf/meta_graph.proto and saved_object_graph.proto.
 """
@@ -21,33 +21,31 @@ from vocabtool.formats.saved_model.graph import GRAPH_NODE, Body, read_graph
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.vocabulary import Place, printable
 
-SERVE: Final = "serve"  # the tag of the graph that is run
+SERVE: Final = "serve"  # the tag of the graph for inference
 ASSET_COLLECTION: Final = b"saved_model_assets"
 
 MAX_OBJECTS: Final = 500_000
 MAX_CAPTURES: Final = 500_000
-MAX_PATH: Final = 400  # bytes; what lies deeper stays nameless
+MAX_PATH: Final = 400  # bytes; objects with longer paths get no name
 
 ObjectKind = Literal["user", "constant", "asset", "resource", "variable", "function", "other"]
 OBJECT_FIELDS: Final[dict[int, ObjectKind]] = dict(
     enumerate(("user", "asset", "function", "variable", "function", "constant", "resource"), 4)
 )
-LOOKUP_TABLE: Final = b"lookup_table"  # what Keras' lookup layers call their table
-EXPORTED: Final = b"_misc_assets"  # where Keras 3 puts the tables of a model that it exports
-KERAS: Final = b"_tf_keras"  # how Keras' identifiers of layers begin
-# What stands beside a table in a layer of Keras: not every ``lookup_table`` is one of Keras'.
+LOOKUP_TABLE: Final = b"lookup_table"  # name of the table in Keras lookup layers
+EXPORTED: Final = b"_misc_assets"  # parent of the tables in models exported by Keras 3
+KERAS: Final = b"_tf_keras"  # prefix of the identifiers of Keras layers
+# Other children of a Keras lookup layer: a ``lookup_table`` alone may not be from Keras.
 KERAS_SIBLINGS: Final = frozenset(
     (b"keras_api", b"input_vocabulary", b"_lookup_layer", b"token_counts")
 )
 
-# Children that repeat what a better name leads to.
-UNTELLING_NAMES: Final = frozenset(
-    (b"signatures", b"keras_api", b"_misc_assets", b"serving_default")
-)
+# Names of children whose objects usually have a better path.
+GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", b"serving_default"))
 
 
 class SavedObject(NamedTuple):
-    """``children``: (object id, local name). ``payload``: the message of its kind."""
+    """A saved object. ``children``: (object id, local name). ``payload``: span of its message."""
 
     kind: ObjectKind = "other"
     children: tuple[tuple[int, bytes], ...] = ()
@@ -56,24 +54,25 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """Objects by id (0 is the root), and per concrete function the ids that it captured."""
+    """Objects by id (0 is the root), and the ids that each concrete function captured."""
 
     buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
     def kind(self, object_id: int) -> ObjectKind:
-        """The kind of an object; an id that is not in use is "other"."""
+        """Return the kind of an object; "other" for an id that does not exist."""
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """The first field of an object that exists: a constant's node, a function's name, what
-        Keras calls a layer."""
+        """Return the first field of an object: a constant's node, the name of a function, or
+        the identifier of a Keras layer. The object must exist.
+        """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
-        """The tables of Keras' lookup layers, whose ids below the first entry are specials."""
+        """Object ids of tables of Keras lookup layers, which reserve low ids for special tokens."""
         exported = self.walk([EXPORTED])
         tables = {child for child, _ in self.objects[exported].children} if exported else set()
         for object_id, saved in enumerate(self.objects):
@@ -86,7 +85,7 @@ class ObjectGraph:
         return frozenset(tables)
 
     def walk(self, path: Iterable[bytes]) -> int | None:
-        """The id of the object that a path of attribute names leads to from the root."""
+        """Return the id of the object at a path of attribute names from the root, or ``None``."""
         here = 0
         for name in path:
             children = self.objects[here].children if 0 <= here < len(self.objects) else ()
@@ -95,7 +94,7 @@ class ObjectGraph:
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
-        """The shortest path of attribute names to each object, ``layer.table``; dull ones last."""
+        """The shortest attribute path to each object (``layer.table``); avoids generic names."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
         queue = deque(0 for _ in paths)
@@ -107,12 +106,12 @@ class ObjectGraph:
                     if len(path) > MAX_PATH:
                         continue
                     paths[child] = path
-                    (later if name in UNTELLING_NAMES else queue).append(child)
+                    (later if name in GENERIC_NAMES else queue).append(child)
         return paths
 
 
 class Asset(NamedTuple):
-    """``node``: the graph node that holds the path; ``filename``: below ``assets/``, untrusted."""
+    """An asset. ``node``: the graph node with its path; ``filename``: in ``assets/``, untrusted."""
 
     node: bytes
     filename: bytes
@@ -120,10 +119,10 @@ class Asset(NamedTuple):
 
 @dataclass(frozen=True)
 class MetaGraph:
-    """``bodies``: the main graph, then every function.
+    """One graph of a model. ``bodies``: the main graph, then every function.
 
-    ``assets``: as ``asset_file_def`` orders them, then those that only a collection names.
-    ``file`` and ``label`` begin the places of what is found: which file, which of several graphs.
+    ``assets``: in the order of ``asset_file_def``, then those that only a collection lists.
+    ``file`` and ``label`` (which of several graphs) are the first parts of each place.
     """
 
     file: str
@@ -136,16 +135,16 @@ class MetaGraph:
     label: str = ""
 
     def place(self, body: Body, node: bytes) -> Place:
-        """Where a node stands: ``graph/NODE`` or ``function FUNCTION/NODE``."""
+        """Return the place of a node: ``graph/NODE`` or ``function FUNCTION/NODE``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """The file name of the asset whose path a node of the main graph holds."""
+        """Return the file name of the asset whose path is in a main graph's node, or ``None``."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:
-        """The file name of the asset that a saved object stands for."""
+        """Return the file name of the asset that a saved object represents, or ``None``."""
         if self.objects.kind(object_id) != "asset":
             return None
         payload = self.objects.objects[object_id].payload
@@ -154,14 +153,15 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Which of several graphs is run: the one tagged ``serve`` alone, else with others, else the
-    first. ``tags``: those of each graph.
+    """Return which graph to run: tagged only ``serve``, else ``serve`` and others, else the first.
+
+    ``tags``: the tags of each graph.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Open a SavedModel. Raises :class:`InvalidFile` where the framing is broken or empty."""
+    """Read a SavedModel. Raises :class:`InvalidFile` if it is damaged or contains no graph."""
     graphs = []
     for meta_graph in wire.messages(buffer, (0, len(buffer)), 2):
         main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
@@ -179,7 +179,7 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
             elif number == 2:
                 main, functions = read_graph(buffer, span)
             elif number == 4 and wire.last_bytes(buffer, span, 1) == ASSET_COLLECTION:
-                # All that TensorFlow 1 writes of assets:
+                # TensorFlow 1 lists assets only here:
                 # {1: name, 2: CollectionDef {5: AnyList {1: Any {2: AssetFileDef}}}}.
                 spans = [span]
                 for wanted in (2, 5, 1, 2):
@@ -193,7 +193,7 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
         bodies = (main, *functions.values())
         graphs.append(MetaGraph(file, main, bodies, functions, objects, tuple(assets), tags))
     if not any(graph.main.has_ops() for graph in graphs):
-        raise InvalidFile("no graph in it: not a SavedModel, or cut off at its beginning")
+        raise InvalidFile("contains no graph: not a SavedModel, or truncated near its beginning")
     if len(graphs) > 1:
         for number, graph in enumerate(graphs):
             label = f"meta graph {number} [{', '.join(graph.tags)}] "
@@ -202,10 +202,10 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
 
 
 def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Open a bare GraphDef, as a frozen ``.pb`` holds it. Raises :class:`InvalidFile`."""
+    """Read a frozen ``.pb``, a bare GraphDef. Raises :class:`InvalidFile` if it is damaged."""
     main, functions = read_graph(buffer, (0, len(buffer)))
     if not main.has_ops():
-        raise InvalidFile("no node in it: not a GraphDef, or cut off at its beginning")
+        raise InvalidFile("contains no node: not a GraphDef, or truncated near its beginning")
     bodies = (main, *functions.values())
     return (MetaGraph(file, main, bodies, functions, ObjectGraph(buffer)),)
 
@@ -219,7 +219,7 @@ def _read_asset(buffer: Buffer, span: Span) -> Asset:
 
 
 def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
-    """Read a SavedObjectGraph. Raises :class:`InvalidFile` where it is damaged."""
+    """Read a SavedObjectGraph. Raises :class:`InvalidFile` if it is damaged."""
     objects: list[SavedObject] = []
     captured = 0
     captures: dict[bytes, tuple[int, ...]] = {}
@@ -238,9 +238,9 @@ def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
                 captures[name] = tuple(islice(ids, MAX_CAPTURES + 1))
                 captured += len(captures[name])
         if len(objects) > MAX_OBJECTS:
-            raise UnsupportedFormat(f"an object graph of more than {MAX_OBJECTS:,} objects")
+            raise UnsupportedFormat(f"the object graph has more than {MAX_OBJECTS:,} objects")
         if captured > MAX_CAPTURES:
-            raise UnsupportedFormat(f"functions of more than {MAX_CAPTURES:,} captures")
+            raise UnsupportedFormat(f"the functions have more than {MAX_CAPTURES:,} captures")
     return ObjectGraph(buffer, tuple(objects), captures)
 
 

@@ -1,12 +1,12 @@
-"""What fills each lookup table of a graph: constants, ranges, asset files and the checkpoint.
+"""Read the contents of lookup tables from constants, ranges, asset files and the checkpoint.
 
-Each op that fills a table is joined to what it fills it with through ``linker.py``; words may be
-the keys or the values. Tables that grow are saved in the checkpoint, in hash order, those of
-DenseHashTable with every empty bucket; which table a saved tensor belongs to, its key says. Names,
-unknown words and Keras' additions are in ``tables.py``.
+``linker.py`` finds the keys and values that each op writes to a table; the words can be either.
+Mutable tables are saved in the checkpoint, in hash order, a DenseHashTable with its empty buckets;
+the key of a saved tensor identifies its table. Names, unknown words and Keras's special tokens are
+in ``tables.py``.
 
 Files in ``assets/`` are opened by a bare name and never through a link. Those that no table reads
-are told apart: a SentencePiece model, a list of words, or neither.
+are classified: a SentencePiece model, a list of words, or neither.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 MAX_FILE: Final = 1 << 30  # bytes
 MAX_ASSETS: Final = 10_000
-HEAD: Final = 1 << 16  # bytes by which a file is told
+HEAD: Final = 1 << 16  # bytes read to classify a file
 MIN_LINES: Final = 10
 WHOLE: Final = "whole file"
 
 
 @dataclass(frozen=True, slots=True)
 class AssetFolder:
-    """``assets/`` of a model. ``read_names``: which files were asked for."""
+    """The ``assets/`` folder of a model. ``read_names``: the files that were requested."""
 
     folder: Path
     read_names: set[str] = field(default_factory=set)
 
     def read(self, name: bytes) -> bytes:
-        """The content of an asset.
+        """Return the content of an asset.
 
-        Raises :class:`InvalidFile` where the name is a path, and as :func:`read_file` does.
+        Raises :class:`InvalidFile` if the name is a path, and the errors of :func:`read_file`.
         """
         path = named_file(self.folder, name)
         self.read_names.add(path.name)
@@ -61,10 +61,10 @@ class AssetFolder:
         return read_file(path, f"assets/{printable(name)}")
 
     def unread(self) -> Iterator[Path]:
-        """The files, and links, that nothing asked for, by name.
+        """Yield the files and links that were not requested, sorted by name.
 
-        Raises :class:`InvalidFile` where the folder is a link, :class:`NotFound` where it cannot
-        be listed, and :class:`UnsupportedFormat` for too many files.
+        Raises :class:`InvalidFile` if the folder is a link, :class:`NotFound` if it cannot be
+        listed, and :class:`UnsupportedFormat` for more than ``MAX_ASSETS`` files.
         """
         with reading("assets"):
             refuse_link(self.folder)
@@ -77,15 +77,15 @@ class AssetFolder:
 
 
 def read_file(path: Path, file: str) -> bytes:
-    """The content of a file of the model; ``file``: what messages call it.
+    """Return the content of a file of the model; ``file``: its name in messages.
 
-    Raises :class:`InvalidFile` for a link or a pointer of Git LFS, :class:`NotFound` for what is
-    missing or cannot be read, and :class:`UnsupportedFormat` for more than ``MAX_FILE`` bytes.
+    Raises :class:`InvalidFile` for a link or a Git LFS pointer, :class:`NotFound` for a missing or
+    unreadable file, and :class:`UnsupportedFormat` for more than ``MAX_FILE`` bytes.
     """
     with reading(file):
         refuse_link(path)
         if not path.is_file():
-            raise NotFound(f"{file}: the model names this file, and it is not there")
+            raise NotFound(f"{file}: the model refers to this file, but it does not exist")
         if path.stat().st_size > MAX_FILE:
             raise UnsupportedFormat(f"larger than {MAX_FILE:,} bytes")
         data = path.read_bytes()
@@ -94,7 +94,7 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_asset(path: Path) -> Vocabulary | PassedOver:
-    """What an asset that no table reads is; raises as :func:`classify_asset`, :func:`read_file`."""
+    """Read an asset that no table uses. Raises as :func:`classify_asset` and :func:`read_file`."""
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
@@ -108,18 +108,18 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 
 
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
-    """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
+    """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
 
-    ``place``: the file, as a whole. Raises what ``sentencepiece.read_pieces`` does.
+    ``place``: the whole file. Raises the errors of ``sentencepiece.read_pieces``.
     """
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
         return sentencepiece.vocabulary(data, name, place)
     if not _is_text(head):
-        return PassedOver(name, 0, place, "a file that is not text and no table reads")
+        return PassedOver(name, 0, place, "not a text file, and no table reads it")
     entries = word_list.read_lines(data)
     if len(entries) < MIN_LINES:
-        why = f"a file of fewer than {MIN_LINES} lines that no table reads"
+        why = f"a file of fewer than {MIN_LINES} lines, and no table reads it"
         return PassedOver(name, len(entries), place, why)
     lines = place if place.place != WHOLE else Place(place.file, "whole lines")
     return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
@@ -139,7 +139,7 @@ RESTORE: Final = b"RestoreV2"
 GROWING: Final = b"Mutable"
 DENSE: Final = b"DenseHashTable"
 
-MAX_INTEGERS: Final = 4_000_000  # written in decimal they take 20 times their place in a file
+MAX_INTEGERS: Final = 4_000_000  # decimal strings have up to 20 times their size
 MAX_RANGE: Final = 1 << 40
 INT64: Final = range(-(1 << 63), 1 << 63)
 
@@ -148,10 +148,10 @@ KEYS: Final = b"-keys"
 VALUES: Final = b"-values"
 TABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/table"
 
-# What to say of ids that a column does not hold.
-NO_IDS: Final = "the table's values are no ids; positions stand in for them"
-COMPUTED: Final = "the model computes the ids; positions stand in for them"
-UNORDERED: Final = "the table's values are no ids; entries are in byte order"
+# Notes for a table whose ids are unknown.
+NO_IDS: Final = "the table's values are not ids; positions are used instead"
+COMPUTED: Final = "the model computes the ids; positions are used instead"
+UNORDERED: Final = "the table's values are not ids; entries are sorted by their bytes"
 
 Numbers = NDArray[np.int64] | range
 
@@ -160,7 +160,7 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a table. ``values``: ``None`` for neither strings nor integers.
 
-    ``caveat``: then, what to say of it as ids.
+    ``caveat``: the note that is then added if this column should have contained the ids.
     """
 
     name: str
@@ -171,10 +171,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContents:
-    """The words of a table. ``ids``: one per entry, in any order; ``None``: positions.
+    """The words of a table. ``ids``: one per entry, in any order; ``None``: positions are ids.
 
-    ``name``, ``place``: those of the column of words. ``caveats``: what to say of the ids.
-    ``constants``: the nodes that hold the columns, as (body, node) names.
+    ``name``, ``place``: of the column of words. ``caveats``: notes on the ids. ``constants``:
+    (body, node) names of the nodes that contain the columns.
     """
 
     table: Table
@@ -188,7 +188,7 @@ class TableContents:
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
-    """The value of a constant with one string or integer; ``None`` for anything else."""
+    """Return the value of a constant with one string or integer; ``None`` for others."""
     if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
@@ -202,9 +202,9 @@ def scalar(origin: Origin | None) -> int | bytes | None:
 def read_contents(
     linker: Linker, assets: AssetFolder, findings: Findings
 ) -> Iterator[TableContents]:
-    """Yield what each op that fills a table fills it with, but for what the checkpoint holds.
+    """Yield the contents that each op writes to a table, except those in the checkpoint.
 
-    Ops in functions that nothing calls are passed over where their table is not to be found.
+    An op is skipped if its table is not found and nothing calls the op's function.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(TABLE_OP):
@@ -213,12 +213,12 @@ def read_contents(
             with findings.warning(f"table filled by {printable(node.name)}"):
                 table = linker.table(body, node.data_input(0))
                 if table is None and (not body.name or linker.callers(body.name)):
-                    raise InvalidFile("which table it fills is not to be found: words not read")
+                    raise InvalidFile("the table that it fills was not found: words not read")
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:
                     raise InvalidFile(
-                        "a dataset fills it while the model loads: its words are not read"
+                        "filled from a dataset while the model loads: its words are not read"
                     )
                 origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
                 if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
@@ -238,29 +238,31 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """The strings, whichever column they are, else the integer keys."""
+    """Return the contents. The words are the strings in either column, else the integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
     if isinstance(words.values, ByteStrings):
         entries = words.values
         if isinstance(other.values, ByteStrings):
-            caveats = ("the table maps these to other strings; ids are positions",)
+            caveats = ("the table maps entries to other strings; positions are used as ids",)
         elif other.values is None:
             caveats = (other.caveat,)
     else:
         words, other, entry_type = keys, values, "integer"
         if not isinstance(keys.values, np.ndarray):
-            raise InvalidFile(f"{keys.name or 'nothing known'} fills it: its words are not read")
+            raise InvalidFile(
+                f"filled by {keys.name or 'an unknown source'}: its words are not read"
+            )
         if len(keys.values) > MAX_INTEGERS:
-            raise InvalidFile(f"more than {MAX_INTEGERS:,} integers as keys: they are not read")
+            raise InvalidFile(f"more than {MAX_INTEGERS:,} integer keys: they are not read")
         parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))
         entries = ByteStrings.of(b"%d" % number for part in parts for number in part.tolist())
     ids = None if isinstance(other.values, ByteStrings) else other.values
     if isinstance(ids, range):
         ids = ids[: len(entries)]
         if ids and not (ids[0] in INT64 and ids[-1] in INT64):
-            raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} are no 64-bit integers")
+            raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} are not 64-bit integers")
     return TableContents(
         table=table,
         entries=entries,
@@ -274,7 +276,7 @@ def _join(
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
-    """The column that begins at an origin: a constant, a range, or what an op computes."""
+    """Return the column of an origin: a constant, a range, or the output of another op."""
     node = origin.node if origin else None
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
@@ -291,25 +293,25 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
         return Column(name, place, tensors.strings(tensor))
     if tensor is not None and tensor.dtype in INTEGERS:
         return Column(name, place, tensors.integers(tensor))
-    return Column(f"{name}, neither strings nor integers,", place)
+    return Column(f"{name} (neither strings nor integers)", place)
 
 
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    """The columns of the file that fills a table, as an object or a node of the graph names it."""
+    """Return both columns of the file that fills a table; an object or a node names the file."""
     graph, filename = linker.graph, None
     if origin.object_id is not None:
         filename = graph.asset_of_object(origin.object_id)
     elif origin.node is not None:
         filename = graph.asset_of(origin.node.name)
     if filename is None:
-        # Only the base name: the rest is a path of the machine that trained the model.
+        # Only the base name: the folder was on the machine that trained the model.
         value = scalar(origin)
         path = value if isinstance(value, bytes) else b""
         filename = path.replace(b"\\", b"/").rpartition(b"/")[2]
     if not filename:
-        raise InvalidFile("a file fills it, and the model does not say which")
+        raise InvalidFile("filled from a file, but the model does not name the file")
     data = assets.read(filename)
     indices = node.integer_of(b"key_index"), node.integer_of(b"value_index")
     pair = word_list.read_columns(
@@ -333,7 +335,7 @@ def _file_columns(
 def read_saved_contents(
     checkpoint: Checkpoint, linker: Linker, findings: Findings
 ) -> Iterator[TableContents]:
-    """Yield what each table in the checkpoint holds; an empty one is passed over."""
+    """Yield the contents of each table in the checkpoint; skip empty tables."""
     for key in checkpoint.entries:
         name = key.removesuffix(KEYS)
         if not key.endswith(KEYS) or name + VALUES not in checkpoint.entries:
@@ -343,7 +345,7 @@ def read_saved_contents(
         with findings.warning(f"table {shown}"):
             table = _saved_table(linker, name)
             if table is None:
-                raise InvalidFile("no table of the graph belongs to these keys: words not read")
+                raise InvalidFile("the graph has no table for these keys: words not read")
             if checkpoint.entries[key].elements == 0:
                 findings.found.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
@@ -351,7 +353,7 @@ def read_saved_contents(
             if keys is None and not isinstance(values, ByteStrings):
                 raise InvalidFile("its keys are neither strings nor integers: words not read")
             if keys is not None and values is not None and len(keys) != len(values):
-                raise InvalidFile(f"{len(keys):,} keys with {len(values):,} values: words not read")
+                raise InvalidFile(f"{len(keys):,} keys but {len(values):,} values: words not read")
             if DENSE in table.node.op:
                 rows = _used_buckets(linker, table, keys)
                 keys, values = (None if c is None else c.take(rows) for c in (keys, values))
@@ -363,7 +365,7 @@ def read_saved_contents(
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
-    """The table that a key belongs to: by its path of objects (TF2) or its node's name (TF1)."""
+    """Return the table of a checkpoint key: an object path (TF2) or a node's name (TF1)."""
     if not name.endswith(TABLE_ATTRIBUTE):
         return linker.table_of_node(name)
     path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
@@ -383,7 +385,7 @@ def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[n
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    """The rows of a DenseHashTable that hold neither its empty nor its deleted key."""
+    """Return the rows of a DenseHashTable with neither its empty nor its deleted key."""
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))
@@ -392,5 +394,5 @@ def _used_buckets(
         elif isinstance(keys, np.ndarray) and isinstance(marker, int):
             used &= keys != marker
         else:
-            raise InvalidFile("the key of its empty buckets is not a constant: words not read")
+            raise InvalidFile("its empty or deleted key is not a constant: words not read")
     return np.flatnonzero(used)

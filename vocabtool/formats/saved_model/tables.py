@@ -1,14 +1,14 @@
-"""From what fills a table to a vocabulary: id order, name, unknown words, Keras' extras.
+"""Turn table contents into vocabularies: id order, name, unknown words, Keras's special tokens.
 
-The contents say nothing of words that a table does not hold; the ops around its lookup do: a
-default value, a hash beside it (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
-comparison with Keras' mask token, a WordPiece op. How a text becomes words is not asked here.
+What happens to a word that is not in a table is not part of its contents. The ops around the lookup
+show it: a default value, a hash beside it (``num_oov_buckets`` of TensorFlow, ``num_oov_indices``
+of Keras), a comparison with Keras's mask token, a WordPiece op. Tokenization is not covered here.
 
-Keras 2 describes its lookup layers in ``keras_metadata.pb`` too. Layout: ``SavedMetadata`` in
+Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
 tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py). A vocabulary stands there only if it
-was given to the constructor, and then in the configuration of the parent model; ``adapt`` leaves
-none.
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py). It contains a vocabulary only if
+that was passed to the constructor, and then in the configuration of the parent model; a vocabulary
+from ``adapt`` is not in this file.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ADDITIONS: Final = frozenset((b"Add", b"AddV2"))
 SELECTIONS: Final = frozenset((b"Select", b"SelectV2"))
 MAX_CHOICES: Final = 8
 
-# Names that TensorFlow makes up; they say nothing to a person.
-MADE_UP_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")
+# Names that TensorFlow generates; they do not describe a vocabulary.
+GENERATED_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")
 MAX_SPECIALS: Final = 1_000
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
 class Buckets(NamedTuple):
-    """Unknown words are hashed to ``first .. first+size-1``; no ``first``: the table's size."""
+    """Unknown words get ids ``first .. first+size-1`` by hash; ``None``: the table's size."""
 
     first: int | None
     size: int
@@ -54,9 +54,9 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """``default``: what the table answers for a key that it does not hold. ``scope``: the op's.
+    """A lookup op. ``default``: its result for a missing key. ``scope``: its name.
 
-    ``mask``: Keras' mask token, with which the layer compares a key before it looks it up.
+    ``mask``: Keras's mask token; the layer compares each key with it before the lookup.
     """
 
     default: int | bytes | None
@@ -66,7 +66,7 @@ class Lookup:
 
 
 class TableDescriber:
-    """Makes vocabularies of the tables of one MetaGraphDef."""
+    """Creates the vocabularies of the tables in one MetaGraphDef."""
 
     def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
@@ -76,8 +76,8 @@ class TableDescriber:
             for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
                 if (table_id := objects.walk(path + way)) is not None:
                     self._layers[table_id] = layer
-        # By the key of the table: the first lookup that says what an unknown word becomes, the
-        # WordPiece op that takes its handle, and the object that it is saved as.
+        # By table key: the first lookup with a known default value, the WordPiece op that uses
+        # the table, and the id of the object as which it is saved.
         self._lookups: dict[bytes, Lookup] = {}
         self._wordpieces: dict[bytes, Node] = {}
         self._object_ids: dict[bytes, int] = {}
@@ -100,7 +100,7 @@ class TableDescriber:
     def vocabularies(
         self, contents: Iterable[TableContents], findings: Findings
     ) -> Iterator[tuple[Table, Vocabulary]]:
-        """The vocabulary of each table; what contradicts itself becomes a warning."""
+        """Yield each table with its vocabulary; inconsistent contents become a warning."""
         for content in contents:
             path = self._objects.paths.get(self._object_id(content.table))
             label = printable(path or content.table.node.name)
@@ -111,7 +111,7 @@ class TableDescriber:
         return self._object_ids.get(table.key) if table.object_id is None else table.object_id
 
     def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
-        """The entries in id order with all that the model says of them."""
+        """Return the vocabulary of a table, with unknown id, special tokens and notes."""
         table, ids = contents.table, contents.ids
         if ids is not None and len(ids) != len(contents.entries):
             raise InvalidFile(f"{len(contents.entries):,} entries but {len(ids):,} ids")
@@ -129,7 +129,7 @@ class TableDescriber:
         lookup, unknown = self._lookups.get(table.key), None
         if lookup is not None and lookup.buckets is not None:
             first, size = lookup.buckets
-            if first is None:  # a table takes an entry twice only with the same id
+            if first is None:  # a table accepts a duplicate only with the same id
                 first = len(entries) if sorted_ids is None else entries.distinct
             unknown = Unknown(first, size)
         elif lookup is not None and isinstance(lookup.default, int):
@@ -151,18 +151,18 @@ class TableDescriber:
             return layer.name
         lookup = self._lookups.get(table.key)
         if lookup is not None and object_id in self._objects.keras_tables:
-            # The layer among ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
+            # The layer's name in ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
             scope = printable(lookup.scope)
             parts = scope.split("/")[:-2] or [scope]
             return parts[1] if len(parts) > 1 else parts[0]
         if path := self._objects.paths.get(object_id):
             return printable(path)
-        if not MADE_UP_NAME.fullmatch(contents.name.rpartition("/")[2]):
+        if not GENERATED_NAME.fullmatch(contents.name.rpartition("/")[2]):
             return contents.name
-        # The innermost scope of the table with a name of its own.
+        # The table's innermost scope whose name is not generated.
         name = printable(table.node.name)
         scope, _, last = name.rpartition("/")
-        while scope and MADE_UP_NAME.fullmatch(last):
+        while scope and GENERATED_NAME.fullmatch(last):
             name = scope
             scope, _, last = name.rpartition("/")
         return name
@@ -170,17 +170,17 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        """What Keras adds: the ids below the first stored one that its layer gives out."""
+        """Return the special tokens of a Keras layer: they have ids below the first stored one."""
         lookup, object_id = self._lookups.get(table.key), self._object_id(table)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
         mask, first_id = lookup.mask, vocabulary.first_id
         specials = []
-        if mask is not None and mask.id < first_id:  # of no use, its id is 2**63 - 1
+        if mask is not None and mask.id < first_id:  # the id of an unused mask is 2**63 - 1
             specials.append(mask)
         layer = self._layers.get(object_id)
         token = KERAS_UNKNOWN[vocabulary.entry_type] if layer is None else str(layer.oov_token)
-        if isinstance(lookup.default, bytes):  # an inverse table: it answers with the token
+        if isinstance(lookup.default, bytes):  # an inverse table: it returns the token
             token = decode(lookup.default)
             first = 0 if mask is None else mask.id + 1
             unknown = Unknown(first, first_id - first)
@@ -191,10 +191,10 @@ class TableDescriber:
 
 
 def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
-    """Follow the ids that a lookup finds through the choices that other ids may replace them by.
+    """Read a lookup op, and the ``Select`` ops that may replace the ids that it finds.
 
-    TensorFlow's buckets: ``Select(NotEqual(found, default), found, hash + size)``; Keras' the other
-    way round; Keras' mask: ``Select(Equal(key, token), id, found)``.
+    TensorFlow's buckets: ``Select(NotEqual(found, default), found, hash + size)``; Keras tests
+    ``Equal`` and swaps the values. Keras's mask: ``Select(Equal(key, token), id, found)``.
     """
     buckets: Buckets | None = None
     mask: Special | None = None
@@ -216,7 +216,7 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
-    """The node behind a reference in the same body, behind copies."""
+    """Return the node of a reference in the same body, or the node that it copies."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -239,7 +239,7 @@ def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
 
 
 def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
-    """How many different values a hash, or the remainder of a division, can have."""
+    """Return the number of values of a hash or remainder op; ``None`` for another op."""
     count: int | bytes | None = None
     if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
@@ -249,7 +249,7 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """The token that the condition compares the key with, and the id that it gets."""
+    """Return the token with which the condition compares the key, and its id, or ``None``."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:
@@ -274,10 +274,10 @@ MAX_PATH: Final = 4096
 
 
 def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
-    """The lookup layers of a ``keras_metadata.pb``, each once, in the order of the file.
+    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order.
 
-    Raises :class:`InvalidFile` for broken framing, a file without any object, and a
-    configuration of a lookup layer that is not JSON or not as Keras writes it.
+    Raises :class:`InvalidFile` if the protobuf is damaged or contains no object, or if the
+    configuration of a lookup layer is not JSON or not as Keras writes it.
     """
     own: dict[str, LookupLayer] = {}
     mentions: list[tuple[str, bool, LookupLayer]] = []
@@ -299,11 +299,13 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
             else:
                 mentions.append((path, is_child, layer))
     if span is None:
-        raise InvalidFile("no object in it: not a keras_metadata.pb, or cut off at its beginning")
+        raise InvalidFile(
+            "contains no object: not a keras_metadata.pb, or truncated near its beginning"
+        )
 
-    # What only parents say about a layer. It is a direct child of the model that mentions it; what
-    # models inside a model hold is mentioned once more by these, so that equal names in two of
-    # them do not mix.
+    # Add what only the configuration of a parent model contains. A layer is matched with its direct
+    # parent only: nested models have their own configurations, and equal names in two of them must
+    # not be confused.
     children = {(path.rpartition(".")[0], *own[path].identity): path for path in own}
     known = {layer.identity for layer in own.values()}
     for parent, is_child, layer in mentions:
@@ -321,8 +323,8 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
 
 def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Each lookup layer described in a node, or the node itself; whether as its direct child."""
-    once_more = top.get("model_config")  # describes the same model
+    """Yield each lookup layer in a node's configuration, and whether it is a direct child."""
+    once_more = top.get("model_config")  # describes ``top`` again
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:
         depth, value = waiting.pop()
@@ -338,5 +340,5 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
-    """``layer``, with the vocabulary of ``other`` where it has none itself."""
+    """Return ``layer``, with the vocabulary of ``other`` if it has none itself."""
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)

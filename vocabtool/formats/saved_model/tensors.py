@@ -1,8 +1,8 @@
-"""TensorProto: strings, integers and raw bytes out of a constant, as TensorFlow stores them.
+"""Read TensorProto, the value of a constant: strings, integers or raw bytes.
 
-Layout: tensorflow/core/framework/tensor.proto. Values stand in a typed field (``string_val``,
-``int_val``, ``int64_val``) or packed in ``tensor_content``; fewer values than elements mean that
-the last one repeats. Floats are never read. Which constant matters is decided elsewhere.
+Layout: tensorflow/core/framework/tensor.proto. The values are in a typed field (``string_val``,
+``int_val``, ``int64_val``) or packed in ``tensor_content``; if there are fewer values than
+elements, the last value repeats. Floats are never read.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ DT_INT64: Final = 9
 DT_BOOL: Final = 10
 INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 
-# No vocabulary repeats its last word this often, but 60 bytes can claim to: TensorFlow needs
-# 1.6 GB for 2^26 elements.
+# Limits for a repeated last value: no vocabulary needs more, but a tensor of 60 bytes can declare
+# 2^26 elements, for which TensorFlow needs 1.6 GB.
 MAX_REPEATED: Final = 1 << 16
 MAX_GROWTH: Final = 64
 MAX_REPEATED_BYTES: Final = 64 << 20
 MAX_RANK: Final = 254  # TensorFlow's own limit
 MAX_ELEMENTS: Final = (1 << 63) - 1
-MAX_RUNS: Final = 1000  # every writer puts all values together; finding each run has its price
+MAX_RUNS: Final = 1000  # runs of adjacent values; real tensors have one, and each costs time
 
 STRING_VAL_TAG: Final = 8 << 3 | LEN
 
 
 class Tensor(NamedTuple):
-    """What a TensorProto declares; the values stay in the file until they are asked for.
+    """The dtype and shape of a TensorProto; the values are read on request.
 
-    ``span``: where the TensorProto lies in its buffer. ``shape``: () for a scalar.
+    ``span``: position of the TensorProto in ``buffer``. ``shape``: () for a scalar.
     """
 
     buffer: Buffer
@@ -52,16 +52,16 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many values the shape declares. Raises :class:`InvalidFile` on a negative size."""
+        """The number of elements. Raises :class:`InvalidFile` if it or a size is out of range."""
         elements = prod(self.shape)
         if any(size < 0 for size in self.shape) or elements > MAX_ELEMENTS:
             shape = ", ".join(map(str, self.shape[:8])) + ", ..." * (len(self.shape) > 8)
-            raise InvalidFile(f"a tensor of shape [{shape}]", offset=self.span[0])
+            raise InvalidFile(f"invalid shape of a tensor: [{shape}]", offset=self.span[0])
         return elements
 
 
 def header(buffer: Buffer, span: Span) -> Tensor:
-    """Read dtype and shape; stops before the values where they come last, as TensorFlow writes."""
+    """Read dtype and shape; stop before the values if they come last, as TensorFlow writes them."""
     dtype = 0
     shape: list[int] | None = None
     for number, wire_type, start, end in wire.fields(buffer, *span):
@@ -72,7 +72,7 @@ def header(buffer: Buffer, span: Span) -> Tensor:
             for dim in wire.messages(buffer, (start, end), 2):
                 shape.append(wire.last_integer(buffer, dim, 1))
                 if len(shape) > MAX_RANK:
-                    what = f"a tensor of more than {MAX_RANK} dimensions"
+                    what = f"a tensor has more than {MAX_RANK} dimensions"
                     raise InvalidFile(what, offset=dim[0])
         elif dtype and shape is not None:
             break
@@ -80,9 +80,9 @@ def header(buffer: Buffer, span: Span) -> Tensor:
 
 
 def strings(tensor: Tensor) -> ByteStrings:
-    """The values of a string tensor, row by row.
+    """Return the elements of a string tensor in row-major order.
 
-    Raises :class:`InvalidFile` when the values contradict the shape or repeat beyond reason.
+    Raises :class:`InvalidFile` if the values do not match the shape or repeat too often.
     """
     start, end = tensor.span
     data = bytes(tensor.buffer[start:end])
@@ -94,7 +94,7 @@ def strings(tensor: Tensor) -> ByteStrings:
             run, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
             values.append(run)
             if len(values) > MAX_RUNS:
-                raise InvalidFile(f"strings in more than {MAX_RUNS} places", offset=start + pos)
+                raise InvalidFile(f"strings in more than {MAX_RUNS} runs", offset=start + pos)
             continue
         number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
         if number == 4 and wire_type == LEN and pos > first:
@@ -108,14 +108,14 @@ def strings(tensor: Tensor) -> ByteStrings:
     if not len(found):
         return ByteStrings.of([b""] * len(repeated))
     if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
-        raise InvalidFile("a long last string, repeated without reason", offset=tensor.span[0])
+        raise InvalidFile("the last string is long and repeats too often", offset=tensor.span[0])
     return found.take(repeated)
 
 
 def integers(tensor: Tensor) -> NDArray[np.int64]:
-    """The values of an int32 or int64 tensor, row by row, widened to int64, shape (elements,).
+    """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,).
 
-    Raises :class:`InvalidFile` when the values contradict the shape or repeat beyond reason.
+    Raises :class:`InvalidFile` if the values do not match the shape or repeat too often.
     """
     values_field = 7 if tensor.dtype == DT_INT32 else 10
     packed: list[NDArray[np.int64]] = []
@@ -139,7 +139,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
-            raise InvalidFile("integers scattered over many fields", offset=tensor.span[0])
+            raise InvalidFile("integers in mixed or too many fields", offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
     repeated = _positions(tensor, len(found))
     if repeated is None:
@@ -148,7 +148,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
 
 
 def boolean(tensor: Tensor) -> bool:
-    """The value of a bool tensor of one element; what is not stored is false."""
+    """Return the value of a bool tensor of one element; ``False`` if it is not stored."""
     for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
         if number == 4 and wire_type == LEN and end > start:
             return bool(tensor.buffer[start])
@@ -158,12 +158,12 @@ def boolean(tensor: Tensor) -> bool:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """The content of a uint8 or int8 tensor (a serialised tokenizer). May be empty."""
+    """Return the content of a uint8 or int8 tensor (a serialised tokenizer); it may be empty."""
     return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
 
 
 def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
-    """Which value each element has, the last one repeated; ``None``: each its own."""
+    """Return the index of each element's value; ``None`` if no value repeats."""
     wanted = tensor.elements
     if present == wanted:
         return None
@@ -171,8 +171,8 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
         raise _too_many(tensor, present)
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
-            f"a shape of {wanted:,} elements, of which {present:,} are present: "
-            "no vocabulary repeats its last entry so often",
+            f"{present:,} values for a shape of {wanted:,} elements: "
+            "the last one would repeat too often for a vocabulary",
             offset=tensor.span[0],
         )
     return np.minimum(np.arange(wanted), max(present - 1, 0))

@@ -1,22 +1,22 @@
-"""Tokenizers inside a graph: SentencePiece models and the flatbuffers of tensorflow-text.
+"""Read tokenizers in a graph: SentencePiece models and the flatbuffers of tensorflow-text.
 
-A buffer is recognised by the op that takes it, not by trying to decode it: a normaliser's buffer
-looks the same. The compiled tokenizers of tensorflow-text need no list of words, so most buffers
-hold none: the words are the keys of a trie. Cutting a text into pieces is left out.
+A buffer is recognised by the op that uses it, not by its content, because a normaliser's buffer
+looks the same. The compiled tokenizers of tensorflow-text do not need a list of words, so most
+buffers have none: the words are the keys of a trie. Texts are not tokenized here.
 
 Layouts, below tensorflow_text/core/kernels, with the fields read here:
 
     fast_wordpiece_tokenizer_model.fbs
         0 trie, 3 suffix root, 4 longest word, 5 suffix indicator, 6 unknown token, 7 its id,
-        8 pieces of the indicator, 10 end to end, 12 words, 13 marks of suffixes
+        8 pieces of the indicator, 10 end to end, 12 words, 13 suffix flags
     phrase_tokenizer_model.fbs
         2 id of the unknown token, 4 phrases, 5 table of the trie
     sentencepiece/encoder_config.fbs
         0 version, 3 unknown id, 5 offset of ids, 6 table of the trie, 7 scores
 
-A value in the first trie holds an id, a length and a mark: fast_wordpiece_tokenizer_utils.h.
+A value in the first trie encodes id, length and suffix flag: fast_wordpiece_tokenizer_utils.h.
 
-A trie is a double array of darts-clone (github.com/s-yata/darts-clone, include/darts.h). A unit of
+A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/darts.h). Each unit of
 32 bits is
 
     a node   bits 0-7 its label, the last byte of the key so far; bit 8: a key ends here;
@@ -24,9 +24,9 @@ A trie is a double array of darts-clone (github.com/s-yata/darts-clone, include/
     a value  bit 31 set, the value in bits 0-30
 
 Node ``n`` has base ``n ^ offset``: its child for byte ``c`` is unit ``base ^ c`` if that unit's
-label is ``c``, its value is unit ``base``. Every key is wanted here: a child knows its label, hence
-its parent's base, so sorting all units by that base once puts the children of every node side by
-side.
+label is ``c``, its value is unit ``base``. To list all keys, the children of every node are needed.
+A child's index and label give its parent's base, so sorting all units by that base once makes
+siblings adjacent.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 VALUE: Final = 1 << 31
 HAS_VALUE: Final = 1 << 8
 FAR: Final = 1 << 9
-LABEL: Final = VALUE | 0xFF  # so that a value never looks like a label
+LABEL: Final = VALUE | 0xFF  # with bit 31, so that a value unit never equals a label
 
-MAX_UNITS: Final = 1 << 26  # 16 for each of TensorFlow Text's at most 2^22 wordpieces
+MAX_UNITS: Final = 1 << 26  # 16 for each of 2^22 wordpieces, TensorFlow Text's limit
 MAX_KEY: Final = 8192  # bytes; SentencePiece refuses pieces of 8,000
-# darts-clone joins equal endings, so keys may be more than units: some 85,000 punctuation marks
-# and Chinese characters lie in the trie of a tokenizer of nine words.
+# darts-clone shares equal suffixes, so there may be more keys than units: the trie of a tokenizer
+# of nine words has some 85,000 punctuation marks and Chinese characters as keys.
 SHARED_NODES: Final = 1 << 18
 KEY_BYTES_PER_UNIT: Final = 16
 SHARED_KEY_BYTES: Final = 1 << 22
 
-CHUNK: Final = 1 << 16  # nodes expanded at a time, so that temporary arrays stay small
+CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays small
 
 
 class Level(NamedTuple):
-    """The nodes that lie equally deep: the index of each one's parent, and its label."""
+    """All nodes at one depth: for each, its parent's index in the level above, and its label."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -74,10 +74,10 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """The values below a root, shortest keys first; keys are spelled only when asked for.
+    """All values below a root, shortest keys first; keys are built on request.
 
-    ``values``, ``lengths`` (of the key, in bytes): int32, shape (n,). ``nodes``: the index of
-    each one's node in its level. ``levels``: from depth 1 on.
+    ``values``, ``lengths`` (of the key, in bytes), ``nodes`` (index of the value's node in its
+    level): int32, shape (n,). ``levels``: from depth 1 on. ``max_bytes``: limit for all keys.
     """
 
     values: NDArray[np.int32]
@@ -87,9 +87,9 @@ class Leaves:
     max_bytes: int
 
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
-        """Spell the keys of the ``chosen`` leaves (a mask of shape (n,)), each behind ``prefix``.
+        """Return the keys of the ``chosen`` values (a mask of shape (n,)), each after ``prefix``.
 
-        Raises :class:`InvalidFile` when they are longer together than an honest array's.
+        Raises :class:`InvalidFile` if they have more than ``max_bytes`` bytes in total.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -103,7 +103,7 @@ class Leaves:
         data = np.zeros(total, np.uint8)
         for at, byte in enumerate(prefix):
             data[starts - len(prefix) + at] = byte
-        # All keys from their last bytes to their first, climbing from level to level.
+        # Write all keys from their last bytes to their first, level by level up to the root.
         deepest = int(lengths[-1]) if len(lengths) else 0
         for depth in range(deepest, 0, -1):
             level = self.levels[depth - 1]
@@ -114,7 +114,7 @@ class Leaves:
 
 
 class DoubleArray:
-    """A trie over ``units``: uint32, shape (n,). Raises :class:`InvalidFile` on 0 or too many."""
+    """A trie of ``units``: uint32, shape (n,). Raises :class:`InvalidFile` for 0 or too many."""
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
@@ -129,17 +129,17 @@ class DoubleArray:
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
     def walk(self, root: int = 0) -> Leaves:
-        """Find every value below unit ``root``, level by level, shortest keys first.
+        """Return every value below unit ``root``, shortest keys first.
 
-        Raises :class:`InvalidFile` when the array has no such unit, refers outside itself, runs
-        in a circle, or joins endings beyond reason.
+        Raises :class:`InvalidFile` if there is no such unit, or the trie refers outside the
+        array, has a cycle, or has too many keys that share suffixes.
         """
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
         room = size + SHARED_NODES
         levels: list[Level] = []
-        ends: list[NDArray[np.int32]] = []  # of each level: the indices of nodes that end a key,
+        ends: list[NDArray[np.int32]] = []  # for each level: the indices of nodes that end a key,
         values: list[NDArray[np.int32]] = []  # and the values of these keys
         nodes = np.array([root], np.uint32)
         while len(nodes):
@@ -153,8 +153,8 @@ class DoubleArray:
             wrong = np.flatnonzero(outside | (found < VALUE))
             if len(wrong):
                 raise InvalidFile(
-                    f"unit {nodes[ending[wrong[0]]]:,} of a trie has its value at unit "
-                    f"{positions[wrong[0]]:,}, where there is none"
+                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to a value at unit "
+                    f"{positions[wrong[0]]:,}, which is not a value"
                 )
             ends.append(ending.astype(np.int32))
             values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
@@ -164,7 +164,7 @@ class DoubleArray:
             room -= len(nodes)
             if len(levels) > MAX_KEY and len(nodes):
                 raise InvalidFile(
-                    f"a key of a trie is longer than {MAX_KEY:,} bytes: it may run in a circle"
+                    f"a key of a trie is longer than {MAX_KEY:,} bytes: the trie may have a cycle"
                 )
         return Leaves(
             np.concatenate(values),
@@ -175,7 +175,7 @@ class DoubleArray:
         )
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """All children of the nodes with these bases, at most ``room``."""
+        """Return all children of the nodes with these bases. Raises if more than ``room``."""
         parts: list[Level] = []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -186,7 +186,7 @@ class DoubleArray:
             if room < 0:
                 raise InvalidFile(
                     f"a trie of {len(self.units):,} units has more than "
-                    f"{len(self.units) + SHARED_NODES:,} nodes: it may run in a circle"
+                    f"{len(self.units) + SHARED_NODES:,} nodes: it may have a cycle"
                 )
             parents = np.repeat(np.arange(len(chunk), dtype=np.int32), counts)
             before = np.cumsum(counts) - counts
@@ -215,13 +215,13 @@ ID_MASK: Final = (1 << 22) - 1
 LENGTH_MASK: Final = 0xFF
 IS_SUFFIX: Final = 1 << 30
 
-MAX_INDICATOR: Final = 256  # bytes; "##" everywhere we looked, a wordpiece has at most 256
-GROWTH: Final = 4  # bytes of words with their indicators, for one byte of buffer
-MAX_NAMED: Final = 5  # missing ids in a note
+MAX_INDICATOR: Final = 256  # bytes, the limit of a wordpiece; usually it is "##"
+GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of buffer
+MAX_NAMED: Final = 5  # missing ids listed in a note
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    """Find the vocabulary of every tokenizer; what several ops share is read once."""
+    """Add the vocabulary of every tokenizer to ``findings``; read models that ops share once."""
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
@@ -235,7 +235,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
-    """The vocabulary of one op. ``known``: the models that were read already."""
+    """Return the vocabulary of one tokenizer op. ``known``: a cache of the models read before."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
@@ -244,23 +244,23 @@ def read_tokenizer(
         data = buffer_of(linker, body, node)
     if data not in known:
         known[data] = _pieces(node.op, data)
-    # The scope of the op is the tokenizer's own name.
+    # The op's scope is the name of the tokenizer.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
     return known[data].vocabulary(name, KINDS[node.op], linker.graph.place(body, node.name))
 
 
 def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
-    """The bytes of the constant that a tokenizer op takes as its model."""
+    """Return the bytes of the constant that is the model of a tokenizer op."""
     for reference in node.data_inputs:
         origin = linker.origin(body, reference)
         tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
         if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
             return tensors.raw_bytes(tensor)
-    raise InvalidFile("no constant holds its model: words not read")
+    raise InvalidFile("its model is not a constant: words not read")
 
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
-    """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
+    """Return the vocabulary of an op in :data:`KINDS` whose model is ``data``."""
     return _pieces(op, data).vocabulary(name, KINDS[op], place)
 
 
@@ -275,8 +275,8 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
 def read_wordpiece(buffer: bytes) -> Pieces:
     """Read the model of ``FastWordpieceTokenizeWithOffsets`` (also BERT's fast tokenizer).
 
-    Pieces that continue a word are spelled with their indicator (``##``). Raises
-    :class:`InvalidFile` where the buffer contradicts itself or two pieces share an id.
+    Pieces that continue a word begin with the suffix indicator (``##``). Raises
+    :class:`InvalidFile` if the buffer is inconsistent or two pieces have the same id.
     """
     model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
@@ -291,17 +291,17 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     if model.byte(END_TO_END):
         notes += ("splits text at white space, punctuation and Chinese characters by itself",)
     words = model.strings(12)
-    if len(words):  # kept for detokenization only
+    if len(words):  # stored only for detokenization
         _check_unknown(unknown_id, len(words))
         marks = model.vector(13, "u1")
         if len(marks) != len(words):
-            raise InvalidFile(f"{len(words):,} words, but {len(marks):,} marks for suffixes")
+            raise InvalidFile(f"{len(words):,} words, but {len(marks):,} suffix flags")
         size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
         if size > GROWTH * len(words.data):
             raise InvalidFile(
                 f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
             )
-        # The buffer leaves the indicator out.
+        # The stored words do not include the indicator.
         pairs = zip(marks.tolist(), words, strict=True)
         entries = ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
         return Pieces(entries, None, unknown_id, notes)
@@ -325,13 +325,13 @@ def read_wordpiece(buffer: bytes) -> Pieces:
 def _read_phrase(buffer: bytes) -> Pieces:
     """Read the model of ``PhraseTokenize``.
 
-    Raises :class:`InvalidFile` where the buffer contradicts itself or two phrases share an id.
+    Raises :class:`InvalidFile` if the buffer is inconsistent or two phrases have the same id.
     """
     model = wire.flatbuffer_root(buffer)
     unknown_id = model.integer(2)
-    notes = ("a phrase is the longest run of whole words that is an entry",)
+    notes = ("each token is the longest sequence of whole words that is an entry",)
     phrases = model.strings(4)
-    if len(phrases):  # kept for detokenization only
+    if len(phrases):  # stored only for detokenization
         _check_unknown(unknown_id, len(phrases))
         return Pieces(phrases, None, unknown_id, notes)
     leaves = DoubleArray(model.table(5).vector(0, "<u4")).walk()
@@ -341,15 +341,15 @@ def _read_phrase(buffer: bytes) -> Pieces:
 def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     """Read the model of ``TFText>FastSentencepieceTokenize``.
 
-    Ids are those the tokenizer returns: shifted by the model's offset, except for the unknown
-    id. Raises :class:`InvalidFile` where the buffer contradicts itself or two pieces share an
-    id, :class:`UnsupportedFormat` for another version.
+    The ids are those that the tokenizer returns: shifted by the model's offset, except for the
+    unknown id. Raises :class:`InvalidFile` if the buffer is inconsistent or two pieces have the
+    same id, :class:`UnsupportedFormat` for another version.
     """
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         raise UnsupportedFormat(
-            f"version {version} of TensorFlow Text's SentencePiece encoder, only 0 is known: "
-            "read the SentencePiece model that it was made from"
+            f"version {version} of TensorFlow Text's SentencePiece encoder, wanted 0: "
+            "pass the original SentencePiece model instead"
         )
     unknown_id = model.integer(3, -1)
     offset = model.integer(5)
@@ -362,7 +362,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     notes = ["▁ stands for a space"]
     if missing := total - len(leaves.values):
         notes.append(
-            f"{missing:,} of {total:,} pieces are not stored in this buffer: unknown and control"
+            f"{missing:,} of {total:,} pieces (unknown and control pieces) are not in this buffer"
         )
     if offset:
         notes.append(f"ids are shifted by {offset}")
@@ -376,10 +376,10 @@ def _check_unknown(unknown_id: int, size: int) -> None:
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
-    """All pieces by id.
+    """Return all pieces by id.
 
-    Suffixes hang below a root of their own. The end-to-end mode adds every punctuation mark
-    and Chinese character with the unknown id, so that id is taken from the model's own field.
+    Suffixes have their own root. The end-to-end mode adds every punctuation mark and Chinese
+    character with the unknown id, so the unknown token is read from the model's own field.
     """
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
@@ -387,8 +387,8 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
     words, word_ids = _below(trie.walk(), False, b"", unknown_id)
     suffixes, suffix_ids = _below(trie.walk(model.uint(3)), True, indicator, unknown_id)
     ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
-    # The pieces into which the indicator itself is cut: some are nowhere else. The buffer has their
-    # ids and lengths, the text is the indicator's; a single unknown piece has a length of its own.
+    # The pieces of the indicator itself: some occur nowhere else. The buffer has only their ids and
+    # lengths. For a single unknown piece, the length is not that of the indicator.
     values = model.vector(8, "<i4").astype(np.int64)
     lengths = (values & LENGTH_MASK) + 1
     more: dict[int, bytes] = {}
@@ -405,7 +405,7 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """The pieces below one root; those of the other root and the unknown ones are left out."""
+    """Return the pieces of one root, without those of the other root and unknown ones."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
