@@ -1,9 +1,9 @@
-"""Run benchmarks, keep what they measured, and draw it into the README and the documentation.
+"""Run benchmarks, store the results, and write them into the README and the documentation.
 
     python -m benchmarks quick      # small inputs, about five minutes
     python -m benchmarks all        # everything, hours; see README.md for what it needs
-    python -m benchmarks draw       # write the tables again
-    python -m benchmarks draw --check   # exit code 1 if a page shows other figures
+    python -m benchmarks draw       # write the stored results into the pages again
+    python -m benchmarks draw --check   # exit code 1 if a page differs from the results
 
 Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
 between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``.
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 FOLDER: Final = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 
-from results import Table, read  # noqa: E402 - a script of this folder, as the others see it
+from results import Table, read  # noqa: E402 - imported like by the other scripts in this folder
 
 ROOT: Final = FOLDER.parent
 RESULTS: Final = FOLDER / "results"
@@ -31,7 +31,7 @@ REGION: Final = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end figures -->)", re.DOTALL | re.MULTILINE
 )
 
-# What each script is asked in `quick`; in `all` it is run as it is.
+# Arguments of each script in `quick`; in `all` it runs without arguments.
 SCRIPTS: Final[Mapping[str, str]] = {
     "extract": "--sizes 10,200 --runs 3 --warm-runs 5",
     "oov": "--sizes 200 --runs 1 --only rules",
@@ -44,12 +44,12 @@ SCRIPTS: Final[Mapping[str, str]] = {
 
 
 class Row(NamedTuple):
-    """A row of the summary: where its figures are, and what they are compared with."""
+    """A row of the summary: the table, rows and columns of its two figures."""
 
     shown: str
     script: str
-    table: str  # how the title of the table begins
-    row: str  # how the row begins
+    table: str  # start of the table's title
+    row: str  # text in the row's first cell
     ours: str  # column
     peer_row: str = ""
     peer: str = ""  # column
@@ -128,7 +128,7 @@ SUMMARY: Final = (
 
 
 def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
-    """Facts and tables by script."""
+    """Return the machine's facts and the tables of each script."""
     found = {}
     for name in SCRIPTS:
         for kind in ("all", "quick"):
@@ -140,7 +140,7 @@ def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
 
 
 def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
-    """A figure, or None if it was not measured."""
+    """Return a figure, or ``None`` if it was not measured."""
     for found in tables:
         if found.title.startswith(table) and column in found.columns:
             for cells in found.rows:
@@ -150,7 +150,7 @@ def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
 
 
 def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator[str]:
-    """The table of the README."""
+    """Return the summary table for the README."""
     yield "| | vocabtool | compared with |"
     yield "|---|---:|---:|"
     for row in SUMMARY:
@@ -166,7 +166,7 @@ def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator
 
 
 def shown(name: str, found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> str:
-    """What a page shows between the marks."""
+    """Return the text for a page between its two marks."""
     if name == "summary":
         return "\n".join(summary(found)) + "\n"
     if name not in found:
@@ -178,7 +178,7 @@ def shown(name: str, found: Mapping[str, tuple[dict[str, str], list[Table]]]) ->
 
 
 def pages() -> Iterator[tuple[Path, str, str]]:
-    """Each page with figures: its text now, and with the figures of the results."""
+    """Yield each page with figures: its path, its text, and its text with the stored results."""
     found = results()
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text("utf-8")
@@ -188,7 +188,7 @@ def pages() -> Iterator[tuple[Path, str, str]]:
 
 
 def draw(check: bool) -> int:
-    """Write the figures into the pages, or report pages that show other ones."""
+    """Write the results into the pages; with ``check`` only report pages that differ."""
     stale = [page for page, text, drawn in pages() if text != drawn]
     if check:
         for page in stale:
@@ -217,7 +217,7 @@ def run(kind: str, only: list[str]) -> int:
 
 
 def main() -> None:
-    """Run or draw."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("quick", "all", "draw"))
     parser.add_argument("--only", choices=SCRIPTS, action="append", default=[])
