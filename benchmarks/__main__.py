@@ -6,7 +6,9 @@
     python -m benchmarks draw --check   # exit code 1 if a page differs from the results
 
 Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
-between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``.
+between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``;
+``NAME | TITLE`` is the first table whose title begins with TITLE. Pictures are written to
+``docs/_static``.
 Figures of ``all`` come before those of ``quick``.
 """
 
@@ -23,12 +25,13 @@ from typing import Final, NamedTuple
 FOLDER: Final = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 
-from results import Table, read  # noqa: E402 - imported like by the other scripts in this folder
+from pictures import bar_chart  # noqa: E402 - imported like by the other scripts in this folder
+from results import Table, read  # noqa: E402 - the same
 
 ROOT: Final = FOLDER.parent
 RESULTS: Final = FOLDER / "results"
 REGION: Final = re.compile(
-    r"(<!-- figures: (\w+) -->\n).*?(<!-- end figures -->)", re.DOTALL | re.MULTILINE
+    r"(<!-- figures: (\w+)(?: \| ([^\n]+?))? -->\n).*?(<!-- end figures -->)", re.DOTALL
 )
 
 # Arguments of each script in `quick`; in `all` it runs without arguments.
@@ -116,6 +119,15 @@ SUMMARY: Final = (
         "zvec",
     ),
     Row(
+        "Quality for queries with an unknown word, nDCG@10",
+        "retrieval",
+        "Mean nDCG@10",
+        "unk20, unknown word",
+        "coverage",
+        peer="RRF",
+        against="reciprocal rank fusion",
+    ),
+    Row(
         "The one document that holds a code comes first",
         "retrieval",
         "The one document",
@@ -123,6 +135,47 @@ SUMMARY: Final = (
         "coverage",
         peer="RRF",
         against="reciprocal rank fusion",
+    ),
+)
+
+
+class Picture(NamedTuple):
+    """A bar chart; ``bars``: label, and row and column of its figure."""
+
+    file: str
+    title: str
+    script: str
+    table: str
+    bars: Mapping[str, tuple[str, str]]
+    ours: str
+
+
+UNKNOWN: Final = "unk20, unknown word"
+PICTURES: Final = (
+    Picture(
+        "extract-time.svg",
+        "Seconds to extract 400,004 words from a model of 200 MB",
+        "extract",
+        "Extract 400,004 words from a model of 200 MB",
+        {
+            "vocabtool": ("time, TensorFlow", "vocabtool"),
+            "a script with TensorFlow": ("time, TensorFlow", "other"),
+        },
+        "vocabtool",
+    ),
+    Picture(
+        "fusions.svg",
+        "nDCG@10 of queries with a word that the encoder does not know",
+        "retrieval",
+        "Mean nDCG@10",
+        {
+            "vectors alone": (UNKNOWN, "dense"),
+            "reciprocal rank fusion": (UNKNOWN, "RRF"),
+            "keywords alone (BM25)": (UNKNOWN, "BM25"),
+            "convex combination": (UNKNOWN, "convex"),
+            "coverage (the default)": (UNKNOWN, "coverage"),
+        },
+        "coverage (the default)",
     ),
 )
 
@@ -165,24 +218,39 @@ def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator
     yield f"Measured on {', '.join(sorted(machines))} ({', '.join(sorted(dates))})."
 
 
-def shown(name: str, found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> str:
+def shown(
+    name: str, title: str | None, found: Mapping[str, tuple[dict[str, str], list[Table]]]
+) -> str:
     """Return the text for a page between its two marks."""
     if name == "summary":
         return "\n".join(summary(found)) + "\n"
     if name not in found:
         return "Not measured yet for this version.\n"
     facts, tables = found[name]
+    if title is not None:
+        return next(each.markdown() for each in tables if each.title.startswith(title)) + "\n"
     versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
     told = f"`{facts['command']}`, {facts['date']}: {versions}."
     return "\n\n".join((told, *(table.markdown() for table in tables))) + "\n"
 
 
 def pages() -> Iterator[tuple[Path, str, str]]:
-    """Yield each page with figures: its path, its text, and its text with the stored results."""
+    """Yield each page and picture with figures: path, text, and text with the stored results."""
     found = results()
+    for picture in PICTURES:
+        _, tables = found[picture.script]
+        bars = {
+            label: cell(tables, picture.table, row, column) or "0 (not measured)"
+            for label, (row, column) in picture.bars.items()
+        }
+        file = ROOT / "docs" / "_static" / picture.file
+        now = file.read_text("utf-8") if file.exists() else ""
+        yield file, now, bar_chart(picture.title, bars, picture.ours)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text("utf-8")
-        drawn = REGION.sub(lambda match: match[1] + shown(match[2], found) + match[3], text)
+        drawn = REGION.sub(
+            lambda match: match[1] + shown(match[2], match[3], found) + match[4], text
+        )
         if REGION.search(text):
             yield page, text, drawn
 

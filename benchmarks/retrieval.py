@@ -201,6 +201,7 @@ def quality(work: Path) -> Iterator[Table]:
                     index, searched, encoder, fusion=fusion, **settings
                 )
             rows.extend(means_of(table, searched.name, encoder))
+    yield mean_table(table)
     columns = ("collection", "encoder", "queries", "n", *FUSIONS)
     yield Table(title="nDCG@10 of each fusion", columns=columns, rows=tuple(rows))
     yield quality_goals(table)
@@ -213,6 +214,28 @@ def means_of(table: Measurements, name: str, encoder: str) -> Iterator[tuple[str
         if mask.any():
             means = [table[name, encoder, fusion].values[mask].mean() for fusion in FUSIONS]
             yield name, encoder, split, str(int(mask.sum())), *(f"{mean:.4f}" for mean in means)
+
+
+def mean_table(table: Measurements) -> Table:
+    """The mean over the collections, each counted once."""
+    rows = []
+    for encoder in ENCODERS:
+        pairs = [(name, encoder) for name in COLLECTIONS]
+        for split in ("all", "unknown word"):
+            masks = [table[*pair, "coverage"].unknown for pair in pairs]
+            if split == "all":
+                masks = [np.ones_like(mask) for mask in masks]
+            if all(mask.any() for mask in masks):
+                means = (
+                    fmean(
+                        table[*pair, fusion].values[mask].mean()
+                        for pair, mask in zip(pairs, masks, strict=True)
+                    )
+                    for fusion in FUSIONS
+                )
+                rows.append((f"{encoder}, {split}", *map(NDCG.format, means)))
+    title = f"Mean nDCG@10 of {len(COLLECTIONS)} collections"
+    return Table(title=title, columns=("encoder, queries", *FUSIONS), rows=tuple(rows))
 
 
 def quality_goals(table: Measurements) -> Table:

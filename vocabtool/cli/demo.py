@@ -267,8 +267,8 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         now,
         "The documents are indexed",
         f"{len(index):,} documents, by vectors and by words, in {index.path}",
-        f"$ vocabtool index {source} --model {model}{''.join(flags)} "
-        f"-o {quote(str(folder / 'another-index'))}",
+        f"$ vocabtool index {source} --id-field id --keep module --no-calibrate "
+        f"--model {model}{''.join(flags)} -o {quote(str(folder / 'another-index'))}",
     )
 
     _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)

@@ -18,7 +18,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -69,7 +69,7 @@ class WordVectors:
 
     words: Vocabulary
     dim: int
-    _held: VectorFile
+    _held: VectorFile = field(repr=False)
     _file: Path
 
     @classmethod
