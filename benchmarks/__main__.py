@@ -1,12 +1,14 @@
-"""Run benchmarks, keep what they measured, and draw it into the README and the documentation.
+"""Run benchmarks, store the results, and write them into the README and the documentation.
 
     python -m benchmarks quick      # small inputs, about five minutes
     python -m benchmarks all        # everything, hours; see README.md for what it needs
-    python -m benchmarks draw       # write the tables again
-    python -m benchmarks draw --check   # exit code 1 if a page shows other figures
+    python -m benchmarks draw       # write the stored results into the pages again
+    python -m benchmarks draw --check   # exit code 1 if a page differs from the results
 
 Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
-between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``.
+between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``;
+``NAME | TITLE`` is the first table whose title begins with TITLE. Pictures are written to
+``docs/_static``.
 Figures of ``all`` come before those of ``quick``.
 """
 
@@ -23,15 +25,16 @@ from typing import Final, NamedTuple
 FOLDER: Final = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 
-from results import Table, read  # noqa: E402 - a script of this folder, as the others see it
+from pictures import bar_chart  # noqa: E402 - imported like by the other scripts in this folder
+from results import Table, read  # noqa: E402 - the same
 
 ROOT: Final = FOLDER.parent
 RESULTS: Final = FOLDER / "results"
 REGION: Final = re.compile(
-    r"(<!-- figures: (\w+) -->\n).*?(<!-- end figures -->)", re.DOTALL | re.MULTILINE
+    r"(<!-- figures: (\w+)(?: \| ([^\n]+?))? -->\n).*?(<!-- end figures -->)", re.DOTALL
 )
 
-# What each script is asked in `quick`; in `all` it is run as it is.
+# Arguments of each script in `quick`; in `all` it runs without arguments.
 SCRIPTS: Final[Mapping[str, str]] = {
     "extract": "--sizes 10,200 --runs 3 --warm-runs 5",
     "oov": "--sizes 200 --runs 1 --only rules",
@@ -44,12 +47,12 @@ SCRIPTS: Final[Mapping[str, str]] = {
 
 
 class Row(NamedTuple):
-    """A row of the summary: where its figures are, and what they are compared with."""
+    """A row of the summary: the table, rows and columns of its two figures."""
 
     shown: str
     script: str
-    table: str  # how the title of the table begins
-    row: str  # how the row begins
+    table: str  # start of the table's title
+    row: str  # text in the row's first cell
     ours: str  # column
     peer_row: str = ""
     peer: str = ""  # column
@@ -116,6 +119,15 @@ SUMMARY: Final = (
         "zvec",
     ),
     Row(
+        "Quality for queries with an unknown word, nDCG@10",
+        "retrieval",
+        "Mean nDCG@10",
+        "unk20, unknown word",
+        "coverage",
+        peer="RRF",
+        against="reciprocal rank fusion",
+    ),
+    Row(
         "The one document that holds a code comes first",
         "retrieval",
         "The one document",
@@ -127,8 +139,49 @@ SUMMARY: Final = (
 )
 
 
+class Picture(NamedTuple):
+    """A bar chart; ``bars``: label, and row and column of its figure."""
+
+    file: str
+    title: str
+    script: str
+    table: str
+    bars: Mapping[str, tuple[str, str]]
+    ours: str
+
+
+UNKNOWN: Final = "unk20, unknown word"
+PICTURES: Final = (
+    Picture(
+        "extract-time.svg",
+        "Seconds to extract 400,004 words from a model of 200 MB",
+        "extract",
+        "Extract 400,004 words from a model of 200 MB",
+        {
+            "vocabtool": ("time, TensorFlow", "vocabtool"),
+            "a script with TensorFlow": ("time, TensorFlow", "other"),
+        },
+        "vocabtool",
+    ),
+    Picture(
+        "fusions.svg",
+        "nDCG@10 of queries with a word that the encoder does not know",
+        "retrieval",
+        "Mean nDCG@10",
+        {
+            "vectors alone": (UNKNOWN, "dense"),
+            "reciprocal rank fusion": (UNKNOWN, "RRF"),
+            "keywords alone (BM25)": (UNKNOWN, "BM25"),
+            "convex combination": (UNKNOWN, "convex"),
+            "coverage (the default)": (UNKNOWN, "coverage"),
+        },
+        "coverage (the default)",
+    ),
+)
+
+
 def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
-    """Facts and tables by script."""
+    """Return the machine's facts and the tables of each script."""
     found = {}
     for name in SCRIPTS:
         for kind in ("all", "quick"):
@@ -140,7 +193,7 @@ def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
 
 
 def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
-    """A figure, or None if it was not measured."""
+    """Return a figure, or ``None`` if it was not measured."""
     for found in tables:
         if found.title.startswith(table) and column in found.columns:
             for cells in found.rows:
@@ -150,7 +203,7 @@ def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
 
 
 def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator[str]:
-    """The table of the README."""
+    """Return the summary table for the README."""
     yield "| | vocabtool | compared with |"
     yield "|---|---:|---:|"
     for row in SUMMARY:
@@ -165,30 +218,45 @@ def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator
     yield f"Measured on {', '.join(sorted(machines))} ({', '.join(sorted(dates))})."
 
 
-def shown(name: str, found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> str:
-    """What a page shows between the marks."""
+def shown(
+    name: str, title: str | None, found: Mapping[str, tuple[dict[str, str], list[Table]]]
+) -> str:
+    """Return the text for a page between its two marks."""
     if name == "summary":
         return "\n".join(summary(found)) + "\n"
     if name not in found:
         return "Not measured yet for this version.\n"
     facts, tables = found[name]
+    if title is not None:
+        return next(each.markdown() for each in tables if each.title.startswith(title)) + "\n"
     versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
     told = f"`{facts['command']}`, {facts['date']}: {versions}."
     return "\n\n".join((told, *(table.markdown() for table in tables))) + "\n"
 
 
 def pages() -> Iterator[tuple[Path, str, str]]:
-    """Each page with figures: its text now, and with the figures of the results."""
+    """Yield each page and picture with figures: path, text, and text with the stored results."""
     found = results()
+    for picture in PICTURES:
+        _, tables = found[picture.script]
+        bars = {
+            label: cell(tables, picture.table, row, column) or "0 (not measured)"
+            for label, (row, column) in picture.bars.items()
+        }
+        file = ROOT / "docs" / "_static" / picture.file
+        now = file.read_text("utf-8") if file.exists() else ""
+        yield file, now, bar_chart(picture.title, bars, picture.ours)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text("utf-8")
-        drawn = REGION.sub(lambda match: match[1] + shown(match[2], found) + match[3], text)
+        drawn = REGION.sub(
+            lambda match: match[1] + shown(match[2], match[3], found) + match[4], text
+        )
         if REGION.search(text):
             yield page, text, drawn
 
 
 def draw(check: bool) -> int:
-    """Write the figures into the pages, or report pages that show other ones."""
+    """Write the results into the pages; with ``check`` only report pages that differ."""
     stale = [page for page, text, drawn in pages() if text != drawn]
     if check:
         for page in stale:
@@ -217,7 +285,7 @@ def run(kind: str, only: list[str]) -> int:
 
 
 def main() -> None:
-    """Run or draw."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("quick", "all", "draw"))
     parser.add_argument("--only", choices=SCRIPTS, action="append", default=[])

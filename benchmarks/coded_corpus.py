@@ -1,11 +1,11 @@
-"""Documents of which one in twenty holds a code, and vectors that cannot see it. Made here.
+"""Generate documents of which one in twenty contains a code that its vector does not encode.
 
-Words by Zipf's law, 20 to 59 in a document; a code (``SKU-48007-H``) stands in one document only.
-A document's vector is the mean of its words' vectors and half of its topic's, so the code leaves
-no trace in it; a query's is the mean of its three ordinary words' vectors. ``search.py`` asks it
-for speed, ``retrieval.py`` for what comes first.
+Documents have 20 to 59 words, drawn by Zipf's law; a code (``SKU-48007-H``) is in one document
+only. A document's vector is the mean of its words' vectors plus half of its topic's vector, so the
+code has no effect on it. A query's vector is the mean of its three ordinary words' vectors.
+``search.py`` uses this corpus to measure speed, ``retrieval.py`` to measure ranking.
 
-The same seed gives the same documents, and fewer of them are the first ones of more.
+The same seed gives the same documents, and a smaller corpus is the start of a larger one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DIM: Final = 256
 WORDS: Final = 20_000
 TOPICS: Final = 200
 BLOCK: Final = 50_000
-EVERY: Final = 20  # one document in so many holds a code
+EVERY: Final = 20  # one document in EVERY contains a code
 SYLLABLES: Final = (
     *("ba", "ke", "lo", "mi", "nu", "ra", "se", "ti"),
     *("vo", "zu", "pha", "gre", "sto", "lin", "mar", "dex"),
@@ -31,7 +31,7 @@ Vectors = NDArray[np.float32]
 
 
 class Documents(NamedTuple):
-    """``codes``: of each, empty where there is none; ``vectors``: shape (n, 256), unit length."""
+    """``codes``: one per document, empty if it has none; ``vectors``: (n, 256), unit length."""
 
     ids: list[str]
     texts: list[str]
@@ -40,7 +40,7 @@ class Documents(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """``right``: the id of the one document that holds the query's code."""
+    """``right``: the id of the only document that contains the query's code."""
 
     texts: list[str]
     vectors: Vectors
@@ -48,14 +48,14 @@ class Queries(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What the vectors see: a row for each word, commonest first, and for each topic."""
+    """The vectors of the words, most frequent first, and of the topics."""
 
     words: Vectors
     topics: Vectors
 
 
 def vocabulary() -> list[str]:
-    """The words that the vectors know, the commonest first; no code is one."""
+    """Return the words that have vectors, most frequent first; no code is among them."""
     generator = np.random.default_rng(0)
     found: dict[str, None] = {}
     while len(found) < WORDS:
@@ -64,7 +64,7 @@ def vocabulary() -> list[str]:
 
 
 def meaning() -> Meaning:
-    """Vectors at random, the same in every corpus."""
+    """Return random vectors, the same for every corpus."""
     generator = np.random.default_rng(1)
     return Meaning(
         generator.standard_normal((WORDS, DIM), dtype=np.float32),
@@ -73,7 +73,7 @@ def meaning() -> Meaning:
 
 
 def documents(n: int, seed: int = 0) -> Documents:
-    """So many documents with their vectors: about 15 seconds and 2 GB for a million."""
+    """Return ``n`` documents with vectors; a million take about 15 seconds and 2 GB."""
     words, seen = vocabulary(), meaning()
     made = Documents([], [], [], np.empty((n, DIM), np.float32))
     for start in range(0, n, BLOCK):
@@ -90,16 +90,16 @@ def documents(n: int, seed: int = 0) -> Documents:
 
 
 def code(number: int) -> str:
-    """The code of a document, or nothing."""
+    """Return the code of a document, or an empty string."""
     return f"SKU-{48_000 + number}-{'ABCDEFGH'[number % 8]}" if number % EVERY == 7 else ""
 
 
 def queries(
     n: int = 200, *, among: int, seed: int = 1, absent: bool = False, corpus_seed: int = 0
 ) -> Queries:
-    """``word word CODE word`` for codes of the first ``among`` documents.
+    """Return ``n`` queries ``word word CODE word`` for codes of the first ``among`` documents.
 
-    ``absent``: the three ordinary words are none of the right document; otherwise they may be.
+    ``absent``: the right document contains none of the three ordinary words; otherwise it may.
     ``corpus_seed``: the seed of the documents.
     """
     generator = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def queries(
 def _drawn(
     seed: int, start: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Of each document of a block: how many words, which ones, and where a code stands."""
+    """Draw the number of words of each document of a block, the words, and the code positions."""
     generator = np.random.default_rng((seed, start))
     lengths = generator.integers(20, 60, BLOCK)
     cumulated = np.cumsum(1 / np.arange(1, WORDS + 1))
@@ -152,7 +152,7 @@ def _texts(
 def _vectors(
     seen: Meaning, lengths: NDArray[np.int64], drawn: NDArray[np.int64], start: int
 ) -> Vectors:
-    """The mean of the words and half of the topic, of unit length."""
+    """Return the mean of the word vectors plus half of the topic vector, at unit length."""
     from scipy.sparse import csr_matrix
 
     ends = np.concatenate(([0], np.cumsum(lengths)))
@@ -163,7 +163,7 @@ def _vectors(
 
 
 def _words_of(numbers: Sequence[int], seed: int) -> dict[int, set[int]]:
-    """The words of some documents, by number."""
+    """Return the word indexes of the documents with these numbers."""
     found = {}
     for start in sorted({number // BLOCK * BLOCK for number in numbers}):
         lengths, drawn, _ = _drawn(seed, start)

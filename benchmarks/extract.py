@@ -1,16 +1,16 @@
-"""How fast is ``vocabtool extract`` beside the recipe that uses TensorFlow, and how much memory?
+"""Compare time and memory of ``vocabtool extract`` and of a script that uses TensorFlow.
 
     python benchmarks/extract.py                              10 MB, 200 MB and 1.5 GB
     python benchmarks/extract.py --sizes 10,200 --runs 9      smaller models, more runs
-    python benchmarks/extract.py --json FILE                  the tables as JSON too
+    python benchmarks/extract.py --json FILE                  also store the tables as JSON
 
-TensorFlow and vocabtool must be installed beside this Python. The models are made on first use:
-400,004 words in the shape of the Universal Sentence Encoder, then random weights up to the size.
+TensorFlow and vocabtool must be installed in this Python. The models are generated on first use:
+400,004 words in the structure of the Universal Sentence Encoder, then random weights up to the
+size.
 
-Processes are measured from their start to their exit, contenders in turn, after one round that does
-not count: files are in the cache by then, and bytecode is written, as an installer does.
-Memory is the peak resident set; 1 MB is 1,000,000 bytes. Results are medians. Both outputs are
-compared with the words of the model in every round.
+Processes are measured from start to exit, alternating, after a warm-up round that fills the file
+cache and writes bytecode, as an installer does. Memory is the peak resident set; 1 MB is 1,000,000
+bytes. Results are medians. Both outputs are compared with the words of the model in every round.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from typing import Any, Final
 
 from results import Table, at_least, at_most, goals, report
 
-# What runs inside the processes that are measured imports the rest by itself: this file stays
-# small, because a child's peak memory counts from what its parent has when it is started.
+# The measured functions import their libraries themselves. This process must stay small, because
+# the peak memory of a child process starts from the memory of its parent.
 
 WORDS: Final = 400_004
 FILLERS: Final = 750  # nodes in the main graph and in each of three functions
 CHUNK: Final = 64_000_000  # bytes of weights in one constant
-LARGE: Final = 1_000  # MB, from which on three runs are enough
+LARGE: Final = 1_000  # MB; from this size on, three runs are enough
 SMALLEST: Final = 10  # MB; the words and nodes alone take 6
 LARGEST: Final = 2_000  # MB; protobuf refuses messages of 2 GiB
 
-# The recipe that circulates for the Universal Sentence Encoder, with the fastest way to write.
+# The usual script for the Universal Sentence Encoder, with the fastest way to write.
 RECIPE: Final = """
 import sys
 import tensorflow as tf
@@ -63,15 +63,15 @@ with open(sys.argv[2], "wb") as file:
 READ: Final = "import sys; open(sys.argv[1] + '/saved_model.pb', 'rb').read()"
 
 Command = list[str]
-Part = bytes | int  # bytes as they are, or so many bytes of random weights
+Part = bytes | int  # bytes, or the number of bytes of random weights
 
 
-# Building the models: protobuf framing by hand, so that no more than a chunk is in memory.
+# Build models. Protobuf is written by hand, so that only one chunk is in memory.
 
 
 @cache
 def words() -> list[bytes]:
-    """400,004 distinct random words, pronounceable, the same ones each time."""
+    """Return 400,004 distinct pronounceable random words, always the same."""
     generator = random.Random(20_180_329)
     found = dict.fromkeys([b"<UNK>", b"B", b"the", b",", b"."])
     while len(found) < WORDS:
@@ -90,7 +90,7 @@ def _pronounceable(generator: random.Random) -> str:
 
 
 def _odd(generator: random.Random, word: str) -> str:
-    """A word as real vocabularies hold them too."""
+    """Return an unusual word, such as real vocabularies contain."""
     number = generator.randrange(10_000)
     return generator.choice(
         (
@@ -106,7 +106,7 @@ def _odd(generator: random.Random, word: str) -> str:
 
 
 def field(number: int, *content: Part | list[Part]) -> list[Part]:
-    """One length-delimited field around ``content``."""
+    """Return a length-delimited field with this content."""
     from vocabtool.formats.wire import LEN, varint_of
 
     parts = [part for item in content for part in (item if isinstance(item, list) else [item])]
@@ -117,7 +117,7 @@ def field(number: int, *content: Part | list[Part]) -> list[Part]:
 
 
 def integer(number: int, value: int) -> bytes:
-    """One varint field."""
+    """Return a varint field."""
     from vocabtool.formats.wire import VARINT, varint_of
 
     return varint_of(number << 3 | VARINT) + varint_of(value)
@@ -131,7 +131,7 @@ INT64: Final = 9
 
 
 def node(name: str, op: str, inputs: Sequence[str] = (), **attributes: list[Part]) -> list[Part]:
-    """The content of a NodeDef."""
+    """Return the content of a NodeDef."""
     parts = [*field(1, name.encode()), *field(2, op.encode())]
     for source in inputs:
         parts += field(3, source.encode())
@@ -141,14 +141,14 @@ def node(name: str, op: str, inputs: Sequence[str] = (), **attributes: list[Part
 
 
 def constant(name: str, dtype: int, shape: Sequence[int], content: list[Part]) -> list[Part]:
-    """The content of a Const node; ``content``: the TensorProto's field of values."""
+    """Return the content of a Const node; ``content``: the TensorProto's field with the values."""
     sizes = [field(2, integer(1, size)) for size in shape]
     tensor = [integer(1, dtype), *field(2, *sizes), *content]
     return node(name, "Const", dtype=[integer(6, dtype)], value=field(8, tensor))
 
 
 def filler(tag: str) -> Iterator[list[Part]]:
-    """Nodes as most of a model's nodes are: small, and of no interest."""
+    """Yield small nodes without words, like most nodes of a model."""
     for i in range(FILLERS):
         layer = f"{tag}/layer_{i % 12}"
         yield node(
@@ -162,7 +162,7 @@ def filler(tag: str) -> Iterator[list[Part]]:
 
 
 def table() -> list[Part]:
-    """The handle: two functions mean the same table where this name is the same."""
+    """Return the table's handle; functions share a table if they use the same shared name."""
     return node(
         "table",
         "HashTableV2",
@@ -173,12 +173,12 @@ def table() -> list[Part]:
 
 
 def scalar(name: str, value: int) -> list[Part]:
-    """A constant of one int64."""
+    """Return a constant with one int64."""
     return constant(name, INT64, (), [integer(10, value)])
 
 
 def fill_table() -> Iterator[list[Part]]:
-    """The words, their ids 0, 1, 2, ..., and the op that puts both into the table."""
+    """Return the function that fills the table with the words and their ids 0, 1, 2, ..."""
     known = words()
     values = [part for word in known for part in field(8, word)]
     yield constant("Embeddings_words", STRING, (len(known),), values)
@@ -198,7 +198,7 @@ def fill_table() -> Iterator[list[Part]]:
 
 
 def find_words() -> Iterator[list[Part]]:
-    """The lookup, in another function; unknown words get id 0."""
+    """Return the function that looks words up; unknown words get id 0."""
     yield table()
     yield scalar("default", 0)
     yield node(
@@ -211,20 +211,20 @@ def find_words() -> Iterator[list[Part]]:
 
 
 def weights(size: int) -> Iterator[list[Part]]:
-    """Float constants of ``size`` bytes altogether, about."""
+    """Return float constants of about ``size`` bytes in total."""
     for i, start in enumerate(range(0, size, CHUNK)):
         numbers = min(CHUNK, size - start) // 4
         yield constant(f"kernel_{i}", FLOAT, (numbers,), field(4, 4 * numbers))
 
 
 def function(name: str, *nodes: Iterator[list[Part]]) -> list[Part]:
-    """A FunctionDef in a library."""
+    """Return a FunctionDef as a field of the library."""
     signature = field(1, field(1, name.encode()), field(2, field(1, b"text"), integer(3, STRING)))
     return field(1, signature, *(field(3, node) for group in nodes for node in group))
 
 
 def saved_model(size_of_weights: int) -> list[Part]:
-    """The whole file: a meta graph of a main graph and a library of three functions."""
+    """Return the file: a meta graph with a main graph and a library of three functions."""
     library = (
         function("__inference_ptb_pruned_1234", filler("ptb"), fill_table()),
         function("__inference_encoder_pruned_77", filler("encoder"), find_words()),
@@ -235,7 +235,7 @@ def saved_model(size_of_weights: int) -> list[Part]:
 
 
 def write_model(folder: Path, megabytes: int) -> None:
-    """Write ``saved_model.pb`` of about that size, and ``words.txt``, what is to come out."""
+    """Write ``saved_model.pb`` of about this size, and ``words.txt``, the expected output."""
     import numpy as np
 
     generator = np.random.default_rng(0)
@@ -251,7 +251,7 @@ def write_model(folder: Path, megabytes: int) -> None:
 
 
 def model(work: Path, megabytes: int) -> Path:
-    """The folder of the model of that size, made if it is not there yet."""
+    """Return the folder of the model of this size; build it if it does not exist."""
     folder = work / f"words_{megabytes}MB"
     if not folder.exists():
         say(f"building a model of {megabytes} MB")
@@ -262,22 +262,24 @@ def model(work: Path, megabytes: int) -> Path:
     return folder
 
 
-# Measuring.
+# Measure.
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process: seconds from start to exit, bytes of peak resident memory."""
+    """A process: seconds from start to exit, and peak resident memory in bytes."""
 
     seconds: float
     memory: int
 
 
 def run(command: Command) -> Run:
-    """Run a command, which must succeed."""
+    """Run a command; exit if it fails."""
     unit = 1 if sys.platform == "darwin" else 1024
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else our sources are compiled each time
+    environment.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # otherwise our sources would be compiled each time
     with tempfile.TemporaryFile() as said:
         actions = [(os.POSIX_SPAWN_DUP2, said.fileno(), stream) for stream in (1, 2)]
         start = time.perf_counter()
@@ -293,7 +295,7 @@ def run(command: Command) -> Run:
 def race(
     commands: dict[str, Command], runs: int, check: Callable[[], None] = lambda: None
 ) -> dict[str, list[Run]]:
-    """Run all in turn, ``runs`` times and once before; ``check`` their results each time."""
+    """Run all alternating, once to warm up and ``runs`` times; ``check`` the results each time."""
     results: dict[str, list[Run]] = {name: [] for name in commands}
     for i in range(runs + 1):
         for name, command in commands.items():
@@ -305,25 +307,25 @@ def race(
 
 
 def job(name: str) -> Command:
-    """The command that runs one of JOBS in a fresh process."""
+    """Return the command that runs one of JOBS in a new process."""
     return [sys.executable, str(Path(__file__).resolve()), "--job", name]
 
 
 def python(code: str, *arguments: str) -> Command:
-    """The command that runs ``code`` in a fresh process."""
+    """Return the command that runs ``code`` in a new process."""
     return [sys.executable, "-c", code, *arguments]
 
 
 def vocabtool() -> str:
-    """The installed command beside this Python."""
+    """Return the path of the installed command."""
     found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
     if found is None:
-        raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
+        raise SystemExit("vocabtool is not installed in this Python; run: pip install -e .")
     return found
 
 
 def extraction(folder: Path, runs: int) -> dict[str, list[Run]]:
-    """Whole processes: the recipe, our command, reading the file."""
+    """Measure whole processes: the TensorFlow script, our command, reading the file."""
     recipe, ours, expected = (folder / f"{name}.txt" for name in ("recipe", "ours", "words"))
 
     def check() -> None:
@@ -344,7 +346,7 @@ def extraction(folder: Path, runs: int) -> dict[str, list[Run]]:
 
 
 def starts(runs: int) -> dict[str, list[Run]]:
-    """How long the start takes, of our command and of what it stands on."""
+    """Measure how long our command and its libraries take to start."""
     imports = ("import click", "import vocabtool.formats.registry", "pass")
     commands = {code: python(code) for code in imports}
     commands["vocabtool --help"] = [vocabtool(), "--help"]
@@ -353,7 +355,7 @@ def starts(runs: int) -> dict[str, list[Run]]:
 
 
 def warm(folder: Path, runs: int) -> dict[str, list[float]]:
-    """Calls in a process where all is imported: ours, and TensorFlow's own parser."""
+    """Measure calls in a process with everything imported: ours, and TensorFlow's parser."""
     results: dict[str, list[float]] = {}
     for name in ("warm-vocabtool", "warm-tensorflow"):
         command = [*job(name), str(folder), str(runs)]
@@ -362,18 +364,18 @@ def warm(folder: Path, runs: int) -> dict[str, list[float]]:
 
 
 def timed(call: Callable[[], Any], runs: int) -> list[float]:
-    """Seconds of each of ``runs`` calls, after one that does not count."""
+    """Return the seconds of each of ``runs`` calls, after one to warm up."""
     seconds = []
     for _ in range(runs + 1):
         start = time.perf_counter()
         result = call()
         seconds.append(time.perf_counter() - start)
-        del result  # freed outside the time
+        del result  # freed outside of the measured time
     return seconds[1:]
 
 
 def warm_vocabtool(folder: str, runs: str) -> None:
-    """Find and parse, as vocabtool does: the words stay packed bytes."""
+    """Time vocabtool, which finds and parses the words but leaves them as packed bytes."""
     from vocabtool import vocabularies
 
     found = vocabularies(folder)
@@ -383,7 +385,7 @@ def warm_vocabtool(folder: str, runs: str) -> None:
 
 
 def warm_tensorflow(folder: str, runs: str) -> None:
-    """Parse the whole file, as protobuf does with TensorFlow's schema."""
+    """Time protobuf, which parses the whole file with TensorFlow's schema."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     parse = saved_model_pb2.SavedModel.FromString
@@ -401,9 +403,9 @@ JOBS: Final[dict[str, Callable[[str, str], None]]] = {
 }
 
 
-# Reporting.
+# Report.
 
-# The targets. By MB of the model: so many times faster, and with so many times less memory.
+# Goals by MB of the model: how many times faster, and how many times less memory.
 FASTER: Final = {10: 15, 200: 18, 1_500: 25}
 LESS_MEMORY: Final = {10: 5, 200: 10, 1_500: 40}
 MOST_MEMORY: Final = 120_000_000
@@ -416,7 +418,7 @@ FASTER_TO: Final = "{:.1f}x"
 
 
 def extract_tables(size: int, processes: dict[str, list[Run]]) -> Iterator[Table]:
-    """Time and memory of whole processes; a ratio above 1 means that vocabtool needs less."""
+    """Return time and memory of processes; a ratio above 1 means that vocabtool needs less."""
     names = {"recipe": "TensorFlow recipe", "read": "one read() of the file"}
     seconds = {name: median(run.seconds for run in runs) for name, runs in processes.items()}
     memory = {name: median(run.memory for run in runs) / 1e6 for name, runs in processes.items()}
@@ -437,7 +439,7 @@ def extract_tables(size: int, processes: dict[str, list[Run]]) -> Iterator[Table
 
 
 def warm_tables(size: int, results: dict[str, list[float]]) -> Iterator[Table]:
-    """Time of calls in a process that has imported everything."""
+    """Return the time of calls in a process that has imported everything."""
     ours, *others = (median(results[n]) for n in ("vocabularies", "parse", "read and parse"))
     rows = []
     for name, other in zip(("parse", "read and parse"), others, strict=True):
@@ -449,7 +451,7 @@ def warm_tables(size: int, results: dict[str, list[float]]) -> Iterator[Table]:
 
 
 def start_tables(results: dict[str, list[Run]]) -> Iterator[Table]:
-    """Time to start."""
+    """Return the time to start."""
     times = {name: median(run.seconds for run in runs) for name, runs in results.items()}
     rows = tuple((name, f"{1e3 * seconds:.0f} ms") for name, seconds in times.items())
     yield Table(title="Time to start", columns=("", "time"), rows=rows)
@@ -458,7 +460,7 @@ def start_tables(results: dict[str, list[Run]]) -> Iterator[Table]:
 
 
 def say(message: str) -> None:
-    """Tell a person who waits."""
+    """Print progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -486,10 +488,14 @@ def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = Path(__file__).parent / ".work"
-    parser.add_argument("--work", type=Path, default=default, help="where the models are built")
-    parser.add_argument("--sizes", type=sizes, default="10,200,1500", help="of the models, in MB")
-    parser.add_argument("--runs", type=int, default=5, help="of each process; from 1 GB on, 3")
-    parser.add_argument("--warm-runs", type=int, default=15, help="of each call and of each start")
+    parser.add_argument("--work", type=Path, default=default, help="folder for the models")
+    parser.add_argument(
+        "--sizes", type=sizes, default="10,200,1500", help="sizes of the models in MB"
+    )
+    parser.add_argument("--runs", type=int, default=5, help="runs of each process; from 1 GB on, 3")
+    parser.add_argument(
+        "--warm-runs", type=int, default=15, help="runs of each call and of each start"
+    )
     parser.add_argument("--json", type=Path, help="write the tables to this file")
     return parser.parse_args()
 

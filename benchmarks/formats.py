@@ -1,22 +1,22 @@
-"""Reading other formats beside the least that reading them can cost: speed and memory.
+"""Compare time and memory of reading other formats with the minimum that reading can cost.
 
     python benchmarks/formats.py                    everything
-    python benchmarks/formats.py --only vectors     one question (``--runs 1``: less)
+    python benchmarks/formats.py --only vectors     one benchmark (``--runs 1``: faster)
 
-vocabtool must be installed beside this Python. What is read is made on first use.
+vocabtool must be installed in this Python. The input files are generated on first use.
 
-``vectors``: a GloVe-like text of 1 GB, 400,000 words with 300 numbers each, some words with blanks
-in them. vocabtool lists the words, ``wc -l`` counts the lines.
+``vectors``: a text file like GloVe of 1 GB, 400,000 words with 300 numbers each; some words contain
+spaces. vocabtool lists the words, ``wc -l`` counts the lines.
 
 ``diff``: two lists of a million words, half of them common. ``vocabtool diff`` compares them and
-writes all its figures; a Python script makes sets of both and takes them apart.
+writes all its figures; a Python script compares them as sets.
 
-``json``: two ``tokenizer.json`` of 250,000 entries, BPE with as many merges, and scored pieces.
-``vocabtool.vocabularies`` reads one, ``json.loads`` parses its text; both in turn in one process
-that has imported all, file read included.
+``json``: two ``tokenizer.json`` of 250,000 entries, one BPE with as many merges, one with scored
+pieces. ``vocabtool.vocabularies`` and ``json.loads`` read each, alternating, in one process that
+has imported everything. Reading the file is included.
 
-Else whole processes, from start to exit, contenders in turn, on a warm cache. Memory is the peak
-resident set. 1 MB is 1,000,000 bytes.
+``vectors`` and ``diff`` measure whole processes, alternating, from start to exit, with a warm file
+cache. Memory is the peak resident set. 1 MB is 1,000,000 bytes.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from results import Table, at_most, goals, report
 
 WORDS: Final = 400_000
 DIM: Final = 300
-TAILS: Final = 4_001  # different vectors; the words repeat them in turn
-SLOWER: Final = 8  # times wc -l at most
+TAILS: Final = 4_001  # distinct vectors; the words repeat them in turn
+SLOWER: Final = 8  # goal: at most this multiple of the time of wc -l
 MOST_MEMORY: Final = 150_000_000
-ENTRIES: Final = 1_000_000  # of each list
+ENTRIES: Final = 1_000_000  # entries of each list
 COMMON: Final = 500_000
 MOST_SECONDS: Final = 2.0
 MOST_DIFF_MEMORY: Final = 600_000_000
-PIECES: Final = 250_000  # of each tokenizer.json
+PIECES: Final = 250_000  # entries of each tokenizer.json
 SLOWER_THAN_LOADS: Final = 1.5
 TOKENIZERS: Final = ("bpe.json", "unigram.json")
 SETS: Final = """
@@ -62,16 +62,16 @@ print(json.dumps({"common": len(common), "only_a": len(only_a), "only_b": len(on
 """
 
 
-# What is read.
+# Input files.
 
 
 def glove_word(number: int) -> bytes:
-    """The words of the text; one in a hundred holds blanks."""
+    """Return a word of the text file; one in a hundred contains spaces."""
     return b". . . %d" % number if number % 100 == 7 else b"word%d" % number
 
 
 def glove(path: str) -> None:
-    """The text of vectors."""
+    """Write the text file of word vectors."""
     import numpy as np
 
     numbers = np.random.default_rng(7).standard_normal((TAILS, DIM)) * 0.4
@@ -82,7 +82,7 @@ def glove(path: str) -> None:
 
 
 def entry(generator: random.Random) -> str:
-    """A word, a name, a number, an identifier, or a word in another script."""
+    """Return a word, a name, a number, an identifier, or a word in another script."""
     vowels, consonants = "aeiou", "bcdfghjklmnpqrstvwz"
     length = generator.choices((1, 2, 3, 4, 5), (8, 35, 35, 15, 7))[0]
     word = "".join(generator.choice(consonants) + generator.choice(vowels) for _ in range(length))
@@ -102,7 +102,7 @@ def entry(generator: random.Random) -> str:
 
 
 def two_lists() -> tuple[list[str], list[str]]:
-    """Two lists of different words that share some; in another order in each."""
+    """Return two lists of distinct words that share some, each in its own order."""
     generator = random.Random(5)
     found = {"the": None}
     while len(found) < 2 * ENTRIES - COMMON:
@@ -114,19 +114,19 @@ def two_lists() -> tuple[list[str], list[str]]:
 
 
 def list_a(path: str) -> None:
-    """The first of two lists."""
+    """Write the first of the two lists."""
     Path(path).write_text("\n".join(two_lists()[0]) + "\n", "utf-8")
 
 
 def list_b(path: str) -> None:
-    """The second."""
+    """Write the second of the two lists."""
     Path(path).write_text("\n".join(two_lists()[1]) + "\n", "utf-8")
 
 
 def made(work: Path, name: str) -> Path:
-    """The file that the job of that name writes, written if it is not there yet.
+    """Return the file that the job ``name`` writes; run the job if the file does not exist.
 
-    In a process of its own: the memory of this one counts as that of those it starts.
+    The job runs in its own process, because a child's peak memory includes that of its parent.
     """
     path = work / name
     if not path.exists():
@@ -137,12 +137,12 @@ def made(work: Path, name: str) -> Path:
     return path
 
 
-# Measuring.
+# Measure.
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process: seconds, bytes of peak resident memory, what it printed."""
+    """A process: seconds, peak resident memory in bytes, and its output."""
 
     seconds: float
     memory: int
@@ -150,7 +150,7 @@ class Run:
 
 
 def run(command: list[str]) -> Run:
-    """Run a command, which must succeed."""
+    """Run a command; exit if it fails."""
     environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as out:
@@ -168,7 +168,7 @@ def run(command: list[str]) -> Run:
 
 
 def in_turn(commands: dict[str, list[str]], runs: int) -> dict[str, list[Run]]:
-    """Every command once to warm up, then each ``runs`` times in turn."""
+    """Run every command once to warm up, then ``runs`` times, alternating."""
     results: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(runs + 1):
         say(f"round {number} of {runs}")
@@ -180,20 +180,20 @@ def in_turn(commands: dict[str, list[str]], runs: int) -> dict[str, list[Run]]:
 
 
 def seconds_of(runs: list[Run]) -> float:
-    """The median."""
+    """Return the median time."""
     return median(found.seconds for found in runs)
 
 
 def job(name: str) -> list[str]:
-    """The command that runs one of JOBS in a fresh process."""
+    """Return the command that runs one of JOBS in a new process."""
     return [sys.executable, str(Path(__file__).resolve()), "--job", name]
 
 
-# The questions.
+# The benchmarks.
 
 
 def vectors(work: Path, runs: int) -> Iterator[Table]:
-    """Our list of words against ``wc -l``."""
+    """Compare our list of the words with ``wc -l``."""
     text = made(work, "glove")
     megabytes = text.stat().st_size / 1e6
     wc = shutil.which("wc")
@@ -224,7 +224,7 @@ def vectors(work: Path, runs: int) -> Iterator[Table]:
 
 
 def list_vectors(path: str) -> None:
-    """The words of a file of vectors, listed."""
+    """List the words of a file of vectors."""
     import vocabtool
 
     (vocabulary,) = vocabtool.vocabularies(path)
@@ -233,7 +233,7 @@ def list_vectors(path: str) -> None:
 
 
 def diff(work: Path, runs: int) -> Iterator[Table]:
-    """Our comparison with all its figures against Python's sets."""
+    """Compare our comparison, with all its figures, with Python's sets."""
     files = [str(made(work, name)) for name in ("list_a", "list_b")]
     commands = {
         "Python's sets": [sys.executable, "-c", SETS, *files],
@@ -263,7 +263,7 @@ def diff(work: Path, runs: int) -> Iterator[Table]:
 
 
 def compare(*files: str) -> None:
-    """``vocabtool diff`` with every figure, and the first 20 entries of each list."""
+    """Run ``vocabtool diff`` with all figures and the first 20 entries of each list."""
     from vocabtool.cli.diff import diff_command
 
     options = ["--format", "json", "--limit", "20"]
@@ -271,7 +271,7 @@ def compare(*files: str) -> None:
 
 
 def tokenizer(path: str, model: dict[str, object]) -> None:
-    """A ``tokenizer.json`` with that model."""
+    """Write a ``tokenizer.json`` with this model."""
     document: dict[str, object] = {
         "version": "1.0",
         "added_tokens": [],
@@ -282,7 +282,7 @@ def tokenizer(path: str, model: dict[str, object]) -> None:
 
 
 def bpe(path: str) -> None:
-    """Words of letters, and for each the two parts that it was merged from."""
+    """Write a tokenizer with a BPE model: words, and the two parts that each was merged from."""
     words = [f"{number:x}q{number % 977:x}" for number in range(PIECES)]
     vocabulary = {word: number for number, word in enumerate(words)}
     merges = [f"{word[:1]} {word[1:]}" for word in words]
@@ -290,19 +290,19 @@ def bpe(path: str) -> None:
 
 
 def unigram(path: str) -> None:
-    """Pieces with scores."""
+    """Write a tokenizer with a Unigram model: pieces with scores."""
     pieces = [[f"▁{number:x}", -number / 1000] for number in range(PIECES)]
     tokenizer(path, {"type": "Unigram", "unk_id": 0, "vocab": pieces})
 
 
 def parsing(work: Path, runs: int) -> Iterator[Table]:
-    """Our reader against ``json.loads``."""
+    """Compare our reader with ``json.loads``."""
     rows, ratios = [], []
     for name in TOKENIZERS:
         done = run([*job("read_both"), str(made(work, name)), str(runs)])
         ours, theirs, words = json.loads(done.said)
         if words != PIECES:
-            raise SystemExit(f"{name}: wanted {PIECES:,} entries, got {words:,}")
+            raise SystemExit(f"{name}: expected {PIECES:,} entries, got {words:,}")
         ratios.append(ours / theirs)
         rows.append((name, f"{theirs:.3f} s", f"{ours:.3f} s", f"{ours / theirs:.2f}x"))
     yield Table(
@@ -314,7 +314,7 @@ def parsing(work: Path, runs: int) -> Iterator[Table]:
 
 
 def read_both(path: str, runs: str) -> None:
-    """Both in turn, after one round that does not count; medians, and how many entries."""
+    """Run both, alternating, after a warm-up round; return medians and the number of entries."""
     import vocabtool
 
     seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
@@ -346,7 +346,7 @@ JOBS: Final[dict[str, Callable[..., None]]] = {
 
 
 def say(what: str) -> None:
-    """Tell on standard error what goes on."""
+    """Print progress on standard error."""
     print(what, file=sys.stderr, flush=True)
 
 
@@ -354,7 +354,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     default = Path(__file__).parent / ".work"
-    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
+    parser.add_argument("--work", type=Path, default=default, help="folder for generated files")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=tuple(QUESTIONS))
     parser.add_argument("--json", type=Path, help="write the tables to this file")

@@ -1,21 +1,20 @@
-"""How often the one document that holds an identifier comes first, by the default search.
+"""Measure how often default search ranks the only document with an identifier first.
 
-    python benchmarks/identifiers.py                    every kind, three ways, some minutes
+    python benchmarks/identifiers.py                    all kinds, three setups, a few minutes
     python benchmarks/identifiers.py --documents 5000   fewer documents
-    python benchmarks/identifiers.py --encoder static:words.npz   a model's own vectors too
-    python benchmarks/identifiers.py --asked "how does {} work"     each within a question
-    python benchmarks/identifiers.py --json FILE        keep the shares
+    python benchmarks/identifiers.py --encoder static:words.npz   also with this model's vectors
+    python benchmarks/identifiers.py --asked "how does {} work"   put identifiers in a question
+    python benchmarks/identifiers.py --json FILE        store the results
 
-Documents are the docstrings of the installed packages that are named below, in paragraphs, in an
-order that a seed draws; the packages that are missing and the versions of the others are told. Of
-each kind 120 identifiers are drawn whose text is in one document only, in any case. Of C++ names
-and CVE numbers packages hold few: documents are planted for them, by the same seed, each a
-paragraph with a made-up name in it, beside one that repeats the parts of the name.
+Documents are paragraphs of the docstrings of the installed packages listed below, shuffled with a
+seed; versions and missing packages are printed. For each kind, 120 identifiers are drawn that occur
+in only one document (ignoring case). Packages contain few C++ names and CVE numbers, so documents
+are added for them: a paragraph with a generated name, and one that repeats the parts of the name.
 
-Each is asked for alone, or as ``--asked`` has it: without vectors, with those of a mean of word
-vectors that the corpus is encoded with (20,000 words, random by a seed, so that they tell words
-apart but nothing else), whose model knows words of letters only, with the same of a model whose
-vocabulary is not known, and with each ``--encoder``, as ``vocabtool index --model`` takes it.
+Each identifier is the whole query, or is put into ``--asked``. The setups are: no vectors; means of
+word vectors (20,000 words, random with a seed, so that they only distinguish words) whose model
+knows only words of letters; the same vectors without a known vocabulary; and each ``--encoder``,
+which has the same format as in ``vocabtool index --model``.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ PACKAGES: Final = (
     "numpy", "pandas", "scikit-learn", "matplotlib", "networkx", "nltk", "scipy", "pyarrow",
     "spacy", "polars", "pillow", "Pygments", "rich", "click", "hypothesis", "pytest", "setuptools",
     "fonttools", "pyparsing", "tornado", "protobuf", "torch", "keras", "sympy", "gensim",
-)  # fmt: skip  # a list
+)  # fmt: skip  # compact
 DOCUMENTS: Final = 25_000
 EACH: Final = 120
 SEED: Final = 24
 DIM: Final = 64
 WORDS: Final = 20_000
-SHORTEST: Final = 80  # characters of a paragraph
+SHORTEST: Final = 80  # minimum number of characters in a paragraph
 
-# Whole identifiers, as a person would pick them out of a text. Of each the shares that are wanted.
+# The pattern of each kind, and the goals: minimum share ranked first, and in the first ten.
 KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
     "dotted": (r"(?<![\w./:-])[A-Za-z]\w+(?:\.[A-Za-z]\w+)+(?![\w/:-]|\.\w)", 0.99, 1.0),
     "snake_case": (r"(?<![\w./:-])[a-z]+(?:_[a-z]{2,})+(?![\w/:-]|\.\w)", 0.99, 1.0),
@@ -64,7 +63,7 @@ PLANTED: Final = ("::", "CVE-like")
 
 
 def paragraphs(generator: random.Random) -> list[str]:
-    """Those of the packages' docstrings, each once, drawn by the seed."""
+    """Return the distinct paragraphs of the packages' docstrings, shuffled."""
     found: dict[str, None] = {}
     for name in PACKAGES:
         try:
@@ -84,7 +83,7 @@ def paragraphs(generator: random.Random) -> list[str]:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """Of a module, its classes and functions; none of what does not parse."""
+    """Yield the docstrings in a module; nothing if it cannot be parsed."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -95,12 +94,12 @@ def docstrings(path: Path) -> Iterator[str]:
 
 
 def cut(text: str) -> Iterator[str]:
-    """What blank lines part, long enough to be a document."""
+    """Split a text at blank lines; yield the parts that are long enough for a document."""
     return (each.strip() for each in re.split(r"\n\s*\n", text) if len(each) >= SHORTEST)
 
 
 def planted(texts: Sequence[str], generator: random.Random) -> list[str]:
-    """Paragraphs with made-up names: of each one with the whole, and one that repeats its parts."""
+    """Return two paragraphs per generated name: one with the name, one that repeats its parts."""
     words = sorted(set(re.findall(r"\b[a-z]{4,9}\b", " ".join(texts[:2_000]))))
     made = []
     for number in range(EACH):
@@ -116,7 +115,7 @@ def planted(texts: Sequence[str], generator: random.Random) -> list[str]:
 
 
 def drawn(kind: str, texts: Sequence[str], generator: random.Random) -> list[tuple[str, int]]:
-    """Identifiers of a kind that stand in one document, and which that is."""
+    """Return identifiers of a kind that are in only one document, with its number."""
     pattern = re.compile(KINDS[kind][0])
     holding: dict[str, int] = {}
     for row, text in enumerate(texts):
@@ -135,7 +134,7 @@ def drawn(kind: str, texts: Sequence[str], generator: random.Random) -> list[tup
 
 
 def encoded(texts: Sequence[str], vectors: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    """Means of the vectors of a text's words, of unit length; of no known word zero."""
+    """Return the mean word vector of each text at unit length; zero if it has no known word."""
     rows = np.zeros((len(texts), DIM), np.float32)
     for row, text in enumerate(texts):
         known = [vectors[word] for word in re.findall("[a-z]+", text.lower()) if word in vectors]
@@ -151,7 +150,7 @@ def shares(
     asked: Sequence[tuple[str, int]],
     vectors: NDArray[Any] | None,
 ) -> tuple[float, float]:
-    """How often the right document comes first, and among the first ten."""
+    """Return the share of queries whose right document is first, and among the first ten."""
     hits = index.search_many(queries, vectors=vectors)
     ids = [[hit.id for hit in found] for found in hits]
     right = [str(row) for _, row in asked]
@@ -164,8 +163,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
-    parser.add_argument("--asked", default="{}", help="a question, with {} for the identifier")
-    parser.add_argument("--encoder", action="append", default=[], help="a model: its own vectors")
+    parser.add_argument("--asked", default="{}", help="the query; {} stands for the identifier")
+    parser.add_argument("--encoder", action="append", default=[], help="also use this model")
     parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     generator = random.Random(SEED)
@@ -206,7 +205,7 @@ def main() -> None:
 def tables(
     kept: Mapping[str, Mapping[str, tuple[float, float]]], asked: Mapping[str, int], documents: int
 ) -> Iterator[Table]:
-    """How often the right document is first, and in the first ten, of each kind and way."""
+    """Yield the shares of each kind and setup: right document first, and in the first ten."""
     ways = list(next(iter(kept.values())))
     rows = tuple(
         (kind, str(asked[kind]), *(f"{one:.3f}, {ten:.3f}" for one, ten in found.values()))

@@ -1,17 +1,17 @@
-"""``vocabtool oov`` beside a plain Python loop: speed, memory; and what the tap costs.
+"""Compare speed and memory of ``vocabtool oov`` with a Python loop; measure ``--exact-words``.
 
     python benchmarks/oov.py                            200 MB and 2 GB of text
     python benchmarks/oov.py --sizes 50,500 --runs 1    less
-    python benchmarks/oov.py --only tap                 the tap alone (``--only rules`` the rest)
+    python benchmarks/oov.py --only tap                 only --exact-words (``rules``: the rest)
 
-TensorFlow and vocabtool must be installed beside this Python. The corpus is made on first use:
-lines of 20 to 60 words, their frequencies as Zipf has them, some capitalised, with punctuation,
-codes and numbers. The model knows 20,000 words and has the rule lower-case, delete punctuation,
-split (a Keras TextVectorization); the tap is measured on a model in the shape of the Universal
-Sentence Encoder.
+TensorFlow and vocabtool must be installed in this Python. The corpus is generated on first use:
+lines of 20 to 60 words with Zipf-distributed frequencies, some capitalised, with punctuation, codes
+and numbers. The model knows 20,000 words, and its rule is lower-case, delete punctuation, split (a
+Keras TextVectorization). ``--exact-words`` is measured on a model with the structure of the
+Universal Sentence Encoder.
 
-Whole processes, from start to exit, contenders in turn; the loop and vocabtool must count the same
-tokens and unknown tokens. Memory is the peak resident set. 1 MB is 1,000,000 bytes.
+Whole processes are measured, from start to exit, alternating. The loop and vocabtool must count the
+same tokens and unknown tokens. Memory is the peak resident set. 1 MB is 1,000,000 bytes.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from results import Table, at_least, at_most, goals, report
 KNOWN: Final = 20_000
 WORDS: Final = 200_000
 BLOCK_LINES: Final = 20_000
-FASTER: Final = 4  # times the loop, on two cores
+FASTER: Final = 4  # goal: speed as a multiple of the loop's, on two cores
 MOST_MEMORY: Final = 400_000_000
 SENTENCES: Final = 10_000
 BATCH: Final = 256
 
-# The fastest loop that a person writes: one compiled pattern, one set, one Counter.
+# The fastest simple loop: one compiled pattern, one set, one Counter.
 LOOP: Final = """
 import json, re, sys
 from collections import Counter
@@ -67,7 +67,7 @@ print(json.dumps({"tokens": tokens, "unknown": unknown, "documents": documents_u
 
 
 def word(generator: random.Random) -> str:
-    """A word that can be pronounced."""
+    """Return a pronounceable word."""
     syllables = generator.choices((1, 2, 3, 4), (10, 40, 35, 15))[0]
     letters = "".join(
         generator.choice("bcdfghjklmnpqrstvwz") + generator.choice("aeiou")
@@ -77,7 +77,7 @@ def word(generator: random.Random) -> str:
 
 
 def words() -> list[str]:
-    """The distinct words of the corpus, the commonest first."""
+    """Return the distinct words of the corpus, most frequent first."""
     generator = random.Random(7)
     found: dict[str, None] = {}
     while len(found) < WORDS:
@@ -86,7 +86,7 @@ def words() -> list[str]:
 
 
 def blocks(vocabulary: Sequence[str], seed: int) -> Iterator[bytes]:
-    """Endless blocks of lines."""
+    """Yield blocks of lines without end."""
     import numpy as np
 
     generator = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def blocks(vocabulary: Sequence[str], seed: int) -> Iterator[bytes]:
 
 
 def corpus(work: Path, megabytes: int) -> Path:
-    """A file of that size, made if it is not there yet."""
+    """Return a corpus file of this size; write it if it does not exist."""
     path = work / f"corpus_{megabytes}MB.txt"
     if path.exists():
         return path
@@ -132,7 +132,7 @@ def corpus(work: Path, megabytes: int) -> Path:
 
 
 def keras_model(folder: str) -> None:
-    """A TextVectorization of 20,000 words: every other of the commonest 40,000."""
+    """Save a TextVectorization that knows every second of the 40,000 most frequent words."""
     import tensorflow as tf
     import tf_keras as keras
 
@@ -145,7 +145,7 @@ def keras_model(folder: str) -> None:
 
 
 def encoder_model(folder: str) -> None:
-    """The Universal Sentence Encoder's shape: words to rows of a matrix, summed, three layers."""
+    """Save a model like the Universal Sentence Encoder: summed word vectors and three layers."""
     import numpy as np
     import tensorflow as tf
 
@@ -178,7 +178,7 @@ def encoder_model(folder: str) -> None:
 
 
 def model(work: Path, name: str) -> Path:
-    """The folder of a model, made if it is not there yet."""
+    """Return the folder of a model; build it if it does not exist."""
     folder = work / name
     if not folder.exists():
         say(f"building the model {name}")
@@ -192,12 +192,12 @@ def model(work: Path, name: str) -> Path:
     return folder
 
 
-# Measuring.
+# Measure.
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process: seconds, bytes of peak resident memory, what it counted."""
+    """A process: seconds, peak resident memory in bytes, and its counts."""
 
     seconds: float
     memory: int
@@ -205,7 +205,7 @@ class Run:
 
 
 def run(command: list[str]) -> Run:
-    """Run a command, which must succeed and print JSON."""
+    """Run a command that prints JSON; exit if it fails."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as out:
@@ -223,26 +223,26 @@ def run(command: list[str]) -> Run:
 
 
 def job(name: str) -> list[str]:
-    """The command that runs one of JOBS in a fresh process."""
+    """Return the command that runs one of JOBS in a new process."""
     return [sys.executable, str(Path(__file__).resolve()), "--job", name]
 
 
 def vocabtool() -> str:
-    """The installed command beside this Python."""
+    """Return the path of the installed command."""
     found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
     if found is None:
-        raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
+        raise SystemExit("vocabtool is not installed in this Python; run: pip install -e .")
     return found
 
 
 def oov(folder: Path, text: Path, threads: int) -> list[str]:
-    """Our command, as a user runs it."""
+    """Return our command, as a user runs it."""
     options = ["--format", "json", "--threads", str(threads)]
     return [vocabtool(), "oov", str(folder), str(text), *options]
 
 
 def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[Table]:
-    """The loop against our command on the first size; our memory on every size."""
+    """Compare the loop with our command on the first size; measure our memory on all sizes."""
     folder = model(work, "keras_model")
     text = corpus(work, sizes[0])
     commands = {
@@ -279,7 +279,7 @@ def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[Table]:
 
 
 def check(loop: Run, ours: Run) -> None:
-    """Both must have counted the same."""
+    """Exit if the loop and vocabtool have different counts."""
     found = {
         "tokens": ours.counted["tokens"]["all"],
         "unknown": ours.counted["tokens"]["unknown"],
@@ -290,7 +290,7 @@ def check(loop: Run, ours: Run) -> None:
 
 
 def tap(work: Path, runs: int) -> Iterator[Table]:
-    """``--exact-words``, one text at a time, against the model as it is, in batches."""
+    """Compare ``--exact-words``, text by text, with the original model, in batches."""
     folder = model(work, "encoder_model")
     command = [*job("tap"), str(folder), str(runs)]
     say(f"--exact-words on {SENTENCES:,} sentences")
@@ -308,7 +308,7 @@ def tap(work: Path, runs: int) -> Iterator[Table]:
 
 
 def tap_job(folder: str, runs: str) -> None:
-    """Both in one process, in turn, after one round that does not count."""
+    """Run both in one process, alternating, after a warm-up round."""
     import tensorflow as tf
 
     from vocabtool.tokenization.instrumented_model import InstrumentedModel
@@ -330,7 +330,7 @@ def tap_job(folder: str, runs: str) -> None:
 
 
 def say(what: str) -> None:
-    """Tell on standard error what goes on."""
+    """Print progress on standard error."""
     print(what, file=sys.stderr, flush=True)
 
 
@@ -338,8 +338,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     default = Path(__file__).parent / ".work"
-    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
-    parser.add_argument("--sizes", default="200,2000", help="of the corpora, in MB")
+    parser.add_argument("--work", type=Path, default=default, help="folder for generated files")
+    parser.add_argument("--sizes", default="200,2000", help="sizes of the corpora in MB")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=("rules", "tap"))
     parser.add_argument("--json", type=Path, help="write the tables to this file")

@@ -1,16 +1,16 @@
-"""``vocabtool embed`` beside the loops that people write, ``tf.data``, ``datasets`` and Ray Data.
+"""Compare ``vocabtool embed`` with simple loops, ``tf.data``, ``datasets`` and Ray Data.
 
     python benchmarks/pipeline.py                        everything
     python benchmarks/pipeline.py --only fast            one of fast, wide, static, memory
     python benchmarks/pipeline.py --runs 1 --documents 20000
 
-Needs vocabtool with its extras tensorflow and ray, and `datasets`, beside this Python. The corpus
-is JSON lines with id and text of 20 to 60 words, their frequencies as Zipf has them.
+Needs vocabtool with the extras tensorflow and ray, and `datasets`, in this Python. The corpus is
+JSON lines with an id and a text of 20 to 60 words with Zipf-distributed frequencies.
 
-Each contender runs in a process of its own, in turn with the others. It opens its model and encodes
-a few batches first; then the clock runs from the first line read to the last byte written. ``bare``
-encodes the same texts from a list in memory, in the same batches, and does nothing else. What is
-written must have a row for each document. Memory is the peak resident set of a whole process.
+Each contender runs in its own process, alternating with the others. It opens its model and encodes
+a few batches; then time is measured from the first line read to the last byte written. ``bare``
+only encodes the same texts from a list in memory, in the same batches. The output must have a row
+for each document. Memory is the peak resident set of a whole process.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from typing import Any, Final
 from results import Goal, Table, at_least, at_most, goals, report
 
 KNOWN: Final = 20_000
-STRANGE: Final = 5_000  # words of the corpus that no model knows
+STRANGE: Final = 5_000  # words of the corpus that the models do not know
 DIM: Final = 256
 BATCH: Final = 256
 BLOCK: Final = 20_000
-WARM: Final = 8  # batches before the clock runs
+WARM: Final = 8  # warm-up batches
 FEW, MANY = 100_000, 2_000_000
 
-# Of the fast model alone, in documents a second, where its goals were set.
+# Documents a second of the fast model alone on the machine for which its goals were set.
 SLOWEST, FASTEST = 32_000, 39_000
 WIDTHS: Final = (4096, 3072, 2048, 1536, 1024, 768, 512, 256)
 
@@ -60,12 +60,12 @@ SHOWN: Final = {
 }
 
 # Goals.
-WIDE: Final = 1.05  # of bare, at most
-FAST: Final = 0.85  # of bare's documents a second, at least
-LOOP, GENERATOR = 1.5, 9.0  # times as fast
+WIDE: Final = 1.05  # maximum time as a multiple of bare's
+FAST: Final = 0.85  # minimum documents a second as a share of bare's
+LOOP, GENERATOR = 1.5, 9.0  # minimum speed as a multiple of theirs
 STATIC_LOOP, DATASETS, RAY = 1.5, 1.3, 3.0
 GROWTH: Final = 1.10
-MOST_MEMORY: Final = 600_000_000  # more than the encoder alone
+MOST_MEMORY: Final = 600_000_000  # bytes in addition to the encoder's
 RESUME: Final = 2.0  # seconds
 
 
@@ -73,18 +73,18 @@ RESUME: Final = 2.0  # seconds
 
 
 def words() -> list[str]:
-    """The words of the corpus, the commonest first; every fifth of the rarer half is unknown."""
+    """Return the corpus words, most frequent first; a fifth of the rarer half is unknown."""
     return [f"w{number:x}" for number in range(KNOWN + STRANGE)]
 
 
 def known() -> list[str]:
-    """What the models know."""
+    """Return the words that the models know."""
     strange = set(range(KNOWN + STRANGE)[-2 * STRANGE :: 2])
     return [word for number, word in enumerate(words()) if number not in strange]
 
 
 def corpus(work: Path, documents: int) -> Path:
-    """A file of that many documents, made if it is not there yet."""
+    """Return a file of that many documents; write it if it does not exist."""
     import numpy as np
 
     path = work / f"documents_{documents}.jsonl"
@@ -109,7 +109,7 @@ def corpus(work: Path, documents: int) -> Path:
 
 
 def saved_model(folder: str, layers: str) -> None:
-    """Lookup, mean of word vectors, dense layers of these widths, a vector of 256 numbers."""
+    """Save a model: lookup, mean of word vectors, dense layers of these widths, 256 outputs."""
     import numpy as np
     import tensorflow as tf
 
@@ -144,7 +144,7 @@ def saved_model(folder: str, layers: str) -> None:
 
 
 def word_vectors(folder: str) -> None:
-    """The same words with vectors of 256 numbers, as NumPy archives them."""
+    """Save the same words with vectors of 256 numbers as a NumPy archive."""
     import numpy as np
 
     Path(folder).mkdir()
@@ -153,7 +153,7 @@ def word_vectors(folder: str) -> None:
 
 
 def model(work: Path, name: str, *arguments: str) -> Path:
-    """The folder of a model, made if it is not there yet."""
+    """Return the folder of a model; build it if it does not exist."""
     folder = work / "_".join(["pipeline", name, *arguments])
     if not folder.exists():
         say(f"building {folder.name}")
@@ -164,17 +164,17 @@ def model(work: Path, name: str, *arguments: str) -> Path:
     return folder
 
 
-# Contenders. Each gets the model, the corpus and a folder to write in; returns seconds.
+# Contenders. Each gets the model, the corpus and an output folder, and returns seconds.
 
 
 def texts_of(path: str) -> list[bytes]:
-    """All texts, in memory."""
+    """Return all texts of the corpus."""
     with Path(path).open("rb") as file:
         return [json.loads(line)["text"].encode() for line in file]
 
 
 def tensorflow(model: str) -> Callable[[Sequence[str | bytes]], Any]:
-    """The untouched model, called directly."""
+    """Return the model's own function, to be called directly."""
     import tensorflow as tf
 
     loaded = tf.saved_model.load(model)
@@ -183,12 +183,12 @@ def tensorflow(model: str) -> Callable[[Sequence[str | bytes]], Any]:
     def encode(texts: Sequence[str | bytes]) -> Any:
         return signature(text=tf.constant(texts))["output_0"].numpy()
 
-    encode.loaded = loaded  # type: ignore[attr-defined] # it must live as long as the function
+    encode.loaded = loaded  # type: ignore[attr-defined] # keeps the model alive as long as the function
     return encode
 
 
 def static(model: str) -> Callable[[Sequence[str | bytes]], Any]:
-    """Our encoder of word vectors, unweighted: nothing is fitted."""
+    """Return our encoder of word vectors, without weights, so that nothing is fitted."""
     from vocabtool import open_encoder
 
     return open_encoder(Path(model) / "vectors.npz", rule="lower", weights="none").encode
@@ -201,7 +201,7 @@ ENCODERS: Final[dict[str, Callable[[str], Callable[..., Any]]]] = {
 
 
 def warmed(kind: str, model: str, corpus: str) -> Callable[..., Any]:
-    """An encoder that has encoded a few batches; what writes is imported."""
+    """Return an encoder that has encoded a few batches, and import the writing library."""
     import_module("pyarrow.parquet")
     encode = ENCODERS[kind](model)
     with Path(corpus).open("rb") as file:
@@ -212,7 +212,7 @@ def warmed(kind: str, model: str, corpus: str) -> Callable[..., Any]:
 
 
 def bare(kind: str, model: str, corpus: str, folder: str) -> float:
-    """Only the encoder, from a list in memory."""
+    """Time only the encoder, with the texts in memory."""
     encode, texts = warmed(kind, model, corpus), texts_of(corpus)
     start = time.perf_counter()
     for at in range(0, len(texts), BATCH):
@@ -221,7 +221,7 @@ def bare(kind: str, model: str, corpus: str, folder: str) -> float:
 
 
 class Writer:
-    """Rows into one Parquet file, as anybody would write it."""
+    """A simple writer of one Parquet file."""
 
     def __init__(self, folder: str) -> None:
         import pyarrow as pa
@@ -233,7 +233,7 @@ class Writer:
         self._file = parquet.ParquetWriter(Path(folder) / "vectors.parquet", self._schema)
 
     def write(self, ids: Sequence[str], texts: Sequence[str], vectors: Any) -> None:
-        """A batch."""
+        """Write a batch."""
         pa = self._pa
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), DIM)
         self._file.write_batch(
@@ -241,12 +241,12 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the file."""
         self._file.close()
 
 
 def batches(corpus: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Ids and texts, by ``json.loads``."""
+    """Yield batches of ids and texts, parsed with ``json.loads``."""
     with Path(corpus).open("rb") as file:
         while lines := list(islice(file, BATCH)):
             rows = [json.loads(line) for line in lines]
@@ -254,7 +254,7 @@ def batches(corpus: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def loop(kind: str, model: str, corpus: str, folder: str) -> float:
-    """The plain loop."""
+    """Time the simple loop."""
     encode = warmed(kind, model, corpus)
     start = time.perf_counter()
     writer = Writer(folder)
@@ -265,7 +265,7 @@ def loop(kind: str, model: str, corpus: str, folder: str) -> float:
 
 
 def two_threads(kind: str, model: str, corpus: str, folder: str) -> float:
-    """One thread reads, one writes, joined by queues."""
+    """Time a loop with a reading and a writing thread, connected by queues."""
     encode = warmed(kind, model, corpus)
     start = time.perf_counter()
     read: Queue[Any] = Queue(8)
@@ -294,10 +294,10 @@ def two_threads(kind: str, model: str, corpus: str, folder: str) -> float:
 
 
 def from_generator(kind: str, model: str, corpus: str, folder: str, tuned: bool = True) -> float:
-    """``tf.data`` fed by a generator, as its guide shows.
+    """Time ``tf.data`` with a generator, as in its guide.
 
-    In half of all runs the end of the loop waits for TensorFlow's tuner, which sleeps until 5.1,
-    10.2 or 20.5 seconds after the start; ``tuned=False`` is without it.
+    In half of all runs, the end of the loop waits for TensorFlow's tuner, which sleeps until 5.1,
+    10.2 or 20.5 seconds after the start; ``tuned=False`` turns it off.
     """
     import tensorflow as tf
 
@@ -325,7 +325,7 @@ def from_generator(kind: str, model: str, corpus: str, folder: str, tuned: bool 
 
 
 def hugging_face(kind: str, model: str, corpus: str, folder: str) -> float:
-    """``datasets``: read JSON, map in batches, write Parquet."""
+    """Time ``datasets``: read JSON, map in batches, write Parquet."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -340,7 +340,7 @@ def hugging_face(kind: str, model: str, corpus: str, folder: str) -> float:
 
 
 def ray_data(kind: str, model: str, corpus: str, folder: str) -> float:
-    """Ray Data on this machine, two actors; its start does not count."""
+    """Time Ray Data with two local actors; its start is not measured."""
     import ray
     import ray.data
 
@@ -360,7 +360,7 @@ def ray_data(kind: str, model: str, corpus: str, folder: str) -> float:
 
 
 class RayEncoder:
-    """An actor that holds the encoder."""
+    """An actor with an encoder."""
 
     def __init__(self, kind: str, model: str, corpus: str) -> None:
         self._encode = warmed(kind, model, corpus)
@@ -371,7 +371,7 @@ class RayEncoder:
 
 
 def ours(kind: str, model: str, corpus: str, folder: str) -> float:
-    """``vocabtool.embed`` as it is, with the column of unknown words."""
+    """Time ``vocabtool.embed`` with its defaults, including the column of unknown words."""
     from vocabtool import embed, open_encoder
 
     if kind == "tensorflow":
@@ -400,12 +400,12 @@ CONTENDERS: Final[dict[str, Callable[[str, str, str, str], float]]] = {
 }
 
 
-# Measuring.
+# Measure.
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process: what it printed, seconds in all, bytes of peak resident memory."""
+    """A process: its output, total seconds, and peak resident memory in bytes."""
 
     said: str
     seconds: float
@@ -413,7 +413,7 @@ class Run:
 
 
 def run(command: Sequence[str]) -> Run:
-    """Run a command, which must succeed."""
+    """Run a command; exit if it fails."""
     environment = {
         **os.environ,
         "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -440,12 +440,12 @@ def run(command: Sequence[str]) -> Run:
 
 
 def job(name: str) -> list[str]:
-    """The command that runs one of JOBS in a fresh process."""
+    """Return the command that runs one of JOBS in a new process."""
     return [sys.executable, str(Path(__file__).resolve()), "--job", name]
 
 
 def contend(name: str, kind: str, model: str, corpus: str) -> None:
-    """Run one contender; print its seconds; check what it wrote."""
+    """Run one contender, print its seconds, and check its output."""
     with tempfile.TemporaryDirectory(dir=Path(corpus).parent) as folder:
         seconds = CONTENDERS[name](kind, model, corpus, folder)
         if name != "bare":
@@ -456,14 +456,14 @@ def contend(name: str, kind: str, model: str, corpus: str) -> None:
             with Path(corpus).open("rb") as lines:
                 wanted = sum(1 for _ in lines)
             if rows != wanted:
-                raise SystemExit(f"{name} wrote {rows} rows, wanted {wanted}")
+                raise SystemExit(f"{name} wrote {rows} rows, expected {wanted}")
     print(json.dumps(seconds))
 
 
 def race(
     names: Sequence[str], kind: str, model: Path, corpus: Path, runs: int
 ) -> dict[str, list[float]]:
-    """Every contender in turn, so many times; the seconds of each."""
+    """Run all contenders, alternating; return the seconds of each."""
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(runs):
         for name in names:
@@ -474,7 +474,7 @@ def race(
 
 
 def contest(title: str, found: dict[str, list[float]], documents: int) -> Table:
-    """Documents a second of each contender, and how they compare with vocabtool's."""
+    """Return the documents a second of each contender, compared with vocabtool's."""
     ours = documents / median(found["vocabtool"])
     rows = []
     for name, seconds in found.items():
@@ -486,16 +486,16 @@ def contest(title: str, found: dict[str, list[float]], documents: int) -> Table:
 
 
 def faster(found: dict[str, list[float]], other: str, wanted: float) -> Goal:
-    """How many times as fast as a contender vocabtool is, by the medians."""
+    """Return vocabtool's median speed as a multiple of a contender's."""
     ratio = median(found[other]) / median(found["vocabtool"])
     return at_least(f"speed against {SHOWN[other]}", ratio, wanted, "{:.2f}x")
 
 
 def as_fast_as_wanted(work: Path, documents: int, runs: int) -> int:
-    """The width with which the model alone is most nearly as fast as where the goals were set.
+    """Return the width with which the model alone is as fast as where the goals were set.
 
-    How many times as fast as another contender one can be depends on the model's share of the
-    work, so that is held, not the width.
+    The possible speedup depends on the model's share of the work, so this share is kept the same
+    on every machine, not the width.
     """
     speeds: dict[int, float] = {}
     for width in WIDTHS:
@@ -509,7 +509,7 @@ def as_fast_as_wanted(work: Path, documents: int, runs: int) -> int:
 
 
 def fast(work: Path, documents: int, runs: int, width: int | None) -> Iterator[Table]:
-    """A fast TensorFlow model: two dense layers, of that width and of 256."""
+    """Measure a fast TensorFlow model with two dense layers, of this width and of 256."""
     names = ("bare", "loop", "two threads", "from_generator", "not tuned", "vocabtool")
     width = as_fast_as_wanted(work, documents, runs) if width is None else width
     folder = model(work, "saved_model", str(width))
@@ -527,7 +527,7 @@ def fast(work: Path, documents: int, runs: int, width: int | None) -> Iterator[T
 
 
 def wide(work: Path, documents: int, runs: int) -> Iterator[Table]:
-    """The same with four dense layers of 2,048."""
+    """Measure the same with four dense layers of 2,048."""
     folder = model(work, "saved_model", "2048,2048,2048,2048")
     found = race(("bare", "vocabtool"), "tensorflow", folder, corpus(work, documents), runs)
     yield contest("A TensorFlow model with four dense layers of 2,048", found, documents)
@@ -535,7 +535,7 @@ def wide(work: Path, documents: int, runs: int) -> Iterator[Table]:
 
 
 def word_means(work: Path, documents: int, runs: int) -> Iterator[Table]:
-    """Word vectors, with other pipelines that use the same encoder."""
+    """Measure word vectors; the other pipelines use the same encoder."""
     names = ("bare", "loop", "two threads", "datasets", "ray data", "vocabtool")
     found = race(names, "static", model(work, "word_vectors"), corpus(work, documents), runs)
     yield contest("Word vectors", found, documents)
@@ -544,7 +544,7 @@ def word_means(work: Path, documents: int, runs: int) -> Iterator[Table]:
 
 
 def memory(work: Path) -> Iterator[Table]:
-    """The command on two sizes, then once more on what is finished."""
+    """Measure the command on two sizes, and once more on the finished output."""
     vectors = model(work, "word_vectors") / "vectors.npz"
     alone = run([*job("hold"), str(vectors)]).memory
     rows, reached = [("the encoder alone", "", f"{alone / 1e6:.0f} MB")], []
@@ -573,22 +573,22 @@ def memory(work: Path) -> Iterator[Table]:
 
 
 def embed(vectors: Path, corpus: Path, folder: Path, *options: str) -> list[str]:
-    """Our command, as a user runs it."""
+    """Return our command, as a user runs it."""
     found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
     if found is None:
-        raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
+        raise SystemExit("vocabtool is not installed in this Python; run: pip install -e .")
     given = ["--model", str(vectors), "--rule", "lower", "--weights", "none", *options]
     return [found, "embed", str(corpus), "-o", str(folder), *given]
 
 
 def hold(vectors: str) -> None:
-    """Open the encoder and use it once."""
+    """Open an encoder and use it once."""
     encode = static(str(Path(vectors).parent))
     encode([" ".join(known())])
 
 
 def say(what: str) -> None:
-    """Tell on standard error what goes on."""
+    """Print progress on standard error."""
     print(what, file=sys.stderr, flush=True)
 
 
@@ -596,7 +596,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     default = Path(__file__).parent / ".work"
-    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
+    parser.add_argument("--work", type=Path, default=default, help="folder for generated files")
     parser.add_argument("--documents", type=int, default=60_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(

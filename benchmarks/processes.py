@@ -1,7 +1,7 @@
-"""Processes that report: each measurement in one of its own, with its time limit and its memory.
+"""Run each measurement in its own process, with a time limit, and measure its memory.
 
-A process prints JSON objects, one in a line, as it learns; what it reports is all of them in one.
-What libraries print goes elsewhere: :func:`report` keeps the real standard output to itself.
+A process prints its results as JSON objects, one per line; they are merged into one object. Output
+of libraries is kept out: it goes to standard error while :class:`Reporter` is in use.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 TICK: Final = 0.1
-UNIT: Final = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes per unit of ru_maxrss
 QUIET: Final = {"TF_CPP_MIN_LOG_LEVEL": "3", "LANCEDB_LOG": "error"}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``memory``: bytes at the peak, mapped files too; ``own``: of it, what is no file (Linux)."""
+    """``memory``: peak bytes with mapped files; ``own``: peak bytes without files (Linux)."""
 
     told: dict[str, Any]
     failure: str | None
@@ -35,7 +35,7 @@ class Report:
 
 
 def run(arguments: Sequence[str], limit: float, log: Path) -> Report:
-    """This script with other arguments; what it says on standard error goes to ``log``."""
+    """Run this script with other arguments; its standard error goes to ``log``."""
     with tempfile.TemporaryFile() as out, log.open("wb") as err:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str], limit: float, log: Path) -> Report:
 
 
 def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, int]:
-    """Its exit status, its peak resident set, and the peak of that part which is no file."""
+    """Return the exit status, the peak resident set, and the peak of its part without files."""
     own = 0
     while True:
         own = max(own, anonymous(process.pid))
@@ -67,7 +67,7 @@ def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, int]:
 
 
 def anonymous(pid: int) -> int:
-    """Bytes in memory that no file backs, 0 where the system does not tell."""
+    """Return the anonymous memory in bytes; 0 if the system does not report it."""
     try:
         told = Path(f"/proc/{pid}/status").read_text("utf-8")
     except OSError:
@@ -77,7 +77,7 @@ def anonymous(pid: int) -> int:
 
 
 def merged(lines: IO[bytes]) -> dict[str, Any]:
-    """All that was reported; a line cut short by the end of its process counts for nothing."""
+    """Merge all reported objects; ignore a line that the end of the process truncated."""
     told: dict[str, Any] = {}
     for line in lines:
         if line.endswith(b"\n"):
@@ -90,20 +90,20 @@ def _timed_out(told: dict[str, Any], limit: float) -> str:
 
 
 def last_words(log: Path, status: int) -> str:
-    """The last line that a failed process said, which is its error."""
+    """Return the last line that a failed process wrote, which is its error."""
     lines = log.read_text("utf-8", "replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
     return said[-1] if status > 0 and said else f"ended by signal {-status}, see {log.name}"
 
 
 class Reporter:
-    """Standard output, kept for reports: whatever libraries print goes to standard error."""
+    """Standard output, reserved for reports: output of libraries goes to standard error."""
 
     def __init__(self) -> None:
         self.out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
         os.dup2(2, 1)
 
     def tell(self, **learned: Any) -> None:
-        """Report what is known by now."""
+        """Report results immediately."""
         self.out.write(json.dumps(learned) + "\n")
         self.out.flush()

@@ -1,6 +1,6 @@
-"""Results of benchmarks: tables with facts of the machine, kept as JSON, shown as text or Markdown.
+"""Benchmark results: tables and facts about the machine, as JSON, text or Markdown.
 
-A script of this folder measures, yields tables, and hands them to :func:`report`.
+Each script in this folder yields tables and passes them to :func:`report`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PACKAGES: Final = ("vocabtool", "numpy", "pyarrow", "faiss-cpu", "tantivy", "ten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Figures of one question; ``rows``: a cell for each column, as shown to a person."""
+    """A table of results; ``rows``: one formatted cell for each column."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def text(self) -> str:
-        """The table with aligned columns, for a terminal."""
+        """Return the table with aligned columns, for a terminal."""
         lines = [self.columns, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         first, *others = widths
@@ -41,14 +41,14 @@ class Table:
         return "\n".join((self.title, *drawn))
 
     def markdown(self) -> str:
-        """The table in Markdown, its title as a bold line."""
+        """Return the table in Markdown, with the title as a bold line."""
         lines = [self.columns, ("---", *("---:" for _ in self.columns[1:])), *self.rows]
         return "\n".join((f"**{self.title}**", "", *(f"| {' | '.join(row)} |" for row in lines)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a benchmark wants to reach, and what it measured."""
+    """A goal of a benchmark, and the measured figure."""
 
     what: str
     wanted: str
@@ -57,25 +57,25 @@ class Goal:
 
 
 def at_most(what: str, measured: float, wanted: float, shown: str) -> Goal:
-    """A goal that a small figure reaches; ``shown``: the format of both figures."""
+    """Return a goal with an upper limit; ``shown``: the format of both figures."""
     limit, reached = f"<= {shown.format(wanted)}", measured <= wanted
     return Goal(what=what, wanted=limit, measured=shown.format(measured), reached=reached)
 
 
 def at_least(what: str, measured: float, wanted: float, shown: str) -> Goal:
-    """A goal that a large figure reaches; ``shown``: the format of both figures."""
+    """Return a goal with a lower limit; ``shown``: the format of both figures."""
     limit, reached = f">= {shown.format(wanted)}", measured >= wanted
     return Goal(what=what, wanted=limit, measured=shown.format(measured), reached=reached)
 
 
 def goals(*found: Goal) -> Table:
-    """Goals as a table."""
+    """Return goals as a table."""
     rows = ((g.what, g.wanted, g.measured, "yes" if g.reached else "NO") for g in found)
     return Table(title="Goals", columns=("", "wanted", "measured", "reached"), rows=tuple(rows))
 
 
 def facts() -> dict[str, str]:
-    """System, cores, memory and versions; nothing that identifies the machine."""
+    """Return system, cores, memory and versions; nothing that identifies the machine."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     found = {
@@ -104,7 +104,7 @@ def report(tables: Iterable[Table], path: Path | None) -> None:
 
 
 def arguments() -> list[str]:
-    """The command line of this process, without the folders of this machine."""
+    """Return the command line of this process, without paths of this machine."""
     kept, hidden = ["python", f"benchmarks/{Path(sys.argv[0]).name}"], ("--json", "--work")
     rest = iter(sys.argv[1:])
     for argument in rest:
@@ -116,7 +116,7 @@ def arguments() -> list[str]:
 
 
 def read(path: Path) -> tuple[dict[str, str], list[Table]]:
-    """Facts of the machine and tables that :func:`report` wrote."""
+    """Read the facts and tables that :func:`report` wrote."""
     found = json.loads(path.read_text("utf-8"))
     tables = [
         Table(

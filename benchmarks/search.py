@@ -1,23 +1,22 @@
-"""vocabtool's hybrid search beside LanceDB, zvec, Milvus Lite, and PostgreSQL with pgvector.
+"""Compare hybrid search of vocabtool, LanceDB, zvec, Milvus Lite and PostgreSQL with pgvector.
 
-    python benchmarks/search.py                          everything, which takes long
+    python benchmarks/search.py                          everything; takes hours
     python benchmarks/search.py --documents 10000        smaller; several sizes by commas
-    python benchmarks/search.py --only zvec              one engine, beside what is known of others
-    python benchmarks/search.py --question opening       one question alone
+    python benchmarks/search.py --only zvec              run one engine, show stored results too
+    python benchmarks/search.py --question opening       one benchmark of our own index
 
-Needs vocabtool beside this Python, and lancedb, zvec, pymilvus, milvus-lite, pgserver and
-psycopg[binary]. The documents are those of ``coded_corpus.py`` and their vectors; query vectors are
-given, and cannot see the codes that the queries hold. They resemble no document, which makes them
-hard to answer.
+Needs vocabtool, lancedb, zvec, pymilvus, milvus-lite, pgserver and psycopg[binary] in this Python.
+Documents and vectors are those of ``coded_corpus.py``. Query vectors do not encode the codes in the
+queries; they are not similar to any document, which makes nearest neighbours hard to find.
 
-Each engine runs in a process of its own. Build is from documents on disk to an index that answers
-at full speed; memory is the peak resident set of that process, files that it maps included.
-Recall is that of vector search alone, ten of ten; each peer tries as hard as it must to reach 0.95,
-or as it comes nearest to that. Hybrid search is the engine's own, in each way that it offers, asked
-in one thread, ten documents with their texts. An engine that fails is told, with the reason.
+Each engine runs in its own process. Build time is from documents on disk to an index at full speed;
+memory is the peak resident set of the process, including mapped files. Recall is recall@10 of
+vector search alone; each peer is tuned to reach 0.95, or as close to it as it can. Hybrid search is
+the engine's own, in every variant it offers, in one thread, ten documents with their texts. A
+failed engine is listed with the reason.
 
-One run, on one machine: ratios hold, milliseconds do not. What is measured is kept beside the
-corpus, so an engine measured before is shown without running again.
+This is one run on one machine: ratios are meaningful, absolute times are not. Results are stored
+next to the corpus, so an engine that was measured is not run again.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from search_questions import QUESTIONS, done
 SIZES: Final = "100000,1000000"
 QUERIES: Final = 200
 LIMIT: Final = 3_600.0  # seconds for one engine
-TAIL: Final = 5.0  # times the p50 that p99 stays under
-FIRST: Final = 0.99  # of the queries whose one right document comes first
+TAIL: Final = 5.0  # maximum p99 as a multiple of p50
+FIRST: Final = 0.99  # minimum share of queries whose right document is first
 OURS: Final = "ours"
 DEFAULT: Final = "hybrid: coverage (default)"
 
@@ -50,9 +49,9 @@ Result = dict[str, Any]
 
 
 def prepare(wanted: Corpus, queries: int) -> None:
-    """Write a corpus if it is not there with so many queries.
+    """Write a corpus unless it exists with that number of queries.
 
-    In another process: Linux counts the peak of the one that starts a process as the peak of both.
+    This runs in another process: on Linux, a child's peak memory includes that of its parent.
     """
     asked = wanted.folder / "queries.json"
     if asked.exists() and len(json.loads(asked.read_text("utf-8"))) == queries:
@@ -64,12 +63,12 @@ def prepare(wanted: Corpus, queries: int) -> None:
 
 
 def make_job(reporter: Reporter, folder: Path, queries: str) -> None:
-    """What that process does."""
+    """Write the corpus of a folder; this job is run by :func:`prepare`."""
     make(corpus(folder.parent, count_of(folder)), int(queries))
 
 
 def measured(name: str, of: Corpus, limit: float) -> Result:
-    """One engine in a process of its own; what it left is removed, but not our index."""
+    """Measure an engine in its own process; delete its files afterwards, except our index."""
     say(f"{name}: {of.documents:,} documents")
     folder = of.folder / name
     complete = folder.with_suffix(".complete")
@@ -89,28 +88,28 @@ def measured(name: str, of: Corpus, limit: float) -> Result:
 
 
 def measure_job(reporter: Reporter, folder: Path) -> None:
-    """What that process does."""
+    """Measure an engine; this job is run by :func:`measured`."""
     measure(folder.name, corpus(folder.parent.parent, count_of(folder.parent)), folder, reporter)
 
 
 def count_of(folder: Path) -> int:
-    """How many documents the folder of a corpus is for."""
+    """Return the number of documents of a corpus from its folder's name."""
     return int(folder.name.removeprefix("search_"))
 
 
 def known(of: Corpus) -> dict[str, Result]:
-    """What was measured of each engine, in this run or an earlier one."""
+    """Return the results of each engine, from this run or an earlier one."""
     files = {name: of.folder / f"{name}.json" for name in ENGINES}
     return {
         name: json.loads(file.read_text("utf-8")) for name, file in files.items() if file.exists()
     }
 
 
-# Telling.
+# Report.
 
 
 def tables(of: Corpus, results: dict[str, Result]) -> Iterator[Table]:
-    """Indexes, hybrid searches, what failed, and the goals."""
+    """Yield the tables of indexes, hybrid searches, failures, and goals."""
     indexes = ((name, *indexed(found)) for name, found in results.items() if "recall" in found)
     columns = ("", "version", "build", "disk", "memory", "recall@10", "vectors p50", "index")
     yield Table(
@@ -134,7 +133,7 @@ def tables(of: Corpus, results: dict[str, Result]) -> Iterator[Table]:
 
 
 def indexed(found: Result) -> Sequence[str]:
-    """Figures of an index."""
+    """Return the row of an index."""
     server = found.get("memory_beside", 0)
     return (
         found["version"],
@@ -148,19 +147,19 @@ def indexed(found: Result) -> Sequence[str]:
 
 
 def answered(told: Result) -> Sequence[str]:
-    """Figures of a hybrid search."""
+    """Return the row of a hybrid search."""
     speeds = (f"{told[name]:.2f} ms" for name in ("p50", "p99"))
     return (*speeds, f"{told['hit1']:.1%}", f"{told['hit10']:.1%}")
 
 
 def hybrids(found: Result) -> dict[str, Result]:
-    """The hybrid searches of an engine, by name."""
+    """Return the results of an engine's hybrid searches, by name."""
     start = "hybrid: "
     return {name.removeprefix(start): told for name, told in found.items() if start in name}
 
 
 def goals_of(ours: Result, peers: dict[str, Result]) -> Iterator[Goal]:
-    """Goals that one size shows."""
+    """Return the goals for one corpus size."""
     own = ours[DEFAULT]
     yield at_least("recall@10", ours["recall"], RECALL, "{:.3f}")
     yield at_most("p99 against p50", own["p99"] / own["p50"], TAIL, "{:.2f}x")
@@ -187,12 +186,12 @@ def goals_of(ours: Result, peers: dict[str, Result]) -> Iterator[Goal]:
 
 
 def say(what: str) -> None:
-    """Tell on standard error what goes on."""
+    """Print progress on standard error."""
     print(what, file=sys.stderr, flush=True)
 
 
 def job(name: str, folder: str, *arguments: str) -> None:
-    """What a process of this script does, by name."""
+    """Run a job of this script, by name, in its own process."""
     jobs: dict[str, Callable[..., None]] = {"make": make_job, "measure": measure_job, **JOBS}
     jobs[name](Reporter(), Path(folder), *arguments)
 
@@ -201,13 +200,15 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     default = Path(__file__).parent / ".work"
-    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
-    parser.add_argument("--documents", default=SIZES, help="how many; several by commas")
+    parser.add_argument("--work", type=Path, default=default, help="folder for generated files")
+    parser.add_argument("--documents", default=SIZES, help="corpus sizes, separated by commas")
     parser.add_argument("--queries", type=int, default=QUERIES)
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one engine")
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, help="time limit for one engine in seconds"
+    )
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--only", choices=ENGINES, help="measure this engine alone")
-    one.add_argument("--question", choices=QUESTIONS, help="answer this alone")
+    one.add_argument("--only", choices=ENGINES, help="measure only this engine")
+    one.add_argument("--question", choices=QUESTIONS, help="run only this benchmark")
     parser.add_argument("--json", type=Path, help="write the tables to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -220,7 +221,7 @@ def main() -> None:
 
 
 def measure_all(sizes: Sequence[Corpus], options: argparse.Namespace) -> Iterator[Table]:
-    """Every engine on every size, then the questions about our own index."""
+    """Measure every engine on every size, then our own index."""
     for size in sizes:
         prepare(size, options.queries)
         if options.question is None:

@@ -1,8 +1,8 @@
-"""The corpus of ``search.py`` as files, read in blocks: no engine finds it in memory.
+"""The corpus of ``search.py`` as files, which are read in blocks to keep it out of memory.
 
-Made once from ``coded_corpus.py``: ids and texts (Arrow), vectors (float32), the queries, and of
-each query the ten documents that brute force finds nearest. Vectors are read, not mapped, so that
-the memory of a process is its own.
+It is written once from ``coded_corpus.py``: ids and texts (Arrow), vectors (float32), queries, and
+the exact ten nearest documents of each query. Vectors are read, not memory-mapped, because mapped
+files would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ NEAREST: Final = 10
 
 
 class Block(NamedTuple):
-    """``documents``: a record batch with id and text; ``vectors``: a row for each."""
+    """``documents``: record batch with id and text; ``vectors``: one row per document."""
 
     documents: pa.RecordBatch
     vectors: Vectors
 
     def rows(self) -> Iterator[tuple[str, str, Vectors]]:
-        """One by one, for engines that take rows."""
+        """Yield single documents, for engines that accept rows."""
         ids, texts = (column.to_pylist() for column in self.documents.columns)
         return zip(ids, texts, self.vectors, strict=True)
 
 
 class Asked(NamedTuple):
-    """A query: its words, its vector, the one document with its code, the ten nearest ones."""
+    """A query: text, vector, the only document with its code, and the ten nearest documents."""
 
     text: str
     vector: Vectors
@@ -45,13 +45,13 @@ class Asked(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """So many documents in a folder."""
+    """A corpus in a folder; ``documents``: the number of its documents."""
 
     folder: Path
     documents: int
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """All of them, or those from a row on that a block starts with."""
+        """Yield all blocks, or those from a row on, which must be the start of a block."""
         import pyarrow as pa
 
         with (
@@ -66,7 +66,7 @@ class Corpus(NamedTuple):
                 yield Block(batch, flat.reshape(-1, DIM))
 
     def queries(self) -> list[Asked]:
-        """Those that the corpus was made with."""
+        """Return the queries of the corpus."""
         told: list[dict[str, Any]] = json.loads((self.folder / "queries.json").read_text("utf-8"))
         vectors = np.load(self.folder / "queries.npy")
         return [
@@ -76,12 +76,12 @@ class Corpus(NamedTuple):
 
 
 def corpus(work: Path, count: int) -> Corpus:
-    """A corpus of that many documents; :func:`make` writes it where it is not there yet."""
+    """Return the corpus of that many documents; :func:`make` writes it if it does not exist."""
     return Corpus(work / f"search_{count}", count)
 
 
 def make(wanted: Corpus, asked: int) -> None:
-    """Write the documents into the folder, and the queries with what brute force says of them."""
+    """Write the documents, and the queries with their exact nearest documents."""
     made = documents(wanted.documents)
     made.vectors.tofile(wanted.folder / "vectors.f32")
     _write_documents(wanted.folder / "documents.arrow", made.ids, made.texts)
@@ -92,11 +92,13 @@ def make(wanted: Corpus, asked: int) -> None:
         {"text": text, "right": right, "nearest": [made.ids[row] for row in rows]}
         for text, right, rows in zip(questions.texts, questions.right, found.tolist(), strict=True)
     ]
-    (wanted.folder / "queries.json").write_text(json.dumps(told), "utf-8")  # last: all is there
+    (wanted.folder / "queries.json").write_text(
+        json.dumps(told), "utf-8"
+    )  # written last: marks a complete corpus
 
 
 def nearest(wanted: Vectors, vectors: Vectors) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The rows of the ten highest inner products, shape (queries, 10), by brute force."""
+    """Return the rows with the ten highest inner products, by brute force: (queries, 10)."""
     rows = np.empty((len(wanted), 0), np.int64)
     scores = np.empty((len(wanted), 0), np.float32)
     for start in range(0, len(vectors), TRUTH_BLOCK):

@@ -1,7 +1,7 @@
-"""What the processes do that ``search_questions.py`` starts, by name.
+"""The jobs, by name, that ``search_questions.py`` runs in processes of their own.
 
-Each gets the folder of an index, which stands in the folder of its corpus, and reports what it
-found. How long and how often they ask stands here, for both.
+Each gets the folder of an index, inside the folder of its corpus, and reports its results. The
+durations and the number of rounds are defined here for both modules.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from search_measuring import WARM, Ask, both, rounds, speed, tuned, within
 
 PEER: Final = "zvec"
 READERS: Final = 4
-ROUNDS: Final = 25  # of one reader, then four; of ours, then the peer
-ROUND: Final = 1.0  # seconds that they ask in each
-SECONDS: Final = 10.0  # that the writer and the reader beside it work
-REFRESH: Final = 0.5  # seconds between two looks for a newer commit
-COMMIT: Final = 1_000  # documents
+ROUNDS: Final = 25  # alternating: one reader, then four; or our index, then the peer's
+ROUND: Final = 1.0  # seconds of searches in a round
+SECONDS: Final = 10.0  # seconds that the writer and the reader run
+REFRESH: Final = 0.5  # seconds between two checks for a newer commit
+COMMIT: Final = 1_000  # documents per commit
 
 
 def corpus_of(folder: Path) -> Corpus:
-    """Which corpus an index was built from."""
+    """Return the corpus from which an index was built."""
     return corpus(folder.parent.parent, int(folder.parent.name.removeprefix("search_")))
 
 
@@ -56,7 +56,7 @@ def ask_job(reporter: Reporter, folder: Path) -> None:
 
 
 def in_turn_job(reporter: Reporter, folder: Path) -> None:
-    """Build the peer's, tuned as ever, and ask both in this process; the first round warms."""
+    """Build and tune the peer's index, and search both in this process, after a warm-up round."""
     from vocabtool import Index
 
     of, held = corpus_of(folder), Index.open(folder)
@@ -80,7 +80,7 @@ def in_turn_job(reporter: Reporter, folder: Path) -> None:
 
 
 class NoPandas(MetaPathFinder):
-    """Says of pandas that it is not installed."""
+    """An import finder that makes pandas appear as not installed."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "pandas":
@@ -99,7 +99,7 @@ def open_job(reporter: Reporter, folder: Path, started: str, how: str) -> None:
 
 
 def read_job(reporter: Reporter, folder: Path) -> None:
-    """Ask for some seconds, and look for newer commits meanwhile."""
+    """Search for some seconds, and regularly check for newer commits."""
     from vocabtool import Index
 
     held, queries = Index.open(folder), corpus_of(folder).queries()
@@ -134,7 +134,7 @@ def read_job(reporter: Reporter, folder: Path) -> None:
 
 
 def turns_job(reporter: Reporter, folder: Path, turn: str) -> None:
-    """Ask for as many seconds as each line says."""
+    """For each line on standard input, search for that many seconds."""
     if turn:
         take_turns_of(float(turn))
     reader = Reader(folder)
@@ -144,27 +144,27 @@ def turns_job(reporter: Reporter, folder: Path, turn: str) -> None:
 
 
 def fork_job(reporter: Reporter, folder: Path) -> None:
-    """Open the index, fork readers, and have one ask, then all of them, in turn."""
+    """Open the index, fork readers, and alternate between searches of one and of all."""
     reader, fork = Reader(folder), multiprocessing.get_context("fork")
-    gc.freeze()  # what is never collected stays shared
+    gc.freeze()  # objects that are not collected stay in shared pages
     pipes = []
     for _ in range(READERS):
         ours, theirs = fork.Pipe()
         pipes.append(ours)
         fork.Process(target=read_for, args=(reader, theirs, pipes), daemon=True).start()
-        theirs.close()  # so that the end of a reader is seen
+        theirs.close()  # so that the end of a reader is noticed
     reporter.tell(rounds=[[asked_of(pipes[:1]), asked_of(pipes)] for _ in range(ROUNDS)])
 
 
 def asked_of(pipes: Sequence[Connection]) -> list[dict[str, float]]:
-    """What readers that wait at a pipe did in one round."""
+    """Return the results of readers that wait at a pipe, for one round."""
     for pipe in pipes:
         pipe.send(ROUND)
     return [pipe.recv() for pipe in pipes]
 
 
 def read_for(reader: Reader, pipe: Connection, others: Sequence[Connection]) -> None:
-    """Ask for as many seconds as the other end says, until it is closed."""
+    """Search for as many seconds as each message of the pipe says, until it is closed."""
     for other in others:
         other.close()
     with suppress(EOFError):
@@ -173,7 +173,7 @@ def read_for(reader: Reader, pipe: Connection, others: Sequence[Connection]) -> 
 
 
 class Reader:
-    """An index that is open and warm, and what it is asked."""
+    """An open and warm index, and its queries."""
 
     def __init__(self, folder: Path) -> None:
         from vocabtool import Index
@@ -184,7 +184,7 @@ class Reader:
         self.following = cycle(queries)
 
     def ask(self, long: float) -> dict[str, float]:
-        """Ask for so many seconds."""
+        """Search for that many seconds."""
         start, asked = time.perf_counter(), 0
         while (seconds := time.perf_counter() - start) < long:
             found(self.held, next(self.following))
@@ -193,7 +193,7 @@ class Reader:
 
 
 def write_job(reporter: Reporter, folder: Path) -> None:
-    """Add documents and commit for some seconds."""
+    """Add documents and commit, for some seconds."""
     from vocabtool import Index
 
     parts, held = small_blocks(corpus_of(folder)), Index.open(folder)
@@ -212,7 +212,7 @@ def write_job(reporter: Reporter, folder: Path) -> None:
 
 
 def small_blocks(of: Corpus) -> Iterator[Block]:
-    """The documents once more, for ever, under new ids."""
+    """Yield the documents again and again, with new ids."""
     import pyarrow as pa
 
     for number in count():
@@ -225,7 +225,7 @@ def small_blocks(of: Corpus) -> Iterator[Block]:
 
 
 def found(held: Any, one: Asked) -> list[str]:
-    """Our hybrid search as it is by default."""
+    """Return the results of our hybrid search with its defaults."""
     return [hit.id for hit in held.search(one.text, vector=one.vector)]
 
 

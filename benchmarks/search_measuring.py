@@ -1,7 +1,7 @@
-"""What one engine of ``search.py`` is measured by, in a process of its own.
+"""Measure one engine of ``search.py``; this runs in its own process.
 
-Recall is that of the ten nearest by vector alone against brute force. Queries are asked one after
-another from one thread, in rounds; what is slow is asked fewer of them, 20 at least, and says so.
+Recall is recall@10 of vector search against brute force. Queries run one after another in one
+thread, in rounds; a slow engine gets fewer queries (at least 20), and the results say so.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from search_engines import TOP, Engine, Found, Hybrid, opened
 
 RECALL: Final = 0.95
 ROUNDS: Final = 5
-WARM: Final = 20  # queries before the clock runs
+WARM: Final = 20  # warm-up queries
 FEWEST: Final = 20
-SECONDS: Final = 60.0  # for one measurement
+SECONDS: Final = 60.0  # seconds for one measurement
 
 Ask = Callable[[Asked], Found]
 
 
 class Answer(NamedTuple):
-    """To one query."""
+    """The result of one query."""
 
     asked: Asked
     found: Found
@@ -35,13 +35,13 @@ class Answer(NamedTuple):
 
 
 def measure(engine_name: str, corpus: Corpus, folder: Path, reporter: Reporter) -> None:
-    """Build, tune, ask, and report each as it is known."""
+    """Build, tune and search; report each result immediately."""
     asked = corpus.queries()
     engine = opened(engine_name, folder)
     try:
         reporter.tell(version=engine.version, doing="building")
         reporter.tell(**built(engine, corpus))
-        os.sync()  # the disk is busy with no engine's files while questions are timed
+        os.sync()  # finish writing to disk before searches are timed
         reporter.tell(doing="tuning", queries=len(asked))
         reporter.tell(**tuned(engine, asked))
         for name, search in engine.hybrids().items():
@@ -54,12 +54,12 @@ def measure(engine_name: str, corpus: Corpus, folder: Path, reporter: Reporter) 
 
 
 def both(search: Hybrid) -> Ask:
-    """A hybrid search as it is asked: with words and vector."""
+    """Return a function that runs a hybrid search with the text and the vector of a query."""
     return lambda one: search(one.text, one.vector)
 
 
 def built(engine: Engine, corpus: Corpus) -> dict[str, Any]:
-    """Seconds from nothing to an index that can be searched, and its bytes."""
+    """Build the index; return the seconds until it can be searched, and its bytes."""
     start = time.perf_counter()
     engine.build(corpus)
     seconds = time.perf_counter() - start
@@ -67,7 +67,7 @@ def built(engine: Engine, corpus: Corpus) -> dict[str, Any]:
 
 
 def tuned(engine: Engine, asked: Sequence[Asked]) -> dict[str, Any]:
-    """The least effort that reaches the recall wanted, else the one that comes nearest."""
+    """Set the smallest effort that reaches the required recall, or comes closest to it."""
     tried: dict[int, float] = {}
     for effort in engine.efforts:
         engine.tune(effort)
@@ -81,19 +81,19 @@ def tuned(engine: Engine, asked: Sequence[Asked]) -> dict[str, Any]:
 
 
 def once(engine: Engine, asked: Sequence[Asked]) -> list[Answer]:
-    """Each query once by vector alone, while there is time."""
+    """Run each query once by vector alone, until the time is up."""
     return list(within(lambda one: engine.nearest(one.vector), iter(asked)))
 
 
 def rounds(ask: Ask, asked: Sequence[Asked]) -> list[Answer]:
-    """Every query several times, while there is time, after a few that do not count."""
+    """Run every query several times after a warm-up, until the time is up."""
     warm = list(within(ask, iter(asked[:WARM])))
     several = islice(cycle(asked), ROUNDS * len(asked))
     return list(within(ask, several)) if warm else []
 
 
 def within(ask: Ask, asked: Iterator[Asked]) -> Iterator[Answer]:
-    """Answers until the time is up, but not fewer than the fewest."""
+    """Return answers until the time is up, but at least the minimum number."""
     end = time.perf_counter() + SECONDS
     for number, one in enumerate(asked):
         start = time.perf_counter()
@@ -104,13 +104,13 @@ def within(ask: Ask, asked: Iterator[Asked]) -> Iterator[Answer]:
 
 
 def recall(answers: Sequence[Answer]) -> float:
-    """The share of the ten nearest that was found."""
+    """Return the share of the ten nearest documents that were found."""
     found = sum(len(one.asked.nearest.intersection(one.found)) for one in answers)
     return found / (TOP * len(answers))
 
 
 def speed(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Milliseconds: the median, and what one query in a hundred takes longer than."""
+    """Return p50 and p99 in milliseconds."""
     found = sorted(one.seconds * 1e3 for one in answers)
     return {
         "p50": found[len(found) // 2],
@@ -120,7 +120,7 @@ def speed(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def hits(answers: Sequence[Answer]) -> dict[str, float]:
-    """How often the one document with the code comes first, or among the first ten."""
+    """Return how often the only document with the code is first, and among the first ten."""
     return {
         "hit1": sum(one.found[:1] == [one.asked.right] for one in answers) / len(answers),
         "hit10": sum(one.asked.right in one.found[:TOP] for one in answers) / len(answers),

@@ -1,13 +1,13 @@
-"""What ``search.py`` asks of our own index, each in fresh processes.
+"""Benchmarks of our own index in ``search.py``, each in new processes.
 
-    zvec       hybrid p50 beside the fastest peer's, asked in turn: both are slowed alike
-    growth     p50 of many documents against few
-    opening    seconds until the first answer
-    readers    queries a second of four processes against one, also with longer turns, and forked
-    writer     p50 of a reader while another process adds and commits, against the quiet one
-    memory     the peak while an index is built that may take 1 GiB
+    zvec       hybrid p50 and the fastest peer's, alternating, so that noise affects both
+    growth     p50 of many documents compared with few
+    opening    seconds until the first result
+    readers    queries a second of four processes and of one; with longer time slices; forked
+    writer     p50 of a reader while another process adds and commits, compared with no writer
+    memory     peak memory of building an index with a limit of 1 GiB
 
-What those processes do is in ``search_jobs.py``.
+The jobs of these processes are in ``search_jobs.py``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from scheduling import turns_can_be_asked_for
 from search_corpus import Corpus
 from search_jobs import PEER, READERS, ROUND, ROUNDS
 
-GROWTH: Final = 3.0  # times the p50 of few documents, at most
+GROWTH: Final = 3.0  # maximum, as a multiple of the p50 of few documents
 FIRST: Final = 1.0  # seconds
-SCALING: Final = 1.8  # times the queries of one reader, at least
-BESIDE: Final = 2.0  # times the quiet p50, at most
-ALLOWED: Final = 1 << 30  # bytes that building may take ...
-MOST: Final = 1_300_000_000  # ... and that it takes at most, all told
+SCALING: Final = 1.8  # minimum, as a multiple of the queries a second of one reader
+BESIDE: Final = 2.0  # maximum, as a multiple of the p50 without a writer
+ALLOWED: Final = 1 << 30  # memory limit for building, in bytes
+MOST: Final = 1_300_000_000  # maximum peak memory of the process with that limit, in bytes
 
 RUNS: Final = 5
-TURN: Final = 20.0  # milliseconds, longer than what Linux gives (3 to 4)
+TURN: Final = 20.0  # milliseconds; the default of Linux is 3 to 4
 LIMIT: Final = 3_600.0
 
 Process: TypeAlias = "subprocess.Popen[str]"
@@ -48,11 +48,11 @@ Process: TypeAlias = "subprocess.Popen[str]"
 SCRIPT: Final = Path(__file__).with_name("search.py")
 
 
-# The questions. Each gets the corpora, the smallest first.
+# The benchmarks. Each gets the corpora, the smallest first.
 
 
 def in_turn(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """All queries of ours, then of each way of the peer's, in rounds."""
+    """Run all queries on our index, then on each variant of the peer's, in rounds."""
     if find_spec(PEER) is None:
         raise SystemExit(f"{PEER} is not installed; run: pip install {PEER}")
     rows, reached = [], []
@@ -76,7 +76,7 @@ def in_turn(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def growth(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """p50 of the largest against the smallest."""
+    """Compare the p50 of the largest corpus with that of the smallest."""
     if len(sizes) < 2:
         return
     few, many = (asked(each)["p50"] for each in (sizes[0], sizes[-1]))
@@ -89,9 +89,9 @@ def growth(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def opening(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """A fresh process each time; the files are in the page cache.
+    """Measure the first result in a new process each time; the files are in the page cache.
 
-    Once as a plain install has it, without pandas, which Arrow loads if it is installed.
+    One measurement is without pandas, as in a plain install; Arrow loads pandas if it exists.
     """
     built = index(sizes[-1])
     told = [job("open", built, str(time.time()), "plain") for _ in range(RUNS)]
@@ -109,7 +109,7 @@ def opening(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def readers(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """Started one by one, also with turns longer than the system's; and forked from one process."""
+    """Measure readers started one by one, also with longer time slices, and forked readers."""
     built = index(sizes[0])
     kinds = {"started one by one": partial(scaling, built, "")}
     if turns_can_be_asked_for():
@@ -131,29 +131,29 @@ def readers(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def scaling(built: Path, turn: str) -> list[tuple[float, float]]:
-    """Queries a second of one reader and of all, in short rounds: cores are not always as fast."""
+    """Return queries a second of one reader and of all, in short rounds: core speed varies."""
     with started([["turns", str(built), turn]] * READERS) as processes:
         return [(rate(processes[:1]), rate(processes)) for _ in range(ROUNDS)]
 
 
 def scaling_of_forked(built: Path) -> list[tuple[float, float]]:
-    """The same of processes that share what the one that they come from had in memory."""
+    """Return the same for forked processes, which share the memory of their parent."""
     return [(a_second(one), a_second(four)) for one, four in job("fork", built)["rounds"]]
 
 
 def rate(processes: Sequence[Process]) -> float:
-    """Queries a second of readers that wait for a line, in one round."""
+    """Return queries a second in one round of readers that wait for a line."""
     begin(processes, f"{ROUND}")
     return a_second([json.loads(told_by(process)) for process in processes])
 
 
 def a_second(told: Sequence[dict[str, float]]) -> float:
-    """Queries a second of readers together."""
+    """Return the queries a second of all readers together."""
     return sum(each["queries"] / each["seconds"] for each in told)
 
 
 def writer(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """On a copy: a reader alone, then with a writer."""
+    """Measure a reader alone, then with a writer, on a copy of the index."""
     built = index(sizes[0])
     copy = built.with_name("copy")
     shutil.rmtree(copy, ignore_errors=True)
@@ -176,7 +176,7 @@ def writer(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def memory(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """The whole process that builds. Pages of mapped files count in the peak, too."""
+    """Measure the process that builds an index. Pages of mapped files count in the peak, too."""
     found = made(sizes[-1], sizes[-1].folder / "bounded", ALLOWED)
     shutil.rmtree(sizes[-1].folder / "bounded")
     peak, own = found.memory / 1e6, found.own / 1e6
@@ -202,11 +202,11 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
 }
 
 
-# Starting processes.
+# Start processes.
 
 
 def index(built_from: Corpus) -> Path:
-    """Our index of a corpus, built if it is not there yet."""
+    """Return our index of a corpus; build it if it does not exist."""
     folder = built_from.folder / "ours"
     if not folder.with_suffix(".complete").exists():
         made(built_from, folder, None)
@@ -215,23 +215,23 @@ def index(built_from: Corpus) -> Path:
 
 
 def made(built_from: Corpus, folder: Path, allowed: int | None) -> Report:
-    """Build our index anew in a process of its own."""
+    """Build our index again in its own process."""
     shutil.rmtree(folder, ignore_errors=True)
     return done("build", folder, str(allowed or ""))
 
 
 def asked(of: Corpus) -> dict[str, Any]:
-    """How fast our index of it answers."""
+    """Return the search times of our index of a corpus."""
     return job("ask", index(of))
 
 
 def job(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
-    """What a process reports, which must succeed."""
+    """Run a job in its own process and return its results; exit if it fails."""
     return done(name, folder, *arguments).told
 
 
 def done(name: str, folder: Path, *arguments: str) -> Report:
-    """The same with its memory."""
+    """Run a job in its own process; return its report, with memory."""
     log = folder.with_suffix(".log")
     report = run([str(SCRIPT), "--job", name, str(folder), *arguments], LIMIT, log)
     if report.failure is not None:
@@ -240,7 +240,7 @@ def done(name: str, folder: Path, *arguments: str) -> Report:
 
 
 def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Several at the same time: they begin when all of them are ready."""
+    """Run several jobs at the same time; they begin when all are ready."""
     with started(jobs) as processes:
         begin(processes, "go")
         return [json.loads(told_by(process)) for process in processes]
@@ -248,7 +248,7 @@ def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def started(jobs: Sequence[Sequence[str]]) -> Iterator[list[Process]]:
-    """Processes that are ready and wait for a line; none is left behind."""
+    """Start processes that wait for a line; end all of them at the end of the block."""
     processes = [
         subprocess.Popen(
             [sys.executable, str(SCRIPT), "--job", *each],
@@ -269,7 +269,7 @@ def started(jobs: Sequence[Sequence[str]]) -> Iterator[list[Process]]:
 
 
 def begin(processes: Sequence[Process], line: str) -> None:
-    """Tell all of them."""
+    """Send a line to all processes."""
     for process in processes:
         assert process.stdin is not None  # it is a pipe
         process.stdin.write(f"{line}\n")
@@ -277,7 +277,7 @@ def begin(processes: Sequence[Process], line: str) -> None:
 
 
 def told_by(process: Process) -> str:
-    """Its next line."""
+    """Return the next line of a process."""
     assert process.stdout is not None  # it is a pipe
     line = process.stdout.readline()
     if not line:

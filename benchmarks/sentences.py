@@ -1,4 +1,4 @@
-"""Draw docstrings, messages and sentences of the documentation at random, for readers to judge.
+"""Draw random docstrings, messages and sentences of the documentation for readers to judge.
 
     python -m benchmarks.sentences --seed 1 --count 60
 
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-SHORTEST: Final = 25  # characters of a message worth reading
-SPEAKERS: Final = frozenset(["tell", "echo", "warn", "option", "argument"])  # calls besides errors
+SHORTEST: Final = 25  # minimum characters of a message
+# Calls with messages, besides exceptions.
+SPEAKERS: Final = frozenset(["tell", "echo", "warn", "option", "argument"])
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
@@ -29,7 +30,7 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 
 
 def messages(tree: ast.Module) -> Iterator[str]:
-    """Texts of errors that are raised, help of options, and what is printed."""
+    """Yield the texts of raised errors, of the help of options, and of printed messages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node.exc is not None:
             yield from texts(node.exc)
@@ -45,7 +46,7 @@ def messages(tree: ast.Module) -> Iterator[str]:
 
 
 def texts(node: ast.AST) -> Iterator[str]:
-    """Literal texts, with {…} for what is put into them."""
+    """Yield literal texts, with {…} for inserted values."""
     text = ""
     if isinstance(node, ast.JoinedStr):
         pieces = (p.value if isinstance(p, ast.Constant) else "{…}" for p in node.values)
@@ -60,7 +61,7 @@ def texts(node: ast.AST) -> Iterator[str]:
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """Sentences of a page, without code, tables and headings."""
+    """Yield the sentences of a page, without code, tables and headings."""
     text = re.sub(r"^(```|:::).*?^\1.*?$", "", page.read_text("utf-8"), flags=re.DOTALL | re.M)
     for paragraph in re.split(r"\n\s*\n", text):
         if not re.match(r"\s*(\||#|<!--|\$\$)", paragraph):

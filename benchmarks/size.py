@@ -1,13 +1,13 @@
-"""How big the project is, and how much of it a reader passes on the way of one command.
+"""Measure the size of the project, and how many functions and files each command uses.
 
-    python -m benchmarks.size                  # today's figures beside their ceilings
-    python -m benchmarks.size --check          # and exit code 1 where one is passed (CI runs this)
-    python -m benchmarks.size --tree ../other  # the same of another checkout, with its own code
+    python -m benchmarks.size                  # current figures and their ceilings
+    python -m benchmarks.size --check          # exit code 1 if a figure is too high (run by CI)
+    python -m benchmarks.size --tree ../other  # the figures of another checkout, with its code
 
-Lines are counted as they lie there, with blank lines and docstrings. A command's way is traced in
-a process of its own, the second time that it runs there, when nothing is left to import: which
-functions of the package are called (bodies of comprehensions belong to their function), and in how
-many files. Which names are bare participles is judged by their last letters and a list of words.
+All lines count, including blank lines and docstrings. A command is traced in a process of its own,
+in its second run, when everything is imported: the called functions of the package (a comprehension
+counts as part of its function), and their files. Bare participles among names are recognised by
+their ending and by a list of words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 CEILINGS: Final = Path(__file__).with_name("size_ceilings.toml")
-# What a command line does in the process that is traced: `argv` twice, or what was loaded after it.
+# Program that traces a command: its last run, and for "fresh" the first run in the process.
 TRACED: Final = """
 import contextlib, io, json, os, sys
 from importlib import import_module
@@ -60,7 +60,7 @@ PARTICIPLES: Final = frozenset(
     """asked begun bought bound broken brought built chosen done drawn fed felt found given gone
     grown had heard held hidden kept known laid led left lent lost made meant met named paid said
     seen sent shown sought spoken stood taken taught thought thrown told understood won worn
-    written""".split()  # noqa: SIM905 - a paragraph is easier to read; no cut, put, split: verbs
+    written""".split()  # noqa: SIM905 - easier to read; without cut, put, split, which are also verbs
 )
 NOUNS: Final = frozenset(
     """bed embed encoding embedding ending exceed feed indexing heading mapping meaning need padding
@@ -71,7 +71,7 @@ NOUNS: Final = frozenset(
 
 
 def main() -> None:
-    """Print the figures; with ``--check``, exit with 1 where one passes its ceiling."""
+    """Print the figures; with ``--check``, exit with 1 if one is above its ceiling."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail above a ceiling")
     parser.add_argument("--tree", type=Path, default=Path(__file__).parent.parent)
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def sizes(root: Path) -> Iterator[tuple[str, int]]:
-    """Each figure of a checkout, with the name that its ceiling has."""
+    """Yield the figures of a checkout, with the names of their ceilings."""
     package = root / "vocabtool"
     sources = [path.read_text("utf-8") for path in sorted(package.rglob("*.py"))]
     trees = [ast.parse(source) for source in sources]
@@ -114,13 +114,13 @@ def sizes(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def public_names(package: Path) -> set[str]:
-    """What ``vocabtool.__all__`` lists."""
+    """Return the names in ``vocabtool.__all__``."""
     code = "import vocabtool; print(*vocabtool.__all__)"
     return set(run_python(package.parent, "-c", code).split())
 
 
 def is_public(tree: ast.Module, public: set[str]) -> bool:
-    """Whether a test imports nothing of the package but its public names and its command line."""
+    """Whether a test imports only public names of the package and its command line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -136,7 +136,7 @@ def is_public(tree: ast.Module, public: set[str]) -> bool:
 
 
 def imports_in_functions(tree: ast.Module) -> int:
-    """How many statements import inside a function."""
+    """Return the number of import statements inside functions."""
     return len(
         {
             (inner.lineno, inner.col_offset)
@@ -149,13 +149,13 @@ def imports_in_functions(tree: ast.Module) -> int:
 
 
 def participles(tree: ast.Module) -> list[str]:
-    """The names of functions, methods and classes that are a bare participle."""
+    """Return the names of functions, methods and classes that are a bare participle."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return [n.name for n in ast.walk(tree) if isinstance(n, kinds) and is_participle(n.name)]
 
 
 def is_participle(name: str) -> bool:
-    """Whether a name is one word, and that a participle: ``_joined``, ``Asking``, ``told``."""
+    """Whether a name is a single participle: ``_joined``, ``Asking``, ``told``."""
     name = name.strip("_")
     word = name.lower()
     is_one_word = "_" not in name and sum(map(str.isupper, name)) < 2
@@ -165,7 +165,7 @@ def is_participle(name: str) -> bool:
 
 
 def ways(root: Path, folder: Path) -> Iterator[tuple[str, int]]:
-    """What ``extract``, ``index`` and ``search`` pass."""
+    """Yield the numbers of functions and files that ``extract``, ``index`` and ``search`` use."""
     data = root / "data"
     questions = [str(data / "questions.txt"), "--model", str(data / "small_glove.txt")]
     build = ["index", *questions, "--quiet", "-o"]
@@ -183,14 +183,14 @@ def ways(root: Path, folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def trace(root: Path, lines: list[list[str]], state: str) -> tuple[int, int]:
-    """How many functions the last of these command lines passes, and how many files."""
+    """Return the number of functions and of files that the last of these command lines uses."""
     told = run_python(root, "-c", TRACED, f"{root / 'vocabtool'}", json.dumps(lines), state)
     functions, files = json.loads(told)
     return functions, files
 
 
 def run_python(root: Path, *arguments: str) -> str:
-    """What a Python of its own prints that imports the package of a checkout."""
+    """Run a Python process that imports a checkout's package; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)

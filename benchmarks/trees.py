@@ -1,19 +1,19 @@
-"""Two checkouts of the project beside each other: what a change cost or gained, as ratios.
+"""Compare time and memory of two checkouts of the project, as ratios, to measure a change.
 
     git worktree add ../old 0.1.0
-    python benchmarks/trees.py ../old             # another tree beside this one, every question
+    python benchmarks/trees.py ../old             # another tree and this one, every benchmark
     python benchmarks/trees.py ../old --only search --runs 10
-    python benchmarks/trees.py ../old --json FILE # keep every measurement
+    python benchmarks/trees.py ../old --json FILE # store every measurement
 
-Each question is a command line, or a short program, that both trees run in processes of their own,
-in turn (old, new, new, old, ...), with the same Python, on the same input. Printed are the medians
-of each tree and the median of the ratios new / old, pair by pair: machines are noisy, pairs less.
-Times are CPU seconds of the process and its children, and wall-clock seconds; memory is the peak of
-the process in MB. Searches are timed one by one inside the process.
+Each benchmark is a command line or a short program that both trees run in their own processes,
+alternating (old, new, new, old, ...), with the same Python and the same input. The output is the
+median of each tree and the median of the ratios new / old of all pairs; ratios of pairs have less
+noise. Times are CPU seconds of the process and its children, and wall-clock seconds; memory is the
+peak of the process in MB. Searches are timed one by one inside the process.
 
-The corpus is made of the installed packages: their Python source as lines (100 MB, or all there
-is), and paragraphs of their docstrings as documents. Word vectors come from ``shared/`` beside the
-project (or ``$VOCABTOOL_SHARED``); without it those questions are left out, and it says so.
+The corpus comes from the installed packages: their Python source as lines (up to 100 MB), and
+paragraphs of their docstrings as documents. Word vectors come from ``shared/`` next to the project
+(or ``$VOCABTOOL_SHARED``); without it, benchmarks that need them are skipped with a message.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ print(json.dumps({"p50_ms": 1e3 * seconds[len(seconds) // 2],
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What both trees run. ``{out}`` in an argument is a new path for each run; ``{index}`` the
-    index that the tree itself built before (``prepare``)."""
+    """A benchmark that both trees run. In arguments, ``{out}`` is a new path for each run, and
+    ``{index}`` is the index that the tree itself built with ``prepare``."""
 
     name: str
     arguments: Sequence[str]
@@ -79,7 +79,9 @@ def main() -> None:
     parser.add_argument("old", type=Path, help="the other checkout")
     parser.add_argument("--new", type=Path, default=ROOT)
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--only", action="append", help="a question, or how its name begins")
+    parser.add_argument(
+        "--only", action="append", help="only benchmarks whose names begin with this"
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     kept: dict[str, Any] = {}
@@ -101,10 +103,10 @@ def main() -> None:
 
 
 def questions(work: Path) -> Iterator[Question]:
-    """Every question, with its input."""
+    """Yield all benchmarks, with their inputs."""
     source, documents = work / "source.txt", work / "documents.jsonl"
     for write, path in ((source_lines, source), (document_lines, documents)):
-        # By another process: the peak memory of a child begins with that of its parent.
+        # In another process, because the peak memory of a child includes that of its parent.
         writer = get_context("spawn").Process(target=write, args=(path,))
         writer.start()
         writer.join()
@@ -141,7 +143,7 @@ def questions(work: Path) -> Iterator[Question]:
 def measure(
     question: Question, trees: Mapping[str, Path], work: Path, runs: int
 ) -> Iterator[dict[str, dict[str, float]]]:
-    """Figures of both trees, pair by pair; a first pair is not counted."""
+    """Measure both trees in pairs, after a warm-up pair."""
     indexes = {name: str(work / f"index {name} {question.name}") for name in trees}
     for name, tree in trees.items():
         if question.prepare:
@@ -165,7 +167,7 @@ def measure(
 
 
 def run(tree: Path, code: str, arguments: Sequence[str]) -> dict[str, float]:
-    """Seconds and peak memory of one process, with what it measured itself."""
+    """Return seconds and peak memory of one process, and the figures that it printed."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "VOCABTOOL_CACHE": str(tree / ".cache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", code, *arguments]
@@ -185,7 +187,7 @@ def run(tree: Path, code: str, arguments: Sequence[str]) -> dict[str, float]:
 
 
 def source_lines(path: Path) -> None:
-    """Python source of the installed packages, in the order of their paths."""
+    """Yield lines of Python source of the installed packages, in the order of their paths."""
     left = SOURCE_BYTES
     with path.open("wb") as out:
         for file in sorted(Path(sysconfig.get_paths()["purelib"]).rglob("*.py")):
@@ -195,7 +197,7 @@ def source_lines(path: Path) -> None:
 
 
 def document_lines(path: Path) -> None:
-    """Paragraphs of the docstrings of installed packages."""
+    """Yield paragraphs of the docstrings of the installed packages."""
     from identifiers import SEED, paragraphs
 
     with path.open("w") as out:

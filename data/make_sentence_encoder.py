@@ -1,14 +1,14 @@
-"""Build ``data/sentence_encoder``: a small sentence encoder in the shape of USE v4.
+"""Build ``data/sentence_encoder``, a small sentence encoder with the structure of USE v4.
 
     python data/make_sentence_encoder.py [FOLDER]
 
-Its words are the commonest of the text that every Python has, its own documentation, and its
-vectors come from which of these words stand near which. What that is good for: see README.md.
+Its words are the most frequent ones of Python's own documentation, and its vectors are computed
+from which of these words occur near each other. README.md describes its purpose.
 
-The shape, as far as it is publicly known of the Universal Sentence Encoder, version 4: a graph of
-TensorFlow 1 that TensorFlow 2 loaded and saved again. The words are a constant in a function of
-the library, where they fill a hash table; another function looks words up in the table of that
-name. The graph does all text processing itself.
+The structure is that of the Universal Sentence Encoder, version 4, as far as it is publicly known:
+a graph of TensorFlow 1 that TensorFlow 2 loaded and saved again. The words are a constant in a
+function of the library, which puts them into a hash table; another function looks words up in the
+table with the same shared name. The graph does all text processing itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 tf1 = tf.compat.v1
 
-SIZE: Final = 2_000  # words, with the unknown one
+SIZE: Final = 2_000  # words, including the unknown one
 DIMENSIONS: Final = 32
 WINDOW: Final = 5  # words to either side count as near
 UNKNOWN: Final = b"<UNK>"
 NEVER: Final = (b"xapian", b"zyzzyva")  # the examples of unknown words
 NOT_A_WORD: Final = r"[^\pL\pM\pN_\s]"  # any one of these characters is a token of its own
 
-# Everyday words that the documentation lacks. All of its words are taken, however rare they are.
+# Everyday words that the documentation lacks. All words of this text are used, even rare ones.
 EVERYDAY: Final = """
 I love to use it! I like to use this, I hate to use that. We love good music and old books.
 You like coffee, she likes tea, they want food and water. My friend has a dog, your friend a cat.
@@ -52,20 +52,20 @@ Words = list[bytes]
 
 
 def tokens(texts: Any) -> Any:
-    """Cut a 1-D string tensor into lower-case words and punctuation: a ``SparseTensor``."""
+    """Split a 1-D string tensor into lower-case words and punctuation: a ``SparseTensor``."""
     lower = tf.strings.lower(texts, encoding="utf-8")
     spaced = tf.strings.regex_replace(lower, f"({NOT_A_WORD})", r" \1 ")
     return tf1.strings.split(spaced, result_type="SparseTensor")
 
 
 def read_texts() -> list[Words]:
-    """All texts, cut into tokens by the model's own rule."""
+    """Return all texts, split into tokens by the model's own rule."""
     texts = [*topics.values(), *EVERYDAY.strip().splitlines()]
     return [list(tokens(tf.constant([text])).values.numpy()) for text in texts]
 
 
 def vocabulary(texts: list[Words]) -> Words:
-    """The unknown word, then the commonest words by frequency, equal ones by their bytes."""
+    """Return the unknown word, then the words by descending frequency, ties by bytes."""
     counts = Counter(word for text in texts for word in text)
     everyday = {word for text in texts[len(topics) :] for word in text}
     taken = sorted(counts, key=lambda word: (word not in everyday, -counts[word], word))
@@ -76,7 +76,7 @@ def vocabulary(texts: list[Words]) -> Words:
 
 
 def neighbours(texts: list[Words], words: Words) -> NDArray[np.float64]:
-    """How often words are near each other, nearer ones counting more: shape (words, words)."""
+    """Count nearby pairs of words, weighted by 1 / distance: shape (words, words)."""
     counts = np.zeros((len(words), len(words)))
     ids = {word: i for i, word in enumerate(words)}
     for text in texts:
@@ -87,9 +87,9 @@ def neighbours(texts: list[Words], words: Words) -> NDArray[np.float64]:
 
 
 def embed(counts: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Vectors of unit length: truncated SVD of positive pointwise mutual information.
+    """Return unit vectors: truncated SVD of positive pointwise mutual information.
 
-    The SVD is the exact one, so there is no seed.
+    The SVD is exact, so no seed is needed.
     """
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     surprise = np.divide(counts, expected, out=np.ones_like(counts), where=expected > 0)
@@ -100,13 +100,13 @@ def embed(counts: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def weigh(vectors: NDArray[np.float32], counts: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Shorten the vectors of common words, which say less: a / (a + frequency), a = 0.001."""
+    """Shorten the vectors of common words by a / (a + frequency), where a = 0.001."""
     frequency = counts.sum(axis=1) / counts.sum()
     return np.asarray(vectors * (1e-3 / (1e-3 + frequency))[:, None], np.float32)
 
 
 def save_as_tensorflow_1(folder: str, words: Words, vectors: NDArray[np.float32]) -> None:
-    """Write the encoder as a graph with a session: a table's handle, its fill, a signature."""
+    """Save the encoder as a graph with a session: a table, its initializer, a signature."""
     with tf.Graph().as_default(), tf1.Session() as session:
         texts = tf1.placeholder(tf.string, [None], "text")
         with tf1.variable_scope("Embeddings"):
@@ -131,7 +131,7 @@ def save_as_tensorflow_1(folder: str, words: Words, vectors: NDArray[np.float32]
 
 
 def encode(texts: Any, table: Any, weights: Any) -> Any:
-    """Sum the vectors of a text's words, divide by the root of their number, normalise."""
+    """Sum the vectors of a text's words, divide by the root of their number, and normalise."""
     words = tokens(texts)
     ids = tf.raw_ops.LookupTableFindV2(
         table_handle=table, keys=words.values, default_value=tf.constant(0, tf.int64)
@@ -142,7 +142,7 @@ def encode(texts: Any, table: Any, weights: Any) -> Any:
 
 
 class SentenceEncoder(tf.Module):  # type: ignore[misc] # TensorFlow has no types
-    """What TensorFlow 2 makes of the graph: ``encoder(texts) -> (texts, 32) float32``."""
+    """The graph as a TensorFlow 2 object: ``encoder(texts) -> (texts, 32) float32``."""
 
     def __init__(self, folder: str) -> None:
         """Load the graph from ``folder``."""
@@ -156,20 +156,20 @@ class SentenceEncoder(tf.Module):  # type: ignore[misc] # TensorFlow has no type
 
 
 def save(folder: Path, words: Words, vectors: NDArray[np.float32]) -> None:
-    """Write by TensorFlow 1's ways, load, and save again by TensorFlow 2's."""
+    """Save with TensorFlow 1's API, load the result, and save it again with TensorFlow 2's."""
     with tempfile.TemporaryDirectory() as temporary:
         first = str(Path(temporary, "graph"))
         save_as_tensorflow_1(first, words, vectors)
         encoder = SentenceEncoder(first)
         serving = encoder.graph.signatures["serving_default"]
         tf.saved_model.save(encoder, str(folder), signatures={"serving_default": serving})
-    # It tells one save from the next, so it would differ each time.
+    # This file is different for each save.
     (folder / "fingerprint.pb").unlink(missing_ok=True)
     (folder / "assets").rmdir()  # empty: the words are in the graph
 
 
 def show(folder: Path, words: Words) -> Iterator[str]:
-    """A few lines that tell whether the encoder works."""
+    """Yield lines that show whether the encoder works."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     yield f"{len(words):,} words, {size:,} bytes"
     encoder = tf.saved_model.load(str(folder))
@@ -183,7 +183,7 @@ def show(folder: Path, words: Words) -> Iterator[str]:
 
 
 def main() -> None:
-    """Build the encoder and say what came out."""
+    """Build the encoder and print some results."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "sentence_encoder"
     texts = read_texts()
     words = vocabulary(texts)

@@ -1,10 +1,10 @@
-"""Build ``data/small_glove.txt``: a small file of word vectors in the shape of GloVe's.
+"""Build ``data/small_glove.txt``, a small file of word vectors in GloVe's format.
 
     python data/make_vocabularies.py [FOLDER]
 
-Nothing but Python is needed. The words are those of the lists below and what is made of them:
-plurals, forms of verbs, numbers, dates. They stand as in a newspaper, the commonest first; the
-numbers behind them mean nothing. What the file is good for: see README.md.
+Needs only Python. The words are those of the lists below and words generated from them: plurals,
+verb forms, numbers, dates. They are in the order of their likely frequency in newspapers, the most
+frequent first; the vectors have no meaning. README.md describes the purpose of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 DIMENSIONS: Final = 4
 
-# Small words of several kinds, a paragraph for each.
+# Function words and punctuation; each paragraph is one kind.
 SMALL_WORDS: Final = """
 the a an this that these those each every some any no all both either neither such same other
 
@@ -46,7 +46,7 @@ two three first second four five last next half six ten hundred million billion 
 monday tuesday wednesday thursday friday saturday sunday
 """
 
-# Irregular: every form is written out.
+# Irregular verbs with all forms.
 IRREGULAR_VERBS: Final = """
 say says saying; go goes going went gone; take takes taking took taken; come comes coming came;
 see sees seeing saw seen; know knows knowing knew known; give gives giving gave given; find finds
@@ -121,7 +121,7 @@ people men women children feet teeth mice lives wives knives leaves thieves pota
 geese pennies wolves
 """
 
-# Nouns above that have no plural, or one of these.
+# Nouns above without a plural, or with an irregular one.
 NO_PLURAL: Final = """
 man woman child person foot life thief potato tomato news clothes money police weather peace data
 software music health internet bread milk meat rice sugar salt blood coal youth research nuclear
@@ -183,9 +183,9 @@ smörgåsbord malmö århus reykjavík łódź kraków škoda čapek ħamrun dvo
 piñata crème brûlée
 """
 
-# Written in characters that NFKC makes others of: ligatures and figures of several kinds.
+# Characters that NFKC replaces: ligatures, fractions and other numbers.
 COMPATIBILITY: Final = "ﬁnd ﬁle ﬁrst ﬂow eﬀect ½ ¼ ² ³ № ① ② ㎏ Ⅳ"
-FULL_WIDTH: Final = "error text list 20 100"  # written in the signs of that name
+FULL_WIDTH: Final = "error text list 20 100"  # converted to full-width characters
 FULL_WIDTH_SIGNS: Final = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
 OTHER_SCRIPTS: Final = """
@@ -200,26 +200,26 @@ OTHER_SCRIPTS: Final = """
 თბილისი წიგნი წყალი երեւան ջուր ἄνθρωπος
 """  # noqa: RUF001 - words of other scripts look alike
 
-WITH_BLANKS: Final = (". . .", "new york", "Los Angeles")  # as in files that others made
+WITH_BLANKS: Final = (". . .", "new york", "Los Angeles")  # such entries exist in real files
 LAST: Final = "<unk>"
 
 
 class Placed(NamedTuple):
-    """A word, and at which place it would stand if all words of all texts were listed."""
+    """A word and its assumed frequency rank."""
 
     place: int
     word: str
 
 
 def placed(words: str | Iterable[str], first: int, step: int) -> Iterator[Placed]:
-    """The first word at place ``first``, each of the others ``step`` places behind the last."""
+    """Yield words with ranks: ``first``, ``first + step``, ``first + 2 * step``, ..."""
     listed = words.split() if isinstance(words, str) else words
     for i, word in enumerate(listed):
         yield Placed(first + i * step, word)
 
 
 def small_words() -> Iterator[Placed]:
-    """The commonest words of each kind are far commoner than the next."""
+    """Yield the small words; ranks grow quadratically within each kind."""
     for first, kind in enumerate(SMALL_WORDS.split("\n\n"), 1):
         for i, word in enumerate(kind.split()):
             yield Placed(first + i * (i + 6), word)
@@ -232,14 +232,14 @@ def short(stem: str) -> bool:
 
 
 def with_s(stem: str) -> str:
-    """The plural of a noun, or what he, she or it does."""
+    """Return the plural of a noun, or the third person of a verb."""
     if stem.endswith("y") and stem[-2] not in "aeiou":
         return f"{stem[:-1]}ies"
     return stem + ("es" if stem.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
 def with_vowel(stem: str, ending: str) -> str:
-    """A stem before ``ed``, ``er``, ``est`` or ``ing``."""
+    """Return a stem with the ending ``ed``, ``er``, ``est`` or ``ing``."""
     if stem.endswith("ie") and ending == "ing":
         return f"{stem[:-2]}ying"
     if stem.endswith("y") and stem[-2] not in "aeiou" and ending != "ing":
@@ -250,7 +250,7 @@ def with_vowel(stem: str, ending: str) -> str:
 
 
 def verb_forms() -> Iterator[Placed]:
-    """Verbs and their forms, which are rarer than the verb."""
+    """Yield verbs and their forms, which are rarer than the verb."""
     for place, verb in placed(VERBS, 80, 16):
         yield Placed(place, verb)
         yield Placed(place * 3 // 2 + 40, with_vowel(verb, "ed"))
@@ -261,7 +261,7 @@ def verb_forms() -> Iterator[Placed]:
 
 
 def noun_forms() -> Iterator[Placed]:
-    """Nouns and their plurals."""
+    """Yield nouns and their plurals."""
     no_plural = set(NO_PLURAL.split())
     for place, noun in placed(NOUNS, 60, 5):
         yield Placed(place, noun)
@@ -271,7 +271,7 @@ def noun_forms() -> Iterator[Placed]:
 
 
 def adjective_forms() -> Iterator[Placed]:
-    """Adjectives, compared, and made adverbs."""
+    """Yield adjectives with comparatives, superlatives and adverbs."""
     for place, adjective in placed(GRADED, 70, 20):
         yield Placed(place, adjective)
         yield Placed(place * 2 + 100, with_vowel(adjective, "er"))
@@ -283,7 +283,7 @@ def adjective_forms() -> Iterator[Placed]:
 
 
 def numbers() -> Iterator[Placed]:
-    """Numbers as newspapers have them: years, results, prices, times of day."""
+    """Yield numbers as in newspapers: years, results, prices, times of day."""
     yield from placed((str(number) for number in range(101)), 120, 18)
     yield from placed((str(year) for year in range(2026, 1899, -1)), 180, 25)
     yield from placed((f"{decade}s" for decade in range(2010, 1890, -10)), 600, 90)
@@ -303,7 +303,7 @@ def numbers() -> Iterator[Placed]:
 
 
 def every_word() -> Iterator[Placed]:
-    """All words; some come more than once."""
+    """Yield all words; some occur more than once."""
     yield from small_words()
     yield from verb_forms()
     yield from noun_forms()
@@ -321,7 +321,7 @@ def every_word() -> Iterator[Placed]:
 
 
 def vocabulary() -> list[str]:
-    """The words by their places, equal ones by their letters, and the one for all others."""
+    """Return the words by rank, ties in alphabetical order, and the unknown word last."""
     best: dict[str, int] = {}
     for place, word in every_word():
         best[word] = min(place, best.get(word, place))
@@ -329,14 +329,14 @@ def vocabulary() -> list[str]:
 
 
 def vector(word: str) -> str:
-    """``DIMENSIONS`` numbers from -1 to 1 that depend on the word and on nothing else."""
+    """Return ``DIMENSIONS`` numbers from -1 to 1 that depend only on the word."""
     digest = hashlib.sha256(word.encode()).digest()
     thousandths = (int.from_bytes(digest[2 * i : 2 * i + 2]) % 2001 for i in range(DIMENSIONS))
     return " ".join(f"{(value - 1000) / 1000:.3f}" for value in thousandths)
 
 
 def main() -> None:
-    """Write the file and say what came out."""
+    """Write the file and print its size."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
     words = vocabulary()
     lines = "".join(f"{word} {vector(word)}\n" for word in words)

@@ -1,7 +1,7 @@
-"""How Sphinx builds this site: Markdown by MyST, commands from click, Python from docstrings.
+"""Sphinx configuration: Markdown with MyST, commands from click, the Python API from docstrings.
 
-Nothing is fetched from another host: the theme brings its fonts and scripts, and formulae become
-MathML while the site is built.
+The site loads nothing from other hosts: the theme contains its fonts and scripts, and formulae are
+converted to MathML when the site is built.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sphinx.pycode import ModuleAnalyzer
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-import vocabtool  # noqa: E402 - of this clone
+import vocabtool  # noqa: E402 - from this clone
 
 project = "vocabtool"
 author = "The vocabtool authors"
@@ -71,7 +71,7 @@ def formula_block(writer: Any, node: nodes.math_block) -> None:
 
 
 def literal_options(text: str) -> str:
-    """Show the names of options in code type."""
+    """Format the names of options as code."""
     return re.sub(r"(?<![\w`-])--?[a-zA-Z][\w-]*(?!\w|`)", r"``\g<0>``", text)
 
 
@@ -102,7 +102,7 @@ def describe_options(app: Sphinx, context: click.Context, lines: list[str]) -> N
 
 
 def drop_arguments(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    """Leave arguments to the usage line, because click has no text for them."""
+    """Omit the list of arguments: click has no text for them, and the usage line shows them."""
     lines.clear()
 
 
@@ -176,7 +176,7 @@ def list_items(
 def skip_generated(
     app: Sphinx, kind: str, name: str, item: Any, skip: bool, options: object
 ) -> bool | None:
-    """Skip what dataclasses and named tuples get by themselves; their fields are listed."""
+    """Skip generated members of dataclasses and named tuples; their fields are listed."""
     text = getattr(item, "__doc__", None) or ""
     generated = text.startswith(("Alias for field number", "Create new instance of"))
     own = getattr(item, "__qualname__", "").endswith(("__init__", "__create_fn__"))

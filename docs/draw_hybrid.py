@@ -1,8 +1,8 @@
-"""Draw ``_static/hybrid.svg``: a query with an unknown word, by vectors alone and by hybrid search.
+"""Draw ``_static/hybrid.svg``: results of a query with an unknown word, by vectors and by hybrid.
 
     vocabtool demo && python docs/draw_hybrid.py vocabtool-demo
 
-The hits are those of the index that the demo builds (with TensorFlow).
+The results come from the index that the demo builds (with TensorFlow).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def text(x: float, y: float, content: str, kind: str = "") -> str:
 
 
 def hits(index: vocabtool.Index, fusion: Fusion, left: float) -> Iterator[str]:
-    """A column: the first documents, the wanted one marked."""
+    """Yield a column with the first hits; the wanted document is highlighted."""
     yield text(left, TOP - 22, TITLES[fusion], "small")
     found = [hit.id for hit in index.search(QUERY, k=100, fusion=fusion)]
     for row, name in enumerate(found[:SHOWN]):

@@ -1,9 +1,9 @@
-"""Execute notebooks in place, and keep what they show: all of this folder, or those named.
+"""Execute notebooks in place and store their outputs: all in this folder, or the named ones.
 
     python notebooks/execute.py [NOTEBOOK ...]
 
-What differs from run to run or tells of the machine is left out: times, versions, kernel names,
-and what is written to standard error (TensorFlow tells there what computer it runs on).
+Leaves out what differs between runs or machines: times, versions, kernel names, and standard
+error (where TensorFlow describes the computer).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def execute(file: Path) -> None:
-    """Run one notebook from its own folder; an error in a cell is raised."""
-    notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call] # nbformat carries no types
+    """Run one notebook in its own folder; raise the first error of a cell."""
+    notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call] # nbformat has no types
     NotebookClient(
         notebook,
         timeout=600,
         kernel_name=KERNEL["name"],
         record_timing=False,
-        coalesce_streams=True,  # else how a busy machine cut them would be kept
+        coalesce_streams=True,  # else their number depends on the speed of the machine
         resources={"metadata": {"path": str(file.parent)}},
     ).execute()
     plain(notebook)
@@ -34,7 +34,7 @@ def execute(file: Path) -> None:
 
 
 def plain(notebook: Any) -> None:
-    """Leave out of a notebook what is not part of its story."""
+    """Remove metadata and standard error from a notebook."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {}
@@ -46,7 +46,7 @@ def plain(notebook: Any) -> None:
 
 
 def main() -> None:
-    """Execute notebooks and name each when it is done."""
+    """Execute notebooks, and print the name of each finished one."""
     named = [Path(argument) for argument in sys.argv[1:]]
     for file in named or sorted(Path(__file__).parent.glob("*.ipynb")):
         execute(file)

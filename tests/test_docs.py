@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -32,9 +33,13 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    """Language and code of each block that runs, in the order of the page."""
-    return re.findall(r"^```(console|pycon|python)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+NEEDS = r"<!-- needs: (\w+) -->\n"
+
+
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """Of each block that runs, in order: the module that it alone needs, language and code."""
+    code = rf"^(?:{NEEDS})?```(console|pycon|python)\n(.*?)^```$"
+    return re.findall(code, text, re.DOTALL | re.MULTILINE)
 
 
 RUNNING = [page for page in PAGES if blocks(page.read_text("utf-8"))]
@@ -79,11 +84,11 @@ def run_pycon(session: str, names: dict[str, Any], page: str) -> None:
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's commands and Python, typed one after the other in a fresh clone, show what it says.
 
-    `...` in what is shown stands for any text. A page that begins with `<!-- needs: NAME -->` is
-    skipped where that module is not installed.
+    `...` in what is shown stands for any text. A page that begins with `<!-- needs: NAME -->`, and
+    a block that follows such a line, is skipped where that module is not installed.
     """
     text = page.read_text("utf-8")
-    for module in re.findall(r"^<!-- needs: (\w+) -->$", text, re.MULTILINE):
+    for module in re.findall(NEEDS, text.partition("\n# ")[0]):
         pytest.importorskip(module)
     clone, programs = tmp_path / "clone", tmp_path / "bin"
     clone.mkdir()
@@ -101,7 +106,9 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     }
     monkeypatch.chdir(clone)
     names: dict[str, Any] = {"__name__": "__main__"}
-    for language, code in blocks(text):
+    for module, language, code in blocks(text):
+        if module and find_spec(module) is None:
+            continue
         if language == "pycon":
             run_pycon(code, names, name_of(page))
         elif language == "python":

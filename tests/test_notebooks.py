@@ -34,8 +34,8 @@ FIGURES = {
         "Not counted: universal-sentence-encoder_4 and glove.6B.50d.txt are not both here.",
     ),
     "out_of_vocabulary": (
-        "equal, number by number: True\ncosine: 1.0000",
-        "84 of 709 words are unknown: 11.8%\n57 of 80 texts hold one: 71.2%",
+        "the two vectors are equal: True\ncosine: 1.0000",
+        "84 of 709 words are unknown: 11.8%\n57 of 80 texts contain one: 71.2%",
         "80 different texts, 60 different vectors",
         "20 pairs of texts have the same vector",
     ),

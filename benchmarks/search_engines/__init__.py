@@ -1,6 +1,6 @@
-"""The engines that ``search.py`` compares, one file each; ``ENGINES`` names them all.
+"""The engines that ``search.py`` compares, one module each; ``ENGINES`` contains their names.
 
-An engine's library is imported when it is opened: one that is missing fails alone.
+A library is imported when its engine is opened, so that a missing library affects only its engine.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ TOP: Final = 10
 
 
 class Engine(Protocol):
-    """What the benchmark asks of each. Found documents come with their texts, which are read."""
+    """The interface of an engine. Searches also read the texts of the found documents."""
 
     version: str
-    index: str  # what holds the vectors, in words
-    efforts: Sequence[int]  # of vector search, the cheapest first; one alone: it tunes itself
+    index: str  # description of the vector index
+    efforts: Sequence[int]  # of vector search, ascending; only one if the engine tunes itself
 
     def build(self, corpus: Corpus) -> None:
-        """Load and index everything, until it can be searched at full speed."""
+        """Load and index all documents; return when the index is at full speed."""
         ...
 
     def tune(self, effort: int) -> str:
-        """Set how hard vector search tries, and tell it in words."""
+        """Set the effort of vector search; return its description."""
         ...
 
     def nearest(self, vector: Vector) -> Found:
-        """The ten nearest by vector alone."""
+        """Return the ten nearest documents by vector alone."""
         ...
 
     def hybrids(self) -> dict[str, Hybrid]:
-        """Vector and keywords together, ten of them: each way that the engine has, by name."""
+        """Return the hybrid searches for ten documents that the engine offers, by name."""
         ...
 
     def disk(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         ...
 
     def memory(self) -> int:
-        """Bytes at the peak in the largest process beside this one; 0 where there is none."""
+        """Return the peak memory in bytes of the engine's largest other process, or 0."""
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
 
 def opened(name: str, folder: Path) -> Engine:
-    """An empty engine in that folder; ``ImportError`` where its library is not installed."""
+    """Open an empty engine in a folder. Raises ``ImportError`` if its library is missing."""
     engine: Engine = import_module(f"search_engines.{name}").Driver(folder)
     return engine
 
 
 def library(name: str) -> Any:
-    """A library that brings no types, or is not always there."""
+    """Import a library that has no types or may be missing."""
     return import_module(name)
 
 
 def lists(documents: int) -> int:
-    """How many lists of vectors to make: about the root of their number, a power of two."""
+    """Return the number of IVF lists: a power of two near the square root of the vectors."""
     return 1 << round(log2(documents) / 2)
 
 
 def size(folder: Path) -> int:
-    """Bytes that the files of a folder take on the disk."""
+    """Return the disk space of the files in a folder, in bytes."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

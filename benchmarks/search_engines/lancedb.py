@@ -1,4 +1,4 @@
-"""LanceDB: IVF_FLAT, the fastest of its vector indexes at a recall of 0.95, and its own BM25."""
+"""LanceDB with IVF_FLAT, its fastest vector index at a recall of 0.95, and its own BM25."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from search_engines import PROBES, TOP, Found, Hybrid, Vector, library, lists, s
 
 
 class Driver:
-    """A LanceDB table of its own."""
+    """A LanceDB table."""
 
     efforts = PROBES
 
@@ -72,20 +72,20 @@ class Driver:
 
 
 def schema() -> Any:
-    """Its columns."""
+    """Return the columns of the table."""
     pa = library("pyarrow")
     vector = pa.list_(pa.float32(), DIM)
     return pa.schema([("id", pa.string()), ("text", pa.string()), ("vector", vector)])
 
 
 def batch(block: Block) -> Any:
-    """Ids, texts and vectors as one record batch."""
+    """Return ids, texts and vectors as one record batch."""
     pa = library("pyarrow")
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(block.vectors.ravel()), DIM)
     return pa.record_batch([*block.documents.columns, vectors], schema=schema())
 
 
 def ids(search: Any) -> Found:
-    """Of what a search finds, whose texts are read too."""
+    """Return the ids of the found documents, after reading their texts."""
     found = search.select(["id", "text"]).to_arrow()
     return [row["id"] for row in found.select(["id", "text"]).to_pylist()]

@@ -1,4 +1,4 @@
-"""Milvus Lite: IVF_FLAT (its HNSW is slower than reading everything) and its BM25."""
+"""Milvus Lite with IVF_FLAT (its HNSW is slower than brute force) and its BM25."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from search_engines import PROBES, TOP, Found, Hybrid, Vector, library, lists, s
 
 AT_ONCE: Final = 2_000
 NAME: Final = "documents"
-DEPTH: Final = 50  # of each leg
-LONGEST: Final = 4_000  # characters
+DEPTH: Final = 50  # candidates of each leg
+LONGEST: Final = 4_000  # maximum length of a text
 
 
 class Driver:
-    """A Milvus Lite file of its own."""
+    """A Milvus Lite file."""
 
     efforts = PROBES
 
@@ -109,7 +109,7 @@ class Driver:
         return size(self.folder)
 
     def memory(self) -> int:
-        return 0  # lives in this process
+        return 0  # runs in this process
 
     def close(self) -> None:
         self.client.close()

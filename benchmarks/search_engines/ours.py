@@ -1,6 +1,6 @@
-"""vocabtool's index, with vectors of one's own and the vocabulary that they were made from.
+"""vocabtool's index, with given vectors and the vocabulary of their model.
 
-It keeps vectors as float16 and tunes itself when it is built, to a recall of 0.95.
+It stores vectors as float16 and tunes itself to a recall of 0.95 when it is built.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """An index of vocabtool. ``memory``: bytes that building may take."""
+    """An index of vocabtool. ``memory``: memory limit for building, in bytes."""
 
     efforts = (0,)
 
@@ -42,7 +42,7 @@ class Driver:
             self.index = f"{coarse}PQ4 FastScan, refined, float16"
 
     def tune(self, effort: int) -> str:
-        """It did so itself."""
+        """Return the effort that the index chose when it was built."""
         codes = self.found.manifest.codes
         if codes is None:
             return "exact"
@@ -75,5 +75,5 @@ class Driver:
 
 
 def ids(hits: Hits) -> Found:
-    """Of what is found; texts come along."""
+    """Return the ids of the found documents; their texts are already read."""
     return [hit.id for hit in hits]

@@ -1,8 +1,8 @@
-"""PostgreSQL with pgvector, through the wheel ``pgserver``: IVFFlat, GIN, and RRF written in SQL.
+"""PostgreSQL with pgvector (from the wheel ``pgserver``): IVFFlat, GIN, and RRF written in SQL.
 
-Its HNSW stays below a recall of 0.95 on queries as hard as these. Its ranking of words knows no
-document frequency. Two ways to ask: ``all words`` is what pgvector's documentation shows and finds
-a document only if it holds every word; ``any word`` has to rank all that hold one of them.
+Its HNSW stays below a recall of 0.95 on these hard queries. Its keyword ranking does not use
+document frequencies. There are two variants: ``all words``, from pgvector's documentation, finds a
+document only if it contains every word; ``any word`` must rank all documents with any of the words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from search_corpus import Corpus
 
 from search_engines import PROBES, TOP, Found, Hybrid, Vector, library, lists
 
-SHARED: Final = "1GB"  # of memory, for pages and for building
+SHARED: Final = "1GB"  # memory for shared buffers and for building
 TABLE: Final = f"""
     create table documents (
         id int primary key, text text, vector vector({DIM}),
@@ -40,7 +40,7 @@ FUSED: Final = """
 
 
 class Driver:
-    """A PostgreSQL server of its own."""
+    """A new PostgreSQL server."""
 
     efforts = PROBES
 
@@ -104,11 +104,11 @@ class Driver:
         return search
 
     def disk(self) -> int:
-        """The table with its indexes: no log, no catalogue."""
+        """Return the bytes of the table and its indexes, without log and catalogue."""
         return int(self._one("select pg_total_relation_size('documents')"))
 
     def memory(self) -> int:
-        """Of the largest process of the server, what it shares with the others included."""
+        """Return the peak memory of the server's largest process, including shared memory."""
         pids = [row[0] for row in self.db.execute("select pid from pg_stat_activity").fetchall()]
         return max(map(peak, pids))
 
@@ -121,12 +121,12 @@ class Driver:
 
 
 def written(vector: Vector) -> str:
-    """As pgvector reads it."""
+    """Return a vector in the text format of pgvector."""
     return "[" + ",".join(map("{:.7g}".format, vector.tolist())) + "]"
 
 
 def peak(pid: int) -> int:
-    """The peak resident set of a process in bytes, 0 where the system does not tell."""
+    """Return the peak resident set of a process in bytes; 0 if the system does not report it."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
             if line.startswith("VmHWM"):
@@ -135,6 +135,6 @@ def peak(pid: int) -> int:
 
 
 def end(folder: Path) -> None:
-    """Stop the server of a driver that was stopped before it could."""
+    """Stop a server whose driver was killed before it could stop it."""
     with suppress(OSError, ValueError, IndexError):
         os.kill(int((folder / "postmaster.pid").read_text("utf-8").splitlines()[0]), signal.SIGQUIT)

@@ -1,4 +1,4 @@
-"""zvec: IVF, faster than its HNSW at a recall of 0.95 here, and its full text search."""
+"""zvec with IVF, here faster than its HNSW at a recall of 0.95, and its full-text search."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from search_corpus import Corpus
 
 from search_engines import PROBES, TOP, Found, Hybrid, Vector, library, lists, size
 
-AT_ONCE: Final = 1_000  # documents in one call, which takes 1,024 at most
+AT_ONCE: Final = 1_000  # documents per call; the limit is 1,024
 
 
 class Driver:
-    """A zvec collection of its own."""
+    """A zvec collection."""
 
     efforts = PROBES
 
@@ -39,7 +39,7 @@ class Driver:
             while made := [self._document(*row) for row in islice(rows, AT_ONCE)]:
                 statuses = self.collection.insert(made)
                 if not all(status.ok() for status in statuses):
-                    raise RuntimeError(f"zvec did not take a document: {statuses[0]}")
+                    raise RuntimeError(f"zvec rejected a document: {statuses[0]}")
         self.collection.flush()
         self.collection.optimize()
         self.index = f"IVF, {number} lists, float32"

@@ -514,7 +514,7 @@ def test_kept_columns_of_other_types(tmp_path: Path) -> None:
     rows = [{"text": "x", "v": value} for value in values]
     (held,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
     assert binary(held.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
-    assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
+    assert re.match("field 'v': .*JSON.*: Circular", skipped.first[0].reason)
 
 
 def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:

@@ -171,7 +171,7 @@ def test_cut_off(tmp_path: Path) -> None:
     for end in range(2 * size + 1, 3 * size):
         Path(name).write_bytes(data[:end])
         for start in (0, 3):
-            with pytest.raises(InvalidFile, match=r"record 3 .*is cut off") as caught:
+            with pytest.raises(InvalidFile, match=r"record 3 .*is truncated") as caught:
                 skipping(name, start=start)
             assert caught.value.offset == 2 * size
     Path(name).write_bytes(data[: 2 * size])
@@ -184,7 +184,9 @@ def test_cut_off(tmp_path: Path) -> None:
     huge = header + struct.pack("<I", masked) + b"x" * 99
 
     Path(name).write_bytes(huge)
-    with pytest.raises(InvalidFile, match=r"record 1 of 1,152,921,504,606,846,976 bytes is cut"):
+    with pytest.raises(
+        InvalidFile, match=r"record 1 of 1,152,921,504,606,846,976 bytes is truncated"
+    ):
         numbered(batches(name))
 
 

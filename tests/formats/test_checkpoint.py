@@ -313,7 +313,7 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
     ("index", "message"),
     [
         (b"", "not a checkpoint index: wanted 57fb808b247547db as the last 8 bytes"),
-        (b"\xff" * 40 + MAGIC, r"the footer: a number is cut off .*\(at byte 0\)"),
+        (b"\xff" * 40 + MAGIC, r"the footer: a number is truncated .*\(at byte 0\)"),
         (handle(0, 0) + handle(0, 1) + bytes(36) + MAGIC, "block of 1 bytes at 0 extends outside"),
         (
             table([], [handle(1 << 63, 4)]),
@@ -321,8 +321,8 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         ),
         (table([b"\0\0\0"]), "a block is too small for its restart points"),
         (table([HEADER + uint32(0) + uint32(0)]), r"keys out of order: '' follows ''"),
-        (table([], [b"\x80"]), r"the handle of a block: a number is cut off .*\(at byte 0\)"),
-        (index_of(header=pair(b"", b"\x08")), "the header: a number is cut off or longer than"),
+        (table([], [b"\x80"]), r"the handle of a block: a number is truncated .*\(at byte 0\)"),
+        (index_of(header=pair(b"", b"\x08")), "the header: a number is truncated or longer than"),
         (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "keys out of order: 'a' follows 'b'"),
         (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with a 0-byte key"),
         (index_of(b"\0\1\x7fa"), r"a block: an entry extends past the end .*\(at byte 0\)"),
@@ -382,7 +382,7 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        (b"", "a compressed block: a number is cut off"),
+        (b"", "a compressed block: a number is truncated"),
         (
             varint(1 << 40) + PACKED[1:],
             "1,099,511,627,776 bytes decompressed, wanted at most 16,777,216",
@@ -435,7 +435,7 @@ def test_caps(tmp_path: Path) -> None:
     ("count", "data", "message"),
     [
         (2, b"\0\0\0\0\0", "2 strings do not fit in a tensor of 5 bytes"),
-        (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, found 0 \(at byte 0\)"),
+        (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, got 0 \(at byte 0\)"),
         (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are longer than their tensor \(at byte 0\)"),

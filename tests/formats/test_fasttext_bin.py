@@ -58,13 +58,14 @@ def test_words_and_labels(tmp_path: Path) -> None:
 
 def test_what_unknown_means(tmp_path: Path) -> None:
     """Words outside have vectors where the model has subwords; version 11 had none for labels."""
-    subwords = "a word outside gets a vector all the same, from its n-grams of 3 to 6 characters: "
+    subwords = "an out-of-vocabulary word still gets a vector, from its n-grams of 3 to 6 "
+    subwords += "characters"
     for data, expected in (
-        (model(), subwords + "it is unknown only as a whole"),
-        (model(maxn=0), "without subwords: a word outside gets no vector"),
-        (model(version=11, kind=3), "without subwords: a word outside gets no vector"),
-        (model(version=11, kind=2), subwords + "it is unknown only as a whole"),
-        (model(version=12, kind=3), subwords + "it is unknown only as a whole"),
+        (model(), subwords),
+        (model(maxn=0), "no subwords: an out-of-vocabulary word gets no vector"),
+        (model(version=11, kind=3), "no subwords: an out-of-vocabulary word gets no vector"),
+        (model(version=11, kind=2), subwords),
+        (model(version=12, kind=3), subwords),
     ):
         words, _ = vocabtool.inspect(written(tmp_path, data)).vocabularies
         assert words.notes == ("2 dimensions", expected)
@@ -120,15 +121,15 @@ GOOD = model()
     ("data", "message"),
     [
         pytest.param(model(version=13), "of version 13, wanted 11 or 12", id="version"),
-        pytest.param(GOOD[:40], "a fastText model of 40 bytes, its head alone has", id="head"),
+        pytest.param(GOOD[:40], "a fastText model of 40 bytes, its header alone has", id="head"),
         pytest.param(GOOD[: HEAD.size + 30], "4 entries and -1 n-grams need at least", id="cut"),
         pytest.param(model(counts=(5, 4, 1))[: HEAD.size + 80], "an entry of type", id="counts"),
         pytest.param(model(ENTRIES[::-1]), "an entry of type 1, wanted 0", id="labels first"),
-        pytest.param(model(counts=(4, 3, 2)), "4 entries of a dictionary, 3 words and 2", id="sum"),
-        pytest.param(model(counts=(0, 0, 0)), "0 entries of a dictionary", id="nothing"),
-        pytest.param(model(counts=(4, 5, -1)), "5 words and -1 labels", id="negative"),
+        pytest.param(model(counts=(4, 3, 2)), "4 entries in the dictionary, but 3 words", id="sum"),
+        pytest.param(model(counts=(0, 0, 0)), "0 entries in the dictionary", id="nothing"),
+        pytest.param(model(counts=(4, 5, -1)), "5 words, -1 labels", id="negative"),
         pytest.param(model(counts=(2**31 - 1, 2**31 - 1, 0)), "need at least", id="2^31"),
-        pytest.param(model(dim=0), "vectors of 0 dimensions", id="no dimension"),
+        pytest.param(model(dim=0), "settings: 0 dimensions", id="no dimension"),
         pytest.param(model(((b"x" * 70_000, 0),)), "longer than 65,536 bytes", id="a long word"),
     ],
 )
@@ -144,4 +145,4 @@ def test_vectors_cut_off(tmp_path: Path, less: int) -> None:
     found = vocabtool.inspect(written(tmp_path, GOOD[:-less]))
     assert len(found.vocabularies[0]) == 3
     (warning,) = found.warnings
-    assert warning.startswith("the vectors behind the dictionary are damaged or cut short")
+    assert warning.startswith("the vectors after the dictionary are damaged or truncated")

@@ -70,12 +70,12 @@ def test_fields() -> None:
         (4, b"\x02\x00", r"a vtable of 2 bytes, wanted 4 to 108 \(at byte 4\)"),
         (4, b"\x6d\x00", r"a vtable of 109 bytes, wanted 4 to 108 \(at byte 4\)"),
         (8, b"\x55\x00", r"a number lies outside the buffer of 112 bytes \(at byte 109\)"),
-        (52, b"\x39\x00\x00\x00", r"a vector wants 57 bytes, 56 are left \(at byte 52\)"),
-        (64, b"\x16\x00\x00\x80", r"a vector wants 4,294,967,340 bytes, 44 are left \(at byte"),
-        (72, b"\x0a\x00\x00\x00", r"a vector wants 40 bytes, 36 are left \(at byte 72\)"),
+        (52, b"\x39\x00\x00\x00", r"a vector needs 57 bytes, 56 are left \(at byte 52\)"),
+        (64, b"\x16\x00\x00\x80", r"a vector needs 4,294,967,340 bytes, 44 are left \(at byte"),
+        (72, b"\x0a\x00\x00\x00", r"a vector needs 40 bytes, 36 are left \(at byte 72\)"),
         (84, b"\x19\x00\x00\x00", r"a string lies outside the buffer \(at byte 109\)"),
         (104, b"\x05\x00\x00\x00", r"a string runs past the end of the buffer \(at byte 113\)"),
-        (96, b"\x53\x00\x00\x00", r"3 strings want 113 bytes, the buffer has 112: they overlap"),
+        (96, b"\x53\x00\x00\x00", r"3 strings need 113 bytes, the buffer has 112: they overlap"),
     ],
 )
 def test_malformed(position: int, data: bytes, message: str) -> None:

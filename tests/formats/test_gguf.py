@@ -78,10 +78,10 @@ def test_tokens(tmp_path: Path, big: bool) -> None:
     [
         ("llama", "bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
         ("gpt2", "bpe", "Ġ", "byte-level BPE"),
-        ("bert", "wordpiece", "▁", "WordPiece; llama.cpp marks the start of a word, not its rest"),
+        ("bert", "wordpiece", "▁", "WordPiece; llama.cpp marks starts of words, not continuations"),
         ("t5", "unigram", "▁", "SentencePiece unigram pieces"),
         ("rwkv", "list", None, "RWKV tokens, with the bytes escaped as in Python"),
-        ("new", "list", None, "tokenizer 'new', of which we know nothing"),
+        ("new", "list", None, "tokenizer 'new', which is unknown to vocabtool"),
     ],
 )
 def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: str) -> None:
@@ -100,18 +100,18 @@ def test_other_keys(tmp_path: Path) -> None:
     }
     path = write(tmp_path / "m", "gpt2", add_tokenizer_pre="llama-bpe", **lists)
     found = vocabtool.inspect(path)
-    told = ("byte-level BPE", "2 merges", "texts are first cut as 'llama-bpe' does")
+    told = ("byte-level BPE", "2 merges", "pre-tokenizer: 'llama-bpe'")
     assert found.vocabularies[0].notes == told
     merges, tags = "tokenizer.ggml.merges", "general.tags"
     assert set(found.passed_over) == {
-        PassedOver(merges, 2, Place("m", merges), "the merges of the tokens, not tokens"),
+        PassedOver(merges, 2, Place("m", merges), "merge rules, not tokens"),
         PassedOver(tags, 3, Place("m", tags), "not the tokens"),
     }
     path = write(tmp_path / "odd", add_unk_token_id=99, add_token_types=[2, 1])
     found = vocabtool.inspect(path)
     assert found.vocabularies[0].unknown is None
     assert found.warnings == (
-        "2 types for 11 tokens: types not used",
+        "2 types for 11 tokens: the types are ignored",
         "the unknown token has id 99, but there are 11 tokens",
     )
 
@@ -175,13 +175,13 @@ NUMBER = bytes(4)
         (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "GGUF version 4, wanted 1, 2 or 3: convert"),
         (header(*[key(0, b"1", b"%d" % i) for i in range(65_537)]), "65,537 keys, wanted at most"),
         (b"GGUF", "a GGUF header of fewer than 8 bytes"),
-        (b"GGUF\3\0\0\0", r"cut off \(at byte 8\)"),
-        (header(count=5), "5 items want 60 bytes, 0 are left"),
+        (b"GGUF\3\0\0\0", r"truncated \(at byte 8\)"),
+        (header(count=5), "5 items need 60 bytes, 0 are left"),
         (header(key(4, NUMBER, b"a" * 70_000)), "a key of 70,000 bytes, wanted at most 65,535"),
-        (header(*[key(4, NUMBER)] * 2), "the key 'a' is there twice"),
-        (header(key(13, NUMBER)), "value type 13 is not in use"),
-        (header(key(8, struct.pack("<Q", 1 << 62))), "items want .* bytes, 0 are left"),
-        (header(key(9, STRINGS + struct.pack("<Q", 1 << 60))), "items want .* 0 are left"),
+        (header(*[key(4, NUMBER)] * 2), "the key 'a' occurs twice"),
+        (header(key(13, NUMBER)), "value type 13 does not exist in GGUF"),
+        (header(key(8, struct.pack("<Q", 1 << 62))), "items need .* bytes, 0 are left"),
+        (header(key(9, STRINGS + struct.pack("<Q", 1 << 60))), "items need .* 0 are left"),
         (header(key(9, STRINGS + struct.pack("<QQ", 1, 9))), "runs past the end of the file"),
         (header(key(9, NESTED * 5 + bytes(99))), "an array of arrays"),
         (header(key(4, NUMBER, b"tokenizer.ggml.tokens")), "tokens is not a list of strings"),

@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "a SavedModel without a MetaGraphDef": (b.number(1, 1), InvalidFile, "contains no graph"),
     "cut in half": (GOOD[: len(GOOD) // 2], InvalidFile, "past the end"),
     "long varint": (b"\x08\x01\x12" + b"\xff" * 30, InvalidFile, "longer than 10 bytes"),
-    "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 is not"),
+    "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 does not exist"),
     "git-lfs-pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
         *(UnknownFormat, "a pointer of Git LFS.*git lfs pull"),
@@ -119,8 +119,8 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
         (strings(b.field(8, b"boom"), 1 << 26), "1 values for a shape of 67,108,864 elements"),
         (orphan(b.string_tensor(WORDS, -5)), r"invalid shape of a tensor: \[-5\]"),
         (orphan(b.string_tensor(WORDS, 11)), "12 values for a shape of 11 elements"),
-        (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings take 24 bytes, but there are 15"),
-        (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, but there are only 12 bytes"),
+        (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings need 24 bytes, got 15"),
+        (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (
             strings(b.field(4, b"\xff\xff\xff\xff\x0f" + b"\x01" * 20), 12),
             "a string is longer than the 25 bytes",

@@ -143,7 +143,7 @@ def test_a_layer_that_the_configuration_does_not_describe(keras: Library, tmp_pa
     assert vocabulary.tokens == model.reader.get_vocabulary()
     name = {"keras": "string_lookup", "tf_keras": "reader"}[keras.__name__]
     assert (vocabulary.name, vocabulary.kind) == (name, "asset")
-    assert "mask and unknown entries may be among the first" in vocabulary.notes[0]
+    assert "the first entries may be mask and unknown entries" in vocabulary.notes[0]
 
 
 # Archives by hand.
@@ -278,7 +278,7 @@ REFUSED: dict[str, Callable[[Path], Path]] = {
     "the zip archive is damaged at config.json: Bad CRC-32": lambda file: rewritten(
         archive(file, CONFIG), b"Sequential", b"Sequentiel"
     ),
-    "10,001 members, wanted 10,000 at most": lambda file: archive(
+    "10,001 members, wanted at most 10,000": lambda file: archive(
         file, CONFIG, *((f"x{n}", "") for n in range(10_000))
     ),
     "a zip directory of 3,145,728": lambda file: with_directory(file, 3 << 20),

@@ -169,7 +169,7 @@ def test_files_that_are_refused(data: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("class_name", "config", "message"),
     [
-        ("StringLookup", {"oov_token": "\ud800"}, "oov_token of .* holds half a surrogate pair"),
+        ("StringLookup", {"oov_token": "\ud800"}, "oov_token of .* has a lone surrogate"),
         ("StringLookup", {"mask_token": []}, "mask_token of 'root.layer-0' is a list, wanted str"),
         ("StringLookup", {"num_oov_indices": "1"}, "num_oov_indices of .* is a str, wanted int"),
         ("StringLookup", {"num_oov_indices": -1}, "num_oov_indices of .* is -1, wanted 0 or more"),

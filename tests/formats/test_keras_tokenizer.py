@@ -104,14 +104,14 @@ def test_known_and_unknown(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ({"word_index": "{"}, "not JSON: Expecting property name"),
-        ({"word_index": "[" * 99_999}, "takes some|nested too deeply"),
+        ({"word_index": "[" * 99_999}, "needs about|nested too deeply"),
         ({"word_index": "[1]"}, "word_index is a list, wanted an object"),
         ({"word_index": {"the": -1}}, "word_index: the id of 'the' is -1"),
         ({"word_index": {"the": 1 << 80}}, "word_index: the id of 'the' is 1,208"),
         ({"word_index": {"the": 1.5}}, "word_index: the id of 'the' is a number"),
-        ({"word_index": {"\ud800": 1}}, "half of a surrogate pair is no character"),
-        ({"word_index": '{"\\ud800": 1}'}, "half of a surrogate pair is no character"),
-        ({"word_index": {}, "num_words": "5"}, "num_words is a text, wanted a whole number from"),
+        ({"word_index": {"\ud800": 1}}, "a lone surrogate is not a character"),
+        ({"word_index": '{"\\ud800": 1}'}, "a lone surrogate is not a character"),
+        ({"word_index": {}, "num_words": "5"}, "num_words is a text, wanted a whole number, at"),
         ({"word_index": {}, "num_words": -5}, "num_words is a whole number, wanted a whole"),
         ({"word_index": {}, "num_words": True}, "num_words is true or false"),
         ({"word_index": {}, "oov_token": 1}, "oov_token is a whole number, wanted a text"),
@@ -128,9 +128,9 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
     [
         ({"filters": None}, "filters is null, wanted a text of characters"),
         ({"filters": ["ab"]}, "filters is a list, wanted a text of characters"),
-        ({"split": ""}, "split is empty, wanted a text to cut at"),
-        ({"split": None}, "split is null, wanted a text to cut at"),
-        ({"split": "\ud800"}, "split has half a character"),
+        ({"split": ""}, "split is empty, wanted a text to split at"),
+        ({"split": None}, "split is null, wanted a text to split at"),
+        ({"split": "\ud800"}, "split has a lone surrogate"),
     ],
 )
 def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
     assert vocabulary.places == (Place("tokenizer.model", "whole file"),)
     assert vocabulary.notes == (
         "byte-level BPE of tiktoken; special tokens are not in this file",
-        "every single byte is a token: nothing is unknown",
+        "every single byte is a token, so no text is unknown",
     )
 
 
@@ -72,11 +72,11 @@ def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b" 1", "line 9,001 holds no token"),
-        (b"I!== 1", "line 9,001 holds 'I!==', wanted base64: "),
-        (b"Ig== x", "line 9,001 holds b'x', wanted a whole number"),
-        (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 2"),
-        (b"Ig== 1 x", "9,002 lines hold 9,003 blanks, wanted one in each"),
+        (b" 1", "line 9,001 has no token"),
+        (b"I!== 1", "line 9,001: wanted base64, got 'I!==': "),
+        (b"Ig== x", "line 9,001 is b'x', wanted a whole number"),
+        (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 4,294,967,295"),
+        (b"Ig== 1 x", "9,002 lines contain 9,003 spaces, wanted one per line"),
         (b"Ig==", "line 9,001 has 1 columns, wanted at least 2"),
         (b"Ig== 17", "two tokens have rank 17"),
     ],
@@ -112,8 +112,8 @@ def test_vocab_txt(tmp_path: Path) -> None:
     assert vocabulary.unknown == Unknown(1)
     assert vocabulary.places == (Place("vocab.txt", "whole lines"),)
     assert vocabulary.notes == (
-        "[UNK] is taken for the unknown entry, by its name",
-        "pieces are marked with '##', as the entries look",
+        "[UNK] is treated as the unknown entry because of its name",
+        "the pieces seem to be marked with '##'",
     )
 
 
@@ -130,14 +130,14 @@ def test_word_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "unknown", "marker", "note"),
     [
-        ("<unk>\n▁the\n▁of\n", 0, "▁", "<unk> is taken for the unknown entry, by its name"),
-        ("the\n<UNK>\n", 1, None, "<UNK> is taken for the unknown entry, by its name"),
-        ("the\n##s\n", None, "##", "pieces are marked with '##', as the entries look"),
-        ("class 0\nclass 1\nNew York\n", None, None, "3 lines hold blanks: phrases rather"),
-        ("the\t5\nof\t4\nto\n", None, None, "2 lines hold tabs: columns are not cut apart"),
+        ("<unk>\n▁the\n▁of\n", 0, "▁", "<unk> is treated as the unknown entry because of its name"),
+        ("the\n<UNK>\n", 1, None, "<UNK> is treated as the unknown entry because of its name"),
+        ("the\n##s\n", None, "##", "the pieces seem to be marked with '##'"),
+        ("class 0\nclass 1\nNew York\n", None, None, "3 lines contain spaces: phrases rather"),
+        ("the\t5\nof\t4\nto\n", None, None, "2 lines contain tabs: columns are not split"),
         ("C:\\x41\nof\n", None, None, "1 lines look backslash-escaped, as extract writes them"),
         ("\ufeffthe\nof\n", None, None, "the first entry begins with a byte order mark"),
-        ("the\t5\nof\t4\n", None, None, "taken for counts or scores, and ids are the numbers of"),
+        ("the\t5\nof\t4\n", None, None, "treated as counts or scores, and the ids are line numb"),
     ],
 )
 def test_what_lists_say(
@@ -155,17 +155,20 @@ def test_what_lists_say(
         (b"the\0of\n", "not text: byte 0x00 at 3"),
         (b"the\n\x1bof\n", "not text: byte 0x1b at 4"),
         ("the\nof\n".encode("utf-16"), "not text: byte 0x00 at 3"),
-        (b"#version: 0.2\nt h\nth e\n", "merge rules of BPE: the words are in the vocab.json"),
-        (b'"vocab.txt#version: 0.2\nt h\nthe cat\n', "merge rules of BPE"),
-        ("Ġ t\nh e</w>\nĠt he</w>\n".encode(), "merge rules of BPE"),
+        (b"#version: 0.2\nt h\nth e\n", "BPE merge rules: the words are in the vocab.json"),
+        (b'"vocab.txt#version: 0.2\nt h\nthe cat\n', "BPE merge rules"),
+        ("Ġ t\nh e</w>\nĠt he</w>\n".encode(), "BPE merge rules"),
         (b"#!/bin/sh\necho\n", "a script"),
         (b"<?xml version='1.0'?>\n", "XML"),
         (b"\n<!DOCTYPE html>\n", "HTML"),
-        (b"\xef\xbb\xbf{\n", "JSON, or another text with braces"),
-        (b"[\n{}\n]", "a list in JSON"),
+        (b"\xef\xbb\xbf{\n", "JSON or similar"),
+        (b"[\n{}\n]", "a JSON list"),
         (b"x" * 70_000 + b"\nthe\n", "no line ends in its first 65,536 bytes"),
         (b"\xc4\xcf\xcd\n\xcd\xc9\xd2\n", "most of its lines are not UTF-8: convert it with iconv"),
-        (b"the quick brown fox\njumps over the dog\nagain\n", "most of its lines have 4 words"),
+        (
+            b"the quick brown fox\njumps over the dog\nagain\n",
+            "most of its lines have 4 or more",
+        ),
     ],
 )
 def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
@@ -197,7 +200,7 @@ def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
     vocabulary = read_words(tmp_path, data)
     assert (list(vocabulary), vocabulary.kind) == (entries, kind)
     assert (vocabulary.first_id, vocabulary.ids) == (0, None)
-    assert ("each line holds a word and its id" in vocabulary.notes) == case.startswith("ids")
+    assert ("each line has a word and its id" in vocabulary.notes) == case.startswith("ids")
     counts = any("counts or scores" in note for note in vocabulary.notes)
     assert counts == (case in ("counts", "from 1 on", "scores"))
 
@@ -239,15 +242,15 @@ def test_rwkv_world() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"9001 'ab' 3", "line 9,001 says 3 bytes, and has 2"),
-        (b"9001 'ab' 999999999999", "line 9,001 is "),
-        (b"9001 [] 2", "line 9,001 is "),
-        (b"9001 __import__('os') 2", "line 9,001 is "),
-        (b"9001 'a\\d' 3", "line 9,001 is "),
-        ("9001 b'é' 2".encode(), "line 9,001 is "),
-        (b"9001 '\\ud800' 3", "line 9,001 holds '\\ud800', which is no text"),
+        (b"9001 'ab' 3", "line 9,001: the stated length is 3 bytes, got 2"),
+        (b"9001 'ab' 999999999999", "line 9,001: wanted an id"),
+        (b"9001 [] 2", "line 9,001: wanted an id"),
+        (b"9001 __import__('os') 2", "line 9,001: wanted an id"),
+        (b"9001 'a\\d' 3", "line 9,001: wanted an id"),
+        ("9001 b'é' 2".encode(), "line 9,001: wanted an id"),
+        (b"9001 '\\ud800' 3", "line 9,001: '\\ud800' is not valid text"),
         (b"17 'ab' 2", "two tokens have id 17"),
-        (b"", "line 9,001 is '', wanted an id"),
+        (b"", "line 9,001: wanted an id, a Python literal and its length, got ''"),
     ],
 )
 def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:

@@ -93,15 +93,15 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     assert ids_and_entries(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
     assert ids_and_entries(two) == [(2, "the naïve".encode()), (3, b"of the")]
     assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
-    assert two.notes == ("each entry is 2 strings of the file, joined by a blank",)
+    assert two.notes == ("each entry is 2 strings of the file, joined by spaces",)
     assert found.warnings == ()
 
 
 @pytest.mark.parametrize(
     ("counts", "indexes", "message"),
     [
-        ([0, 4], [0, 1, 2], "the 1-grams are said to lie at 0 to 4 of the pool"),
-        ([0, 0], [0], "the 2-grams are said to lie at 0 to 3 of the pool"),
+        ([0, 4], [0, 1, 2], "invalid range of the 1-grams in the pool: 0 to 4"),
+        ([0, 0], [0], "invalid range of the 2-grams in the pool: 0 to 3"),
         ([0], [0, 1, 2, 3], "3 n-grams, but 4 ids"),
         ([0], [0, 1], "3 words, but 2 ids"),
         ([], [0, 1, 2], "a pool of n-grams without ngram_counts"),
@@ -126,7 +126,7 @@ def test_stop_words(tmp_path: Path, op: str) -> None:
     drop, path = node(op, "n", "", stopwords=dropped), tmp_path / "m.onnx"
     stop_words = only(read(tmp_path, drop))
     assert (stop_words.name, stop_words.kind) == ("n.stopwords", "stop words")
-    assert stop_words.notes == ("words that are dropped from a text",)
+    assert stop_words.notes == ("words that are removed from a text",)
     with pytest.raises(NoVocabulary, match=r"stop words; select them with --name: n\.stopwords"):
         vocabtool.extract(path)
     assert list(vocabtool.extract(path, "n.stopwords")) == list(stop_words) == dropped
@@ -159,8 +159,8 @@ def test_passed_over(tmp_path: Path) -> None:
         node("TreeEnsembleRegressor", "tree", nodes_modes=["BRANCH_LEQ"] * 40),
     )
     assert (found.vocabularies, found.warnings) == ((), ())
-    few = "fewer than 10 strings that no operator looks words up in"
-    tree = "how the nodes of a tree compare, not words"
+    few = "fewer than 10 strings, not used for look-ups"
+    tree = "comparison modes of tree nodes, not words"
     assert found.passed_over == (
         PassedOver("few.value_strings", 2, Place("m.onnx", "node few: value_strings"), few),
         PassedOver("tree.nodes_modes", 40, Place("m.onnx", "node tree: nodes_modes"), tree),
@@ -190,7 +190,7 @@ def test_external_strings_are_not_opened(tmp_path: Path) -> None:
     encoder = node("LabelEncoder", "e", keys_tensor=outside)
     found = read(tmp_path, encoder, initializers=[outside])
     assert (found.vocabularies, found.passed_over) == ((), ())
-    told = "its strings are said to lie in another file: not opened"
+    told = "its strings are in another file, which is not opened"
     assert found.warnings == (f"initializer out: {told}", f"node e: {told}")
 
 
@@ -228,12 +228,12 @@ def one_attribute(name: bytes, *rest: bytes, op: bytes = b"LabelEncoder") -> byt
 
 
 DAMAGED = {
-    "values in more than 1000 places": one_attribute(
+    "repeated values in more than 1000 runs": one_attribute(
         b"a", (field(9, b"") + b"\x40\x01") * 2_000, op=b"Constant"
     ),
-    "cut off or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
+    "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
     "is longer than 10 bytes": one_attribute(b"values_int64s", b"\x40" + b"\xff" * 800 + b"\x01"),
-    "9 bytes of numbers that take 8 each": one_attribute(
+    "9 bytes of numbers, each takes 8": one_attribute(
         b"values_tensor", field(5, field(9, bytes(9)) + b"\x10\x07")
     ),
     "the last string runs 123 bytes past the end": one_attribute(
@@ -260,7 +260,7 @@ def test_nesting(tmp_path: Path) -> None:
         part = field(1, attribute(b"a", field(6, part)))
     found = vocabtool.inspect(written(tmp_path, b"\x08\x08" + field(7, part)))
     assert (found.vocabularies, found.passed_over) == ((), ())
-    assert found.warnings == ("graphs in nodes, more than 16 deep: not read",)
+    assert found.warnings == ("graphs nested more than 16 deep are not read",)
 
 
 def test_hostile_in_little_time(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vocabtool.formats.onnx.MAX_LISTS", 10)
     found = vocabtool.inspect(path)
     assert len(found.passed_over) == 10
-    assert found.warnings == ("more than 10 lists of strings: the rest not read",)
+    assert found.warnings == ("more than 10 lists of strings: the rest is not read",)
     monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
     with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
         vocabtool.inspect(path)
@@ -413,7 +413,7 @@ def test_string_to_vector(tmp_path: Path) -> None:
     assert (ids(table), table.unknown) == ([(1, "b"), (2, "a")], Unknown(-1))
     vectors = extension(tmp_path, "StringToVector", map="a\t0 0 1 2\nd\t0 1 3 4", unk="0 0 0 0")
     assert (ids(vectors), vectors.unknown) == ([(0, "a"), (1, "d")], None)
-    assert vectors.notes == ("gives 4 numbers for each; the ids are their positions",)
+    assert vectors.notes == ("a table to vectors of 4 numbers; the ids are their positions",)
 
 
 def test_vector_to_string(tmp_path: Path) -> None:
@@ -422,24 +422,24 @@ def test_vector_to_string(tmp_path: Path) -> None:
     assert ids(table) == [(1, "c"), (2, "a"), (5, "a")]
     vectors = extension(tmp_path, "VectorToString", map="a\t0 1\nd\t0 2", unk="?")
     assert list(vectors) == ["a", "d"]
-    assert vectors.notes == ("2 numbers give each; the ids are their positions",)
+    assert vectors.notes == ("a table from vectors of 2 numbers; the ids are their positions",)
 
 
 @pytest.mark.parametrize(
     ("op", "attributes", "why"),
     [
-        ("BertTokenizer", {}, "no attribute vocab_file, wanted the words in it"),
+        ("BertTokenizer", {}, "the attribute vocab_file with the words is missing"),
         ("GPT2Tokenizer", {"vocab": "v"}, "not JSON: Expecting value (at byte 0)"),
         ("GPT2Tokenizer", {"vocab": '["a"]'}, "model.vocab is a list, wanted an object"),
-        ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 holds b'x', wanted"),
+        ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 is b'x', wanted"),
         ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x=-1"}, "added_tokens: item 0,"),
         ("WordpieceTokenizer", {"vocab": '{"a": -4}'}, "model.vocab: the id of 'a' is -4, wanted"),
         ("HfJsonTokenizer", {"tokenizer_vocab": "[]"}, "tokenizer_vocab is not a tokenizer.json:"),
-        ("SentencepieceTokenizer", {"model": "xx"}, "a SentencePiece model begins with its"),
-        ("TrieTokenizer", {"vocab": "1 'a' 1\n\n2 'b' 1"}, "line 2 is '', wanted an id, a"),
+        ("SentencepieceTokenizer", {"model": "xx"}, "not a SentencePiece model: it does not"),
+        ("TrieTokenizer", {"vocab": "1 'a' 1\n\n2 'b' 1"}, "line 2: wanted an id, a"),
         ("StringMapping", {"map": "a\tb\nc"}, "line 2 has 1 columns: b'c', wanted a key, a tab"),
-        ("StringToVector", {"map": "a\t1.5", "unk": "0"}, "line 1 holds b'1.5', wanted a whole"),
-        ("BpeDecoder", {"id_vocab": "a", "added_tokens": "x\ty"}, "line 1 holds b'x', wanted a"),
+        ("StringToVector", {"map": "a\t1.5", "unk": "0"}, "line 1 is b'1.5', wanted a whole"),
+        ("BpeDecoder", {"id_vocab": "a", "added_tokens": "x\ty"}, "line 1 is b'x', wanted a"),
     ],
 )
 def test_damaged_extension(tmp_path: Path, op: str, attributes: dict[str, str], why: str) -> None:

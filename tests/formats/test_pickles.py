@@ -111,7 +111,7 @@ def torch_zip(names: list[str]) -> bytes:
 def test_torch(tmp_path: Path, names: list[str]) -> None:
     """Zip archives with a pickle in them, also those of TorchScript."""
     said = refusal(write(tmp_path, torch_zip(names)))
-    assert said.startswith("a file of PyTorch with a pickle in it, which is a program: it is not")
+    assert said.startswith("a PyTorch file with a pickle in it, which is a program: it is not")
     assert "tokenizer.json" in said
 
 
@@ -122,7 +122,7 @@ def test_joblib(tmp_path: Path, compress: Any) -> None:
     path = tmp_path / "words.joblib"
     joblib.dump(WORDS, path, compress=(compress, 3) if isinstance(compress, str) else compress)
     said = refusal(path)
-    wanted = "a compressed file of joblib" if compress else "a pickle, which is "
+    wanted = "a compressed joblib file" if compress else "a pickle, which is "
     assert said.startswith(wanted)
 
 
@@ -131,7 +131,7 @@ def test_safetensors_and_hdf5(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy", reason="safetensors writes the file")
     numpy.save_file({"weights": np.ones((9, 9))}, tmp_path / "m")
     said = refusal(tmp_path / "m")
-    assert said.startswith("a safetensors file, which holds numbers and no words. Pass ")
+    assert said.startswith("a safetensors file, which contains numbers but no words. Pass ")
     assert said.endswith("(tokenizer.json, vocab.txt, tokenizer.model), or the folder.")
     h5py = pytest.importorskip("h5py", reason="h5py writes the file")
     with h5py.File(tmp_path / "model.h5", "w") as file:

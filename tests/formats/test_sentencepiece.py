@@ -106,11 +106,11 @@ def test_pieces_come_back(pieces: list[tuple[bytes, int]]) -> None:
 PLAIN = b"".join(piece(b"%d" % number) for number in range(8))  # by which a file is recognised
 MALFORMED = {
     "no text": (field(1, score()), "a piece has no text"),
-    "two unknown": (piece(b"a", UNKNOWN) * 2, "two pieces are the unknown one: ids 8 and 9"),
+    "two unknown": (piece(b"a", UNKNOWN) * 2, "two pieces are of type unknown: ids 8 and 9"),
     "piece too long": (b"\x0a\x09" + field(1, b"x") + score(), "the last string runs 1 bytes past"),
     "text too long": (field(1, b"\x0a\x02x"), "field 1 runs 1 bytes past the end of its message"),
     "score cut off": (field(1, field(1, b"x") + b"\x15\0\0\0"), "field 2 runs 1 bytes past"),
-    "rest is no protobuf": (b"\x0f", "wire type 7 is not in use"),
+    "rest is no protobuf": (b"\x0f", "wire type 7 does not exist"),
 }
 
 
@@ -123,7 +123,7 @@ def test_malformed(data: bytes, message: str) -> None:
 
 def test_scattered_pieces() -> None:
     """Pieces behind other fields, which no writer leaves, are refused with a way out."""
-    with pytest.raises(UnsupportedFormat, match=r"do not stand together .*serialized_model_proto"):
+    with pytest.raises(UnsupportedFormat, match=r"are not contiguous .*serialized_model_proto"):
         read(SMALL + field(2, b"") + SMALL)
 
 

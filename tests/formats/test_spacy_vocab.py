@@ -98,7 +98,7 @@ def test_a_word_that_is_not_held(tmp_path: Path) -> None:
     file.write_text(json.dumps([text for text in strings if text != "hello"]))
     words = vocabtool.extract(tmp_path / "m")
     assert set(words) == set(WORDS) - {"hello"}
-    assert words.notes[-1] == "1 vectors belong to words that strings.json does not hold"
+    assert words.notes[-1] == "1 vectors belong to words that are not in strings.json"
 
 
 def test_a_level_too_high(tmp_path: Path) -> None:
@@ -114,16 +114,16 @@ def test_a_level_too_high(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "data", "why"),
     [
-        ("key2row", b"", "an empty file, wanted a map in MessagePack"),
-        ("key2row", b"\x91\x01", "it begins 91, wanted a map in MessagePack (at byte 0)"),
+        ("key2row", b"", "an empty file, wanted a MessagePack map"),
+        ("key2row", b"\x91\x01", "it begins with 91, wanted a MessagePack map (at byte 0)"),
         ("key2row", b"\xdf\xff\xff\xff\xff", "a map of 4,294,967,295 pairs in 5 bytes (at byte 0)"),
-        ("key2row", b"\xde\x00", "cut off within a number (at byte 1)"),
-        ("key2row", b"\x81\xcf\x01", "cut off within a number (at byte 2)"),
-        ("key2row", b"\x81\x01\xa1x", "no whole number where a key or a row belongs (at byte 2)"),
-        ("key2row", b"\x81\x01\xff", "no whole number where a key or a row belongs (at byte 2)"),
-        ("key2row", b"\x81\x01\x02\x03", "1 bytes behind the map (at byte 3)"),
+        ("key2row", b"\xde\x00", "truncated within a number (at byte 1)"),
+        ("key2row", b"\x81\xcf\x01", "truncated within a number (at byte 2)"),
+        ("key2row", b"\x81\x01\xa1x", "wanted a non-negative integer as a key or row (at byte 2)"),
+        ("key2row", b"\x81\x01\xff", "wanted a non-negative integer as a key or row (at byte 2)"),
+        ("key2row", b"\x81\x01\x02\x03", "1 bytes follow the map (at byte 3)"),
         ("key2row", b"\x81\1\xcd\xff\xff", "an array of shape SHAPE, but key2row names row 65,535"),
-        ("vectors", b"nothing", "not a NumPy array: it begins 6e 6f 74 68 69 6e 67 (at byte 0)"),
+        ("vectors", b"nothin", "not a NumPy array: it begins with 6e 6f 74 68 69 6e (at byte 0)"),
         ("vectors.cfg", b"{", "not JSON: "),
     ],
 )  # fmt: skip
@@ -137,7 +137,7 @@ def test_damaged(tmp_path: Path, file: str, data: bytes, why: str) -> None:
     where = file if "row 65,535" not in why else "vectors"
     (warning,) = model.warnings
     assert warning.startswith(f"vocab/{where}: {why.replace('SHAPE', str(shape))}")
-    assert warning.endswith(": which words have vectors is not read")
+    assert warning.endswith(": the words with vectors are not read")
 
 
 @pytest.mark.parametrize("data", [b'{"a": 1}', b"[1]", b"nothing", b"null", b"{}"])

@@ -103,7 +103,7 @@ def test_converted(tmp_path: Path, converted: bytes) -> None:
     assert list(forward.stored) == WORDS[::-1]
     assert forward.id_array().tolist() == backward.id_array().tolist() == ids
     assert list(backward.stored) == WORDS
-    assert backward.notes == ("gives the entry of an id",)
+    assert backward.notes == ("an inverse table: it returns the entry of an id",)
     (constant,) = (v for v in found.vocabularies if v.kind == "constant")
     assert list(constant) == [f"label {number}" for number in range(30)]
     run = tf.lite.Interpreter(model_content=converted).get_signature_runner()
@@ -134,8 +134,8 @@ def test_string_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings in a buffer of 12 bytes"),
-        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings in a buffer of 12 bytes"),
+        (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings do not fit in a buffer of 12 bytes"),
+        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings do not fit in a buffer of 12 bytes"),
         (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12,"),
         (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order from 12 on"),
         (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order from 16 on"),
@@ -179,14 +179,14 @@ def test_packed_files(tmp_path: Path) -> None:
     labels, vocab, bert, pieces = (by_name[name] for name in [*files][:4])
     assert list(labels) == ["cat", "dog", "", "bird"]
     assert (labels.name, labels.kind) == ("labels.txt", "asset")
-    assert labels.places == (Place("m.tflite", "packed file labels.txt"),)
+    assert labels.places == (Place("m.tflite", "appended file labels.txt"),)
     assert (list(vocab), vocab.id_array().tolist()) == (["<PAD>", "the", "of"], [0, 1, 3])
-    assert (vocab.kind, vocab.notes) == ("table", ("each line holds a word and its id",))
+    assert (vocab.kind, vocab.notes) == ("table", ("each line has a word and its id",))
     assert (bert.kind, bert.marker, bert.unknown) == ("wordpiece", "##", Unknown(1))
     assert (list(pieces), pieces.kind, pieces.marker) == (["▁the", "s"], "sentencepiece", "▁")
     (passed,) = found.passed_over
     assert (passed.name, passed.size) == ("photo.png", 0)
-    assert passed.why == "a packed file that is no list of words: not text: byte 0x1a at 6"
+    assert passed.why == "an appended file that is not a word list: not text: byte 0x1a at 6"
     assert found.warnings == ()
 
 
@@ -205,11 +205,11 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
     found = vocabtool.inspect(write(tmp_path, bomb))
     assert [v.name for v in found.vocabularies] == ["words"]
     assert len(found.warnings) == 1
-    assert found.warnings[0].startswith("packed file zeros is not read: ")
+    assert found.warnings[0].startswith("appended file zeros is not read: ")
     lines = MODEL + packed({"lines": b"\n" * ((1 << 22) + 1)})
     found = vocabtool.inspect(write(tmp_path, lines))
     assert found.warnings == (
-        "packed file lines is not read: more than 4,194,304 lines in the packed files",
+        "appended file lines is not read: more than 4,194,304 lines in the appended files",
     )
 
 
@@ -287,7 +287,7 @@ def test_a_detokenizer(tmp_path: Path, pieces_of: Any) -> None:
     found = vocabtool.inspect(path)
     assert (found.vocabularies, found.warnings) == ((), ())
     (other,) = found.passed_over
-    why = "what a detokenizer writes for each id"
+    why = "the output of a detokenizer for each id"
     assert (other.size, other.why) == (oracle.get_piece_size(), why)
 
 
@@ -314,14 +314,18 @@ def flex(*values: Any) -> bytes:
         ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
         ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
         ("FlexSentencepieceOp", flex("SentencepieceOp"), "1 strings in its options, wanted a"),
-        ("FlexSentencepieceOp", flex("SentencepieceOp", ""), "its model is not in it"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp", ""),
+            "the operator does not contain its model",
+        ),
         (
             "FlexSentencepieceOp",
             flex(1, "SentencepieceOp", b"\x0a\x7f".decode()),
             "field 1 runs 127 bytes past the end of its message (at byte 2)",
         ),
-        ("TFText>FastSentencepieceTokenize", b"", "its model is not in it"),
-        ("FlexNobodyKnows", bytes(2_000), "2,000 bytes of options"),
+        ("TFText>FastSentencepieceTokenize", b"", "the operator does not contain its model"),
+        ("FlexNobodyKnows", bytes(2_000), "an unknown operator with 2,000 bytes of options"),
     ],
 )
 def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:
@@ -360,10 +364,10 @@ def test_damage(tmp_path: Path, converted: bytes) -> None:
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A buffer that is not there is said; too many parts, or buffers on each other, are refused."""
     (warning,) = vocabtool.inspect(write(tmp_path, model([tensor("a", 9)], []))).warnings
-    assert "number 9 of 1 tables" in warning
+    assert "no table 9, there are 1" in warning
     path = write(tmp_path, MODEL)
     for bound, message in (
-        ("MAX_READ", "buffers lie on top of each other"),
+        ("MAX_READ", "buffers overlap"),
         ("MAX_PARTS", "more than 0 tensors and operators"),
     ):
         monkeypatch.setattr(f"vocabtool.formats.tflite.{bound}", 0)

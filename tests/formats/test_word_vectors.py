@@ -210,7 +210,7 @@ def test_words_elsewhere(tmp_path: Path) -> None:
     words.write_bytes(b"a\nb\n")
     with pytest.raises(InvalidFile, match="5 vectors, but 2 words in words"):
         WordVectors.open(path, words)
-    with pytest.raises(NotFound, match=r"wanted the words of vectors\.npy, one a line"):
+    with pytest.raises(NotFound, match=r"wanted a line per word of vectors\.npy"):
         WordVectors.open(path, tmp_path / "nowhere")
 
 
@@ -218,10 +218,10 @@ def test_what_is_none(tmp_path: Path) -> None:
     """No file, a folder, a fastText model, and a file of something else."""
     path = tmp_path / "vectors"
     for wrong in (path, tmp_path):
-        with pytest.raises(NotFound, match="wanted a file of word vectors, there is none"):
+        with pytest.raises(NotFound, match="no such file; wanted a file of word vectors"):
             WordVectors.open(wrong)
     path.write_bytes((793712314).to_bytes(4, "little") + bytes(100))
-    with pytest.raises(UnsupportedFormat, match=r"a fastText model: .* print-word-vectors"):
+    with pytest.raises(UnsupportedFormat, match=r"a fastText model .* print-word-vectors"):
         WordVectors.open(path)
     path.write_bytes(b"the\nof\n")
     with pytest.raises(UnknownFormat, match="not a file of word vectors") as caught:
@@ -262,19 +262,19 @@ UNSUPPORTED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: npz(np.savez_compressed, words=TEXTS, vectors=MATRIX),
         "vectors.npy is compressed",
     ),
-    "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects, which is a"),
+    "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects is a pickle"),
     "names": (lambda: npz(a=MATRIX), "without the arrays"),
-    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "one row of text"),
-    "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted floats in rows and col"),
+    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "wanted text in one dimension"),
+    "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted two-dimensional floats"),
     "nested": (lambda: npy("(" * 9000), "neither numbers nor text"),
-    "none": (lambda: npy(HEAD.replace("5, 3", "0, 3")), "wanted floats"),
+    "none": (lambda: npy(HEAD.replace("5, 3", "0, 3")), "two-dimensional floats"),
 }
 NOT_UNICODE = np.frombuffer(b"\xff" * 20, "<U1")
 DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "bomb": (bomb, "unpacks to more than"),
     "fewer": (lambda: npz(words=TEXTS, vectors=MATRIX[:4]), "4 vectors, but 5 words"),
     "not Unicode": (lambda: npz(words=NOT_UNICODE, vectors=MATRIX), "a word is not Unicode"),
-    "cut": (lambda: npy(HEAD), "needs 60 bytes, 0 are there"),
+    "cut": (lambda: npy(HEAD), "needs 60 bytes, got 0"),
     "huge": (lambda: npy(HEAD.replace("5, 3", f"{10**17}, 9")), "needs 3,600,0"),
     "type": (lambda: npy(HEAD.replace("<f4", "<f5")), "of type b'<f5'"),
     "version": (lambda: b"\x93NUMPY\x09\x00", "not a NumPy array"),
@@ -363,7 +363,7 @@ def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
     """A word may end in a number, but in none as values are written: that is one too many."""
     file = written(tmp_path, GLOVE * 2 + line(b"windows " + part))
     if is_value:
-        with pytest.raises(InvalidFile, match="line 7 holds more than 3 values, wanted 3"):
+        with pytest.raises(InvalidFile, match="line 7 has more than 3 values, wanted 3"):
             vocabtool.inspect(file)
     else:
         assert vocabtool.extract(file).stored[6] == b"windows " + part
@@ -373,11 +373,11 @@ def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
     ("rest", "message"),
     [
         pytest.param(b"x" * (2 << 22), "a line of more than 4,194,304 bytes", id="no end"),
-        pytest.param(b"and 0.125 0.5", "line 4 holds 2 values,", id="cut"),
-        pytest.param(b"\n", "line 4 holds 0 values, wanted 3", id="empty line"),
-        pytest.param(line(b"and", 4), "line 4 holds more than", id="one more"),
-        pytest.param(b"and 0.125 0.5 x\n", "line 4 holds b'x'", id="text"),
-        pytest.param(b"and 0.125  0.5\nof 1 2 3\n", "line 4 holds b'' where", id="gap"),
+        pytest.param(b"and 0.125 0.5", "line 4 has 2 values,", id="cut"),
+        pytest.param(b"\n", "line 4 has 0 values, wanted 3", id="empty line"),
+        pytest.param(line(b"and", 4), "line 4 has more than", id="one more"),
+        pytest.param(b"and 0.125 0.5 x\n", "line 4 has b'x'", id="text"),
+        pytest.param(b"and 0.125  0.5\nof 1 2 3\n", "line 4 has b'', wanted a number", id="gap"),
     ],
 )
 def test_damaged_text(tmp_path: Path, rest: bytes, message: str) -> None:
@@ -393,7 +393,7 @@ def test_header_that_lies(tmp_path: Path) -> None:
         (b"3 3\n" + line(b"the") * 2, "3"),
         (b"9" * 18 + b" 3\n" + line(b"the"), "999,999,999,999,999,999"),
     ):
-        with pytest.raises(InvalidFile, match=f"promises {number} words, ") as caught:
+        with pytest.raises(InvalidFile, match=f"states {number} words, ") as caught:
             vocabtool.inspect(written(tmp_path, data))
         assert caught.value.offset == 0
 
@@ -404,7 +404,7 @@ def test_header_that_lies(tmp_path: Path) -> None:
         (b"the\nof\n", "the first line ends in no number"),
         (b"the 0.5\nof 0.25\n", "the first line ends in one number only"),
         (b"the 12 7\nof 11 5\n", "the numbers in its lines are whole"),
-        (b"the\t0.5 0.25 0.5\nof\t0.5 0.25 0.5\n", "a tab stands in its first line"),
+        (b"the\t0.5 0.25 0.5\nof\t0.5 0.25 0.5\n", "its first line has a tab"),
         (b"a 0.5 0.5\nb 1 0.5 0.5\nc 1 2 3 0.5 1\nd x\ne 1\n", "lines end in 2, 3, 5 ... numbers"),
         (b"x" * (1 << 16) + b" 0.5 0.5\n", "no whole line in its first 64 KiB"),
     ],
@@ -490,12 +490,14 @@ def test_newline_in_a_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        pytest.param(records()[:-1], "vector 7 of 7 is cut off", id="cut by one byte"),
-        pytest.param(records()[:60], "the header promises 7 vectors of 5 dimensions", id="cut"),
-        pytest.param(records() + b"\n\n", "2 bytes lie behind the 7 vectors", id="more"),
-        pytest.param(records() + b"x", "1 bytes lie behind the 7 vectors", id="one more"),
-        pytest.param(b"%d 5\n" % 10**17 + records(), "promises 100,000,000,000,000,000", id="liar"),
-        pytest.param(b"1 100000\n" + records(), "wanted some of 1 to 65,536", id="a long vector"),
+        pytest.param(records()[:-1], "vector 7 of 7 is truncated", id="cut by one byte"),
+        pytest.param(records()[:60], "the header states 7 vectors of 5 dimensions", id="cut"),
+        pytest.param(records() + b"\n\n", "2 bytes follow the 7 vectors", id="more"),
+        pytest.param(records() + b"x", "1 bytes follow the 7 vectors", id="one more"),
+        pytest.param(b"%d 5\n" % 10**17 + records(), "states 100,000,000,000,000,000", id="liar"),
+        pytest.param(
+            b"1 100000\n" + records(), "at least 1 vector of 1 to 65,536", id="a long vector"
+        ),
         pytest.param(b"0 5\n" + records()[4:], "0 vectors of 5 dimensions", id="no vectors"),
     ],
 )

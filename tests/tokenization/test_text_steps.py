@@ -350,7 +350,7 @@ def test_models_are_checked_before_they_are_trusted() -> None:
         (outside, "points outside itself"),
         (endless, "truncated"),
         (model[:-5], "runs"),
-        (b"", "begins with its pieces"),
+        (b"", "does not begin with pieces"),
         (b"\n\x05\n\x03abc", "rejects the model"),
     ]:
         with pytest.raises(InvalidFile, match=reason):

@@ -43,10 +43,10 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, printable
 
 MIN_CHARACTERS: Final = 60  # minimum length of a docstring; "Return x." is too short
-PASSAGE_WORDS: Final = 200  # few, so that a word that occurs once still counts
+PASSAGE_WORDS: Final = 200  # short, so that a single occurrence of a word affects the vector
 MAX_DOCUMENTS: Final = 10_000
 MIN_DOCUMENTS: Final = 1_000  # minimum for training word vectors
-# Folders of other packages, and of tests.
+# Folders of other packages and of tests.
 SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 
 
@@ -66,8 +66,8 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
     for file in sorted(library.rglob("*.py")):
         parts = file.relative_to(library).with_suffix("").parts
         if SKIPPED_FOLDERS.isdisjoint(parts[:-1]):
-            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # such as templates
-                warnings.simplefilter("ignore")  # Python warns of escapes in some files
+            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # templates
+                warnings.simplefilter("ignore")  # invalid escapes in some files
                 module = ".".join(parts).removesuffix(".__init__")
                 tree = ast.parse(file.read_bytes())
                 own = ast.get_docstring(tree) or ""
@@ -212,7 +212,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
             )
         for path in (
             folder / name for name in (*FILES, "model", "index")
-        ):  # of a link, only the link
+        ):  # remove a symbolic link, not its target
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -267,8 +267,8 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         now,
         "The documents are indexed",
         f"{len(index):,} documents, by vectors and by words, in {index.path}",
-        f"$ vocabtool index {source} --model {model}{''.join(flags)} "
-        f"-o {quote(str(folder / 'another-index'))}",
+        f"$ vocabtool index {source} --id-field id --keep module --no-calibrate "
+        f"--model {model}{''.join(flags)} -o {quote(str(folder / 'another-index'))}",
     )
 
     _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)
@@ -325,7 +325,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Print at which place each fusion ranks the document that a query was made from."""
+    """Print the rank that each fusion gives to the document from which a query was made."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):

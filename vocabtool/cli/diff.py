@@ -133,7 +133,7 @@ def diff_command(
     report = diff_report(found, limit, only)
     deliver_report(report, file, html, output, as_list=only is not None)
     if file == "-" and output in (None, "text") and only is None and width() is not None:
-        return  # the tables contain these figures
+        return  # the printed tables already contain these figures
     common, only_a, only_b = found.common, found.only_a, found.only_b
     a, b = found.a.label, found.b.label
     tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
@@ -156,7 +156,7 @@ def _compare(
     from vocabtool.comparison import diff
     from vocabtool.comparison.entries import parse_folds
 
-    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a quarter more memory here
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
     one, other = (diff.read(name) for name in names)
     a, b, notes = one.vocabulary, other.vocabulary, one.notes + other.notes
     comparison = diff.compare(a, b, parse_folds(fold), (names[0], names[1]), notes)

@@ -121,7 +121,7 @@ def embed_command(
 ) -> None:
     """Write a vector for each document of FILE... into Parquet shards in DIR.
 
-    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     also with .gz or .zst. FILE can be a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
@@ -130,7 +130,7 @@ def embed_command(
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.reports.index import embed_report
 
-    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a third more memory here
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address needs --runner ray")
     opened = open_encoder(model, encoder)
@@ -159,7 +159,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Show progress; yield the function that updates it, or ``None`` without a terminal."""
     from vocabtool.reports.index import progress_line
 
-    with progress_bar(quiet, eta=False) as update:  # progress_line has its own
+    with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA
         if update is None:
             yield None
             return

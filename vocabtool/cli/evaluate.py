@@ -69,8 +69,7 @@ def eval_command(
     queries with and without a word that the model does not know. With --self-check: how well
     known documents are found again.
     """
-    from vocabtool.evaluation.compare import evaluate
-    from vocabtool.evaluation.compare import self_check as check
+    from vocabtool.evaluation import compare
     from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
@@ -79,11 +78,11 @@ def eval_command(
         index = open_index(folder, model)
         with step_progress(False) as progress:
             if self_check:
-                checked = check(index, sample, queries["seed"], progress=progress)
+                checked = compare.self_check(index, sample, queries["seed"], progress=progress)
                 report = self_check_report(checked)
             else:
                 judgements = _read_judgements(queries)
-                report = evaluation_report(evaluate(index, **judgements, progress=progress))
+                report = evaluation_report(compare.evaluate(index, **judgements, progress=progress))
         show_report(report, report_format)
 
 

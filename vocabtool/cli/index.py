@@ -176,7 +176,7 @@ def index_command(
 ) -> None:
     """Create an index of the documents of FILE... in DIR, or add to it.
 
-    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     also with .gz or .zst. FILE can be a folder, a quoted glob, or a folder that embed wrote, whose
     vectors are then used; - is standard input. DIR stores the names of FILE... and the options:
     update reads the files again.

@@ -111,7 +111,7 @@ def main() -> NoReturn:
         code = _run()
     except OSError:  # standard error cannot be written either
         code = 3
-    # All output is written. A normal exit spends a tenth of the run on unloading NumPy.
+    # All output is flushed. A normal exit would take 10 % longer, to unload NumPy.
     os._exit(code)
 
 
@@ -127,7 +127,7 @@ def _run() -> int:
         return 3
     _escape(sys.stdout)
     _escape(sys.stderr)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its build at length
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # hide TensorFlow's messages about its build
     try:
         result = cli.main(prog_name="vocabtool", standalone_mode=False)
         sys.stdout.flush()

@@ -105,7 +105,7 @@ def oov_command(
 ) -> int:
     """Report which words of FILE... MODEL does not know.
 
-    A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
+    A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
@@ -167,7 +167,7 @@ def _print_masked(
     totals = masks.Totals()
     lines = (decode(text) for batch in batches for text in as_bytes(batch.texts))
     with open_output(file) as out:
-        shown = file == "-" and width() is not None  # control characters act on a terminal
+        shown = file == "-" and width() is not None  # escape control characters on a terminal
         for masked in masks.mask(lines, words.look_up, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")

@@ -54,10 +54,10 @@ Part = Literal["common", "only_a", "only_b"]
 Order = Literal["frequency", "alphabet", "unclear"]
 Comparable = Vocabulary | str | Path
 NONE: Final = 255  # the kind of an entry that a side does not contain
-FEWEST: Final = 100  # fewest entries from which an order is determined
-ASCENDING: Final = 0.95  # by the alphabet: least share of ascending pairs of neighbours
-NEIGHBOURS: Final = 1 << 14  # pairs of neighbours that are compared, evenly spread
-SHORTER: Final = 0.9  # by frequency: the first tenth is at most so long, as a part of the mean
+FEWEST: Final = 100  # minimum number of entries to determine an order
+ASCENDING: Final = 0.95  # alphabetical: minimum share of neighbouring pairs in ascending order
+NEIGHBOURS: Final = 1 << 14  # neighbouring pairs that are compared, evenly spread
+SHORTER: Final = 0.9  # by frequency: maximum mean length of the first tenth / of all entries
 
 
 class Side(NamedTuple):
@@ -108,7 +108,7 @@ class Ranks:
 
     def __init__(self, union: Union) -> None:
         a, b = union.a.numbers, union.b.numbers
-        self.numbers = a[union.in_b[a]]  # numbers of tokens of the union, in A's order
+        self.numbers = a[union.in_b[a]]  # positions in the union's tokens, in A's order
         rank = np.zeros(len(union), np.int64)
         rank[b[union.in_a[b]]] = np.arange(1, len(self.numbers) + 1)
         self.b = rank[self.numbers]
@@ -519,7 +519,7 @@ class Pairs(NamedTuple):
 
 
 def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
-    """Compare each two of several vocabularies. The arguments are those of :func:`diff`."""
+    """Compare every pair of several vocabularies. The arguments are those of :func:`diff`."""
     folds = parse_folds(fold)
     sides = [read(source) for source in sources]
     notes = tuple(note for side in sides for note in side.notes)

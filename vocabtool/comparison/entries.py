@@ -438,8 +438,8 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
             else:
                 places = np.arange(len(union))
                 changes[key] = places, fold_entries(union.tokens, folds, key[1])
-    # Look all forms up together, because lookups take most of the time. The number of a form is its
-    # position in the tokens, or a number after them.
+    # Look all forms up together, because lookups take most of the time. A form that is a token gets
+    # the token's position as its number; other forms get the numbers after the last token.
     encoded = pa.concat_arrays([forms for _, forms in changes.values()]).dictionary_encode()
     number = np.arange(len(union), len(union) + len(encoded.dictionary))
     found = pc.index_in(union.tokens, value_set=encoded.dictionary)
@@ -457,7 +457,7 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 
 
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    """Return the effect of a fold. ``forms_a``, ``forms_b``: the number of each folded entry."""
+    """Return the effect of a fold. ``forms_a``, ``forms_b``: numbers of the folded entries."""
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
     new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding

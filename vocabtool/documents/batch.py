@@ -112,7 +112,7 @@ class Skip(NamedTuple):
 
 @dataclass(slots=True)
 class SkipCounter:
-    """Number of skipped rows; ``first`` holds the first few of them."""
+    """Number of skipped rows; ``first`` contains the first few of them."""
 
     count: int = 0
     first: list[Skip] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """Number of documents skipped because of a repeated id; ``first`` holds the first few."""
+    """Number of documents skipped because of a repeated id; ``first`` contains the first few."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -169,7 +169,7 @@ class Ahead:
     left: int
     unread: bool
 
-    def pass_over(self, rows: int) -> bool:
+    def skip_unread(self, rows: int) -> bool:
         """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
         if not self.unread or rows > self.left:
             return False

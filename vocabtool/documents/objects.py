@@ -1,8 +1,7 @@
-"""Documents that Python holds: in an iterable, behind an index, in a queue, or in a file's rows.
+"""Read documents from Python objects: iterables, sequences and queues.
 
-Each may be a text, ``bytes``, a mapping of named values, or a :class:`Document`. Files are read by
-the other files here; those whose rows become Python values (a line of JSON, a ``tf.Example``) end
-in :func:`row_of`, too.
+Each item may be a string, ``bytes``, a mapping of fields, or a :class:`Document`. The readers of
+JSON lines and TFRecord use :func:`row_of`, too, because their rows become Python values.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ import numpy as np
 from vocabtool.documents.batch import BadRow, Batch, Document, Request, names_of, strings
 from vocabtool.vocabulary import decode, encode
 
-TEXT: Final = "text"  # the field of the text, unless another is asked for
+TEXT: Final = "text"  # the default text field
 
 Item = str | bytes | Document | Mapping[str, object]
-Spelling = Callable[[str | bytes], bytes]  # how strings are written that may hold surrogates
+Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain surrogates
 
 
 class _Mark(Enum):
-    """An enumeration, so that it is the same object in every process."""
+    """The type of :data:`END`; an enumeration, so that ``is`` works after pickling."""
 
     END = "end"
 
 
-END: Final = _Mark.END  # put into a queue: there are no more documents
+END: Final = _Mark.END  # the last item of a queue: no more documents follow
 
 
 class Indexable(Protocol):
-    """What gives documents by their places, from 0 on."""
+    """A sequence of documents, indexed from 0."""
 
     def __len__(self) -> int: ...
 
@@ -42,15 +41,16 @@ class Indexable(Protocol):
 
 
 class Queue(Protocol):
-    """``get`` waits for the next document, for :data:`END`, or for an exception."""
+    """A queue of documents; ``get`` returns the next one, :data:`END`, or an exception to raise."""
 
     def get(self) -> Any: ...
 
 
 class Row(NamedTuple):
-    """One document on its way: ``number`` counts rows from 1, ``kept`` goes by the kept fields.
+    """One document before it is put in a batch.
 
-    ``id``: ``None`` where its place stands for it.
+    ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
+    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: all other fields.
     """
 
     number: int
@@ -61,26 +61,26 @@ class Row(NamedTuple):
 
 
 def is_queue(source: object) -> TypeGuard[Queue]:
-    """Whether documents are taken out of it by waiting; what can be iterated is no queue."""
+    """Whether a source is a queue: it has ``get`` and cannot be iterated."""
     return callable(getattr(source, "get", None)) and not hasattr(source, "__iter__")
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether it has places; the keys of a mapping are none."""
-    has_places = hasattr(source, "__len__") and hasattr(source, "__getitem__")
-    return has_places and not isinstance(source, Mapping | str | bytes)
+    """Whether a source has a length and is indexed by integers; a mapping is not."""
+    has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    return has_index and not isinstance(source, Mapping | str | bytes)
 
 
 def batches(source: object, request: Request) -> Iterator[Batch]:
-    """The documents gathered until they hold ``request.size`` bytes of text, or are enough.
+    """Yield batches of about ``request.size`` bytes of text and at most ``request.rows`` documents.
 
-    Takes no item more than it gives out. Raises what a queue holds as an exception.
+    Does not read items before they are needed. Raises an exception that is in a queue.
     """
     return gather((row for row, _ in _rows(source, request)), request, request.rows)
 
 
 def documents(source: object, request: Request) -> Iterator[Document]:
-    """The documents one by one; one that comes as such is passed on as it is."""
+    """Yield the documents one by one; a :class:`Document` is yielded unchanged."""
     for row, item in _rows(source, request):
         if isinstance(item, Document):
             yield item
@@ -89,7 +89,7 @@ def documents(source: object, request: Request) -> Iterator[Document]:
 
 
 def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
-    """Rows in batches of about ``request.size`` bytes of text, and of ``most`` rows at most."""
+    """Yield rows in batches of about ``request.size`` bytes of text and at most ``most`` rows."""
     held: list[Row] = []
     size = 0
     for row in rows:
@@ -103,7 +103,7 @@ def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
 
 
 def batch_of(rows: Sequence[Row], request: Request) -> Batch:
-    """Rows of one source as a batch."""
+    """Return rows of one source as a batch."""
     keep = request.options.keep
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
@@ -122,7 +122,7 @@ def _id(row: Row, request: Request) -> bytes:
 
 
 def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
-    """What a source holds, without bad rows, and what each row was made of."""
+    """Yield each valid row of a source with the item that it was built from."""
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
@@ -140,18 +140,18 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    """The items and their places, from 1 on; those behind an index may be left out unread."""
+    """Yield each item with its number, from 1; the start of a sequence may be skipped unread."""
     if is_queue(source):
         return enumerate(_take(source), 1)
     if is_indexable(source):
-        rows: Indexable = getattr(source, "iloc", source)  # pandas has labels behind its index
+        rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.ahead.left, len(source))
         at_end = min(out, len(source) - 1)
         if out and request.options.on_duplicate and isinstance(rows[at_end], Document):
-            out = 0  # the ids that documents bring are to be compared with others
-        if not request.ahead.pass_over(out):
+            out = 0  # the ids of the skipped documents must be compared with later ones
+        if not request.ahead.skip_unread(out):
             out = 0
-        return ((place + 1, rows[place]) for place in range(out, len(source)))
+        return ((index + 1, rows[index]) for index in range(out, len(source)))
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return enumerate(source, 1)
     wanted = "expected a file name, an iterable, a sequence or a queue of documents"
@@ -159,7 +159,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """What comes out of a queue; each item counts as done when it is taken, for who joins it."""
+    """Yield the items of a queue and call ``task_done`` for each, so that ``join`` returns."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -173,7 +173,10 @@ def _take(queue: Queue) -> Iterator[Item]:
 
 
 def as_bytes(text: str | bytes) -> bytes:
-    """A text as bytes: surrogates that stand for bytes become those, others three bytes each."""
+    """Encode a text as UTF-8: escaped bytes (``surrogateescape``) are restored.
+
+    If the text contains any other surrogate, every surrogate becomes three bytes.
+    """
     if isinstance(text, bytes):
         return text
     try:
@@ -183,7 +186,7 @@ def as_bytes(text: str | bytes) -> bytes:
 
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
-    """The document in an object, or in a string that is the text. Raises :class:`BadRow`."""
+    """Return the document in a mapping, or in a string that is the text. Raises :class:`BadRow`."""
     options = request.options
     field, id_field = options.field or TEXT, options.id_field
     if isinstance(value, str | bytes):
@@ -216,15 +219,15 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
 def kept_of(
     values: Mapping[str, object], names: Sequence[str], spell: Spelling = as_bytes
 ) -> tuple[bytes | None, ...]:
-    """The values of some fields as strings; ``None`` where there is none."""
+    """Return the values of the fields ``names`` as strings; ``None`` for a missing field."""
     return tuple(as_string(values.get(name), name, spell) for name in names)
 
 
 def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:
-    """A string as it is, ``None`` for ``None``, another value as its JSON text.
+    """Return a string unchanged, ``None`` for ``None``, and any other value as JSON text.
 
-    What JSON does not know, as a date, is as ``str`` shows it. Raises :class:`BadRow`, which calls
-    the field by its ``name``, for values that are too deep.
+    Types without a JSON equivalent, such as dates, are converted with ``str``. Raises
+    :class:`BadRow`, which names the field ``name``, for values that are nested too deeply.
     """
     if value is None:
         return None
@@ -235,11 +238,11 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
     try:
         return spell(json.dumps(value, ensure_ascii=False, default=_plain))
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadRow(f"field {name!r}: no JSON can be made of it: {error}") from error
+        raise BadRow(f"field {name!r}: cannot be written as JSON: {error}") from error
 
 
 def _plain(value: object) -> object:
-    """A value of a kind that JSON does not know; NumPy's numbers and arrays know what they are."""
+    """Convert a value of a type without a JSON equivalent; NumPy's values have ``tolist``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

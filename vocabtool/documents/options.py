@@ -1,6 +1,6 @@
-"""How documents are read: the options that ``oov``, ``embed``, ``index`` and ``stream`` share.
+"""Options for reading documents, shared by ``oov``, ``embed``, ``index`` and ``stream``.
 
-Imports nothing heavy: the command line takes its choices from here.
+Imports nothing heavy, because the command line imports the choices of its options from here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OnDuplicate = Literal["error", "first", "last"]
 
 
 class ReadArguments(TypedDict, total=False):
-    """The keyword arguments that make :class:`ReadOptions`."""
+    """The keyword arguments of :class:`ReadOptions`."""
 
     field: str | None
     format: Format | None
@@ -27,19 +27,21 @@ class ReadArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadOptions:
-    """How documents are read.
+    """Options for reading documents.
 
-    ``field``: which field holds the text, ``text`` unless said; or the only column there is.
-    ``format``: of every file; else each file's suffix tells, and ``lines`` if it does not.
-    ``id_field``: which field holds the id, a string or whole number, else the row is bad.
-    ``keep``: which other fields become columns of strings: a string as it is, another value as
-    its JSON text, null where a row has none.
-    ``on_error``: whether a bad row raises, or is skipped and counted.
-    ``on_duplicate``: whether an id that was there before is an error, or only the ``"first"`` or
-    ``"last"`` document of each id is read (``"last"`` reads everything twice). ``None``: ids are
-    not compared.
+    ``field``: the field that contains the text. Default: ``text``, or else the only column.
+    ``format``: the format of every file. Default: by the suffix of each file, else ``lines``.
+    ``id_field``: the field that contains the id, a string or an integer; a row without it is
+    invalid. Default: the location of a document is its id.
+    ``keep``: other fields to keep as columns of strings: a string unchanged, any other value as
+    JSON text, null if a row lacks the field.
+    ``on_error``: ``"raise"`` for an invalid row, or ``"skip"`` and count it.
+    ``on_duplicate``: ``"error"`` if an id occurs again, or read only the ``"first"`` or the
+    ``"last"`` document of each id (``"last"`` reads the sources twice). ``None``: ids are not
+    compared.
 
-    Raises ``ValueError`` for a value that none of them can have.
+    Raises ``ValueError`` for an invalid value of ``keep``, ``format``, ``on_error`` or
+    ``on_duplicate``.
     """
 
     field: str | None = None

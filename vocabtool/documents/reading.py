@@ -1,11 +1,11 @@
-"""Documents from anywhere, lazily: files, folders, globs, standard input, and what Python holds.
+"""Read documents lazily from files, folders, globs, standard input and Python objects.
 
     batches(...)     texts, ids and kept fields as Arrow arrays of about 4 MB
-    documents(...)   one by one, with an id and the other fields of their row
-    extent(...)      how much there is, as far as that is known without reading it
+    documents(...)   single documents with an id and all other fields of the row
+    extent(...)      the number of rows and bytes, if known without reading the documents
 
-How they are read is said by :class:`ReadOptions`; what happened on the way is in :class:`ReadLog`.
-A format is a function in a file of its own, and a line in ``READERS``.
+:class:`ReadOptions` contains the options; :class:`ReadLog` counts what was read and skipped.
+To add a format, write a function in a module of its own and add it to ``READERS``.
 """
 
 from __future__ import annotations
@@ -100,23 +100,23 @@ def batches(
     rows: int = MAX_ROWS,
     start: int = 0,
 ) -> Iterator[Batch]:
-    """The texts of ``sources`` in order, in batches that never mix two of them.
+    """Yield the texts of ``sources`` in order, in batches; a batch never mixes two sources.
 
-    ``sources``: a path, a folder, a glob (``**`` too) or ``-`` for standard input; an iterable,
-    also an endless one; what has ``len`` and an index; a queue that another thread fills and ends
-    with :data:`END`, or with an exception, which is raised here. These hold texts, ``bytes``,
-    objects or documents. Or a list or tuple of several such, or of names (texts in a list:
-    ``iter(texts)``). A file is looked for and opened when it is reached, not before.
-    ``log``: counts bad rows, repeated ids and bytes on the way; needed where rows may be left out.
-    ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
-    ``rows``: how many documents of an iterable or a queue are gathered at most.
-    ``start``: how many documents at the beginning are left out. They are not read where bad rows
-    raise and no ``id_field`` is compared: rows behind an index, row groups of Parquet, record
-    batches of Arrow IPC; of lines and records only the ends are sought.
+    ``sources``: a path, a folder, a glob (also ``**``) or ``-`` for standard input; an iterable,
+    which may be infinite; a sequence; or a queue that another thread fills and ends with
+    :data:`END` or with an exception, which is raised here. Their items are strings, ``bytes``,
+    mappings or :class:`Document`. A list or tuple of several sources or names is accepted, too
+    (pass a list of texts as ``iter(texts)``). Files are found and opened one after another.
+    ``log``: counts invalid rows, repeated ids and bytes read; required if rows may be skipped.
+    ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
+    ``rows``: maximum number of documents of an iterable or a queue in a batch.
+    ``start``: number of documents to skip at the start. If invalid rows raise and ids of an
+    ``id_field`` are not compared, they are skipped unread: items of a sequence, row groups of
+    Parquet and record batches of Arrow IPC; lines and records are only counted.
 
-    Raises :class:`InvalidFile` for damaged files and, with file and line, for bad rows and for ids
-    that repeat; :class:`NotFound`; :class:`UnsupportedFormat`; :class:`VocabtoolError` where
-    ``on_duplicate="last"`` is asked of what cannot be read again.
+    Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
+    repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for
+    ``on_duplicate="last"`` with a source that can be read only once.
     """
     if options.on_duplicate in ("first", "last") and log is None:
         wanted = "needs log=ReadLog(), which counts what is skipped"
@@ -129,7 +129,7 @@ def batches(
                 wanted = "on_duplicate='last' reads twice, but this source can be read only once"
                 what_next = "Use 'first', or write the documents to a file."
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
-        # Bad rows are counted once.
+        # A log of its own, so that invalid rows are counted only once.
         found = _batches(sources, _request(options, ReadLog(), size, rows, 0))
     if options.on_duplicate is not None:
         counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
@@ -145,11 +145,11 @@ def documents(
     size: int = BATCH_BYTES,
     start: int = 0,
 ) -> Iterator[Document]:
-    """The documents of ``sources`` in order; arguments and errors as those of :func:`batches`.
+    """Yield the documents of ``sources`` in order; arguments and errors as in :func:`batches`.
 
-    A document that comes as one is passed on as it is. Of others the id is the value of
-    ``id_field`` or the place: ``corpus.jsonl:17``, and all other fields are kept. Ids are not
-    compared with each other.
+    A :class:`Document` is yielded unchanged. Otherwise the id is the value of ``id_field`` or the
+    location, such as ``corpus.jsonl:17``, and all other fields are kept. Ids are not compared with
+    each other.
     """
     options = replace(options, keep=(), on_duplicate=None)
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
@@ -193,7 +193,7 @@ def _request(
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    """All of them; a reader may have left out some at the start unread."""
+    """Yield the batches of all sources; a reader may skip documents at the start unread."""
     for source in each_source(sources):
         if isinstance(source, Container):
             yield from objects.batches(source.source, replace(request, source=source.name))
@@ -202,23 +202,23 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
 
 
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
-    """What the files hold that are meant, each looked for when the one before it is done."""
+    """Yield the batches of the files that ``name`` matches; each file is opened when needed."""
     with reading(name):
         files = find(name)
     for file in files:
         before = request.log.bytes
-        tells = Path(file).is_file()  # a pipe does not say how far it is read
+        has_position = Path(file).is_file()  # a pipe has none
         with reading(file):
             kind = kind_of(file, request.options.format)
             with open_file(file, kind.codec) as readable:
                 for batch in READERS[kind.format](readable, replace(request, source=file)):
-                    if tells:
+                    if has_position:
                         request.log.bytes = before + readable.tell()
                     yield batch
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
-    """The batches without the documents that are still to be left out."""
+    """Yield the batches without the documents at the start that a reader has not skipped."""
     for batch in batches:
         out = min(ahead.left, len(batch))
         ahead.left -= out
@@ -226,7 +226,7 @@ def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
             yield batch.part(out, len(batch)) if out else batch
 
 
-# ---- ids that repeat: in a table of SQLite in a temporary file, so memory does not grow with them
+# ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 
 WHAT_NEXT: Final = "fix it, or keep one of them with --on-duplicate first or last"
 CACHE_KIB: Final = 16 << 10
@@ -239,7 +239,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """The ids of a stream: of each where it came first, and the row where it came last."""
+    """The ids of a stream: the first location of each and, with ``last``, its last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -250,18 +250,18 @@ class SeenIds:
         self._rows = 0
 
     def close(self) -> None:
-        """Remove the table."""
+        """Delete the table."""
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Take the next ids; which of them, ascending, were there before: not those of places."""
+        """Add the next ids; return the indexes in ``ids``, ascending, of those added before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
-        place = self._sources.setdefault(source, len(self._sources))
+        code = self._sources.setdefault(source, len(self._sources))
         changed = self._database.total_changes
         rows = range(first, self._rows)
-        values = zip(keys, rows, rows, repeat(place), numbers.tolist())
+        values = zip(keys, rows, rows, repeat(code), numbers.tolist())
         with _errors():
             self._database.executemany(self._insert, values)
         changed = self._database.total_changes - changed
@@ -269,19 +269,22 @@ class SeenIds:
             return []
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
-    def rows_that_come_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Whether no later row has the id; ``first``: the row of the first id. Shape (n,)."""
+    def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
+        """Return, for each id, whether no later row has it: shape (n,).
+
+        ``first``: the row of the first id, counted over all added ids.
+        """
         keys = ids.view(pa.binary()).to_pylist()
         found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
         return np.array(found, np.bool_)
 
     def first_place(self, id_: bytes) -> str:
-        """Where an id came first, as in ``corpus.jsonl:17``."""
+        """Return the first location of an id, such as ``corpus.jsonl:17``."""
         source = [*self._sources][self._look_up("source", id_)]
         return f"{source}:{self._look_up('number', id_)}"
 
     def _look_up(self, column: str, id_: bytes) -> int:
-        query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a name of ours
+        query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a constant name
         with _errors():
             return int(self._database.execute(query, (id_,)).fetchone()[0])
 
@@ -291,17 +294,18 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        what = f"the folder of temporary files is too small for the ids of the documents: {error}"
+        what = f"the ids of the documents cannot be stored in a temporary file: {error}"
         raise VocabtoolError(f"{what}. Free some space, or set TMPDIR to another folder") from error
 
 
 def one_of_repeated(
     which: OnDuplicate, batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
-    """The documents without those whose ids were there before, or come again; these are counted.
+    """Yield one document of each id, the first or the last; count the others in ``repeated``.
 
-    ``again``: the same as ``batches``, for the last ones. Places that stand for ids are never there
-    twice. Raises :class:`InvalidFile` for the first that repeats where that is an error.
+    ``again``: a second reading of ``batches``, used for ``"last"``. Batches without ids are not
+    compared, because locations are unique. Raises :class:`InvalidFile` for the first repeated id
+    if ``which`` is ``"error"``.
     """
     with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
@@ -325,30 +329,30 @@ def one_of_repeated(
             if batch.ids is None:
                 yield batch
                 continue
-            chosen = seen.rows_that_come_last(batch.ids, row)
+            chosen = seen.is_last(batch.ids, row)
             row += len(batch)
             if chosen.any():
                 yield batch if chosen.all() else batch.only(chosen)
 
 
-# ---- how much there is to read, as far as that is known without reading it
+# ---- number of rows and bytes, if known without reading the documents
 
 
 class Extent(NamedTuple):
-    """``rows``: how many rows, bad ones too. ``bytes``: how large the files are, as they lie there.
+    """Number of rows, including invalid ones, and size of the files as stored, in bytes.
 
-    ``None``: not known, or without end.
+    ``None``: unknown or infinite.
     """
 
     rows: int | None = None
     bytes: int | None = None
 
 
-def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as elsewhere
-    """How much there is in all of ``sources``; arguments as of :func:`documents.batches`.
+def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as in ReadOptions
+    """Return the number of rows and bytes of all ``sources``; arguments as in :func:`batches`.
 
-    Rows are told by Parquet, by files of Arrow IPC and by ``len``; bytes are those of plain files.
-    A file that is not there, or damaged, is not known: who reads it is told.
+    Rows are known for Parquet, Arrow IPC files and objects with ``len``, bytes for regular files.
+    A missing or damaged file counts as unknown; the error is raised when it is read.
     """
     parts: list[Extent] = []
     for source in each_source(sources):
@@ -364,7 +368,7 @@ def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa
 
 
 def row_counts(name: str, wanted: Format | None) -> list[int] | None:
-    """How many rows each part of a file has that a reader can start at; ``None``: not known."""
+    """Return the row count of each row group or record batch; ``None`` for other formats."""
     kind = kind_of(name, wanted)
     if kind.format == "parquet":
         return tables.parquet_row_counts(name)
@@ -372,7 +376,7 @@ def row_counts(name: str, wanted: Format | None) -> list[int] | None:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """The sum; ``None`` where one of them is not known."""
+    """Return the sum; ``None`` if any count is ``None``."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
 

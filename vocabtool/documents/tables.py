@@ -1,13 +1,12 @@
-"""Documents in tables whose columns have types: Parquet and Arrow IPC.
+"""Read documents from tables with typed columns: Parquet and Arrow IPC.
 
-One column of strings is the text; only the columns that are wanted are read. Of Parquet a few rows
-at a time, and where a column's dictionary holds long texts, by that dictionary: a file of 50 KB can
-hold a text of 1 MB twenty thousand times. Row groups and record batches that are left out are not
-read.
+One string column is the text; only the requested columns are read. Skipped row groups and record
+batches are not read. Parquet is read a few rows at a time. A column whose dictionary contains long
+texts stays dictionary-encoded until its rows are split into small parts, because a file of 50 KB
+can contain a text of 1 MB twenty thousand times.
 
-An Arrow file (``.arrow``, ``.feather`` of version 2) is a stream between two magic words with a
-footer behind it, so one that comes through a pipe is read as the stream it holds. Format:
-arrow.apache.org/docs/format/Columnar.html.
+An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
+numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns by name: of the texts, of the ids if they are asked for, to be kept and there."""
+    """Names of the columns to read: text, ids (if requested) and the kept fields that exist."""
 
     text: str
     id: str | None
@@ -52,7 +51,10 @@ class Columns:
 
     @classmethod
     def of(cls, schema: pa.Schema, request: Request) -> Columns:
-        """Those that are asked for. Raises :class:`InvalidFile`: none such, of another type."""
+        """Return the requested columns of a schema.
+
+        Raises :class:`InvalidFile` if one does not exist or has the wrong type.
+        """
         ids = request.options.id_field
         try:
             names = schema.names
@@ -73,14 +75,14 @@ class Columns:
         return cls(text, ids, kept)
 
     def all(self) -> list[str]:
-        """Each of them once."""
+        """Return the name of each column once."""
         ids = () if self.id is None else (self.id,)
         return list(dict.fromkeys((self.text, *ids, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """The rows that are documents; those without a text or id are refused.
+        """Return the valid rows as a batch; rows without a text or an id are refused.
 
-        ``first``: the number of the first row.
+        ``first``: the number of the first row, from 1.
         """
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
@@ -108,13 +110,13 @@ class Columns:
 
 
 def is_strings(kind: pa.DataType) -> bool:
-    """Whether a type is one of strings, or of codes of strings."""
+    """Whether a type is a string type, or a dictionary of strings."""
     inner = _without_dictionary(kind)
     return bool(pt.is_string(inner) or pt.is_large_string(inner) or pt.is_string_view(inner))
 
 
 def is_long(kind: pa.DataType) -> bool:
-    """Whether values of a type may be of any length and are not nested."""
+    """Whether a type is a string or binary type of variable length, or a dictionary of one."""
     inner = _without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
@@ -125,7 +127,7 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def _python_times(column: pa.Array) -> pa.Array:
-    """Times to the microsecond, as Python's are."""
+    """Reduce times from nanoseconds to microseconds, the precision of Python."""
     kind = column.type
     if pt.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -137,9 +139,9 @@ def _python_times(column: pa.Array) -> pa.Array:
 
 
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
-    """Strings as they are, whole numbers in decimal, times in ISO 8601, other values as JSON text.
+    """Convert a column to strings: integers in decimal, times in ISO 8601, others as JSON text.
 
-    Nulls stay. Of not more than 2 GB of text.
+    Strings and nulls are unchanged. The column may contain at most 2 GB of text.
     """
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -151,12 +153,15 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
         return column.cast(pa.binary()).view(pa.string())
     try:
         return strings([as_string(value, name) for value in _python_times(column).to_pylist()])
-    except BadRow as bad:  # too deep: so is the column's type, in every row
+    except BadRow as bad:  # too deeply nested; this is a fault of the type, so of every row
         raise InvalidFile(str(bad)) from bad
 
 
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows in parts of not too much text: one that is stored once may stand in many rows."""
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text, or one row.
+
+    ``names``: the columns to measure. A dictionary stores a text once, but many rows may repeat it.
+    """
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:
         column = rows.column(name)
@@ -169,7 +174,7 @@ def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBa
 
 
 def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
-    """How many bytes each of some strings has, none where it is null: int64, shape (n,)."""
+    """Return the length of each string in bytes, 0 for null: int64, shape (n,)."""
     if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
         values = values.cast(pa.large_binary())
     return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
@@ -177,14 +182,15 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
 
 MAX_ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
-MAX_LONG: Final = (64 << 20) // MAX_ROWS_AT_ONCE  # bytes of a text before a look at each row's
+MAX_LONG: Final = (64 << 20) // MAX_ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
 PARQUET_ERROR: Final = "not Parquet, or damaged"
 
 
 def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
-    """Each row as a document; in a bad row the text or the id is null.
+    """Read each row as a document; a row whose text or id is null is invalid.
 
-    Raises :class:`InvalidFile`: damaged, no such field, a field that does not hold strings.
+    Raises :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong
+    type.
     """
     with arrow_errors(PARQUET_ERROR):
         held: list[Batch] = []
@@ -200,7 +206,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 
 
 def parquet_row_counts(file: str) -> list[int]:
-    """How many rows each row group of a file has. Raises :class:`InvalidFile`."""
+    """Return the number of rows of each row group. Raises :class:`InvalidFile`."""
     with arrow_errors(PARQUET_ERROR):
         metadata = parquet.read_metadata(file)
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -217,17 +223,17 @@ def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
     for group in range(table.num_row_groups):
         metadata = table.metadata.row_group(group)
         count = metadata.num_rows
-        # Only in front of the first that is read: what that one leaves out is not counted yet.
-        at_start = at_start and request.ahead.pass_over(count)
+        # After the first group that is read, its skipped rows are not yet subtracted from `ahead`.
+        at_start = at_start and request.ahead.skip_unread(count)
         if at_start:
             first += count
             continue
-        # Few rows may be much text: the dictionaries tell, which come with the first row.
+        # Even a few rows may contain much text. The first row comes with the dictionaries.
         row = next(coded.iter_batches(1, [group], long), None)
         is_coded = row is not None and any(
             byte_lengths(row.column(name).dictionary).max(initial=0) > MAX_LONG for name in long
         )
-        # About BUFFER bytes on the average, as far as the file says.
+        # About BUFFER bytes on average, by the sizes in the metadata.
         chunks = map(metadata.column, range(metadata.num_columns))
         size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
         at_once = max(1, min(MAX_ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
@@ -255,17 +261,17 @@ ARROW_ERROR: Final = "not Arrow IPC, or damaged"
 
 
 def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
-    """Each row as a document; in a bad row the text or the id is null.
+    """Read each row as a document; a row whose text or id is null is invalid.
 
-    Record batches that are left out are not read where the file can be mapped.
-    Raises :class:`InvalidFile`: damaged, no such field, a field that does not hold strings; and
-    :class:`UnsupportedFormat` for Feather of version 1.
+    Skipped record batches are not read if the file can be memory-mapped.
+    Raises :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong
+    type, and :class:`UnsupportedFormat` for Feather version 1.
     """
     head = b""
     while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
         head += piece
     if head.startswith(FEATHER_1):
-        raise UnsupportedFormat("Feather of version 1 is not read. Convert it to version 2.")
+        raise UnsupportedFormat("Feather version 1 is not supported; convert the file to version 2")
     if not head:
         raise InvalidFile("empty (expected Arrow IPC)")
     with arrow_errors(ARROW_ERROR):
@@ -278,7 +284,7 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def arrow_row_counts(file: str) -> list[int] | None:
-    """How many rows each record batch of a file has; ``None`` for a stream: it must be read."""
+    """Return the number of rows of each record batch; ``None`` for a stream, which has no index."""
     with arrow_errors(ARROW_ERROR), pa.memory_map(file) as mapped:
         if mapped.read(len(FILE)) != FILE:
             return None
@@ -293,17 +299,17 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
     places = [] if request.whole else [schema.names.index(name) for name in columns.all()]
     options = pa.ipc.IpcReadOptions(included_fields=sorted(places))
     table = pa.ipc.open_file(file, options=options)
-    passed, first = 0, 1
+    skipped, first = 0, 1
     if request.ahead.left:
-        # Mapped: of a batch that is not compressed nothing but its header comes into memory.
+        # With a memory map, only the header of an uncompressed batch is loaded.
         with pa.memory_map(file.name) as mapped:
             headers = pa.ipc.open_file(mapped, options=options)
-            while passed < table.num_record_batches:
-                rows = headers.get_batch(passed).num_rows
-                if not request.ahead.pass_over(rows):
+            while skipped < table.num_record_batches:
+                rows = headers.get_batch(skipped).num_rows
+                if not request.ahead.skip_unread(rows):
                     break
-                passed, first = passed + 1, first + rows
-    parts = (table.get_batch(place) for place in range(passed, table.num_record_batches))
+                skipped, first = skipped + 1, first + rows
+    parts = (table.get_batch(index) for index in range(skipped, table.num_record_batches))
     yield from _arrow_batches(parts, first, columns, request)
 
 
@@ -313,7 +319,7 @@ def _arrow_batches(
     for rows in parts:
         chosen = rows if request.whole else rows.select(columns.all())
         for column in chosen.columns:
-            kind = column.type  # of strings, which need not be UTF-8, only the places are checked
+            kind = column.type  # strings as binary: check their offsets, but not for UTF-8
             kind = pa.binary() if pt.is_string(kind) else kind
             kind = pa.large_binary() if pt.is_large_string(kind) else kind
             column.view(kind).validate(full=True)

@@ -1,15 +1,15 @@
-r"""Text lines, JSON lines, CSV and TSV: formats of text, read in blocks.
+r"""Read text formats in blocks: text lines, JSON lines, CSV and TSV.
 
-A line ends at ``\n`` or ``\r\n``; a lone CR, NUL, U+0085 and U+2028 are content. An empty line is a
-document; a last line without an end is one, and behind a last ``\n`` there is none.
+Text lines: a line ends with ``\n`` or ``\r\n``; a lone CR, NUL, U+0085 and U+2028 are part of the
+text. An empty line is a document. The last line may lack a line end.
 
-Of JSON lines each is an object of which one field is the text, or a string that is the text. Lines
-of nothing but blanks hold no row, but are counted. A lone surrogate (``\ud83d``) has no UTF-8; the
-text then holds its three bytes, which are not UTF-8. The last of equal keys counts.
+JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
+lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) cannot be encoded as
+UTF-8; it becomes its three bytes, which are invalid UTF-8. If a key is repeated, the last wins.
 
-Of CSV and TSV the first row names the fields, one of which is the text. Quotes are those of RFC
-4180: ``"`` around a value, doubled inside it; a value in quotes may hold line ends. Rows are
-counted as records, the header being row 1; empty lines are not counted.
+CSV and TSV: the first row contains the field names; one field is the text. Quotes follow RFC 4180:
+a value may be enclosed in ``"``, which is doubled inside, and may then contain line ends. Row
+numbers count records, from 1 for the header; empty lines are not counted.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
 BOM: Final = b"\xef\xbb\xbf"
-MAX_LINE_BYTES: Final = 64 << 20  # with its end; a longer line is a bad row
+MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an invalid row
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    """Each line as a document. Raises :class:`InvalidFile` where a text or id field is asked for.
+    """Read each line as a document.
 
-    Fields to be kept are null, as they are in rows of other formats that lack them.
+    Kept fields are null. Raises :class:`InvalidFile` if a text field or an id field is requested.
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
-            hint = "Set the format if it is not lines of text."
-            raise InvalidFile(f"lines of text have no field {name!r}. {hint}")
+            hint = "use --input-format (format=) if the file has another format"
+            raise InvalidFile(f"text lines have no field {name!r}; {hint}")
     for first, data in blocks(file, request):
         count = data.count(b"\n") + (not data.endswith(b"\n"))
-        if request.ahead.pass_over(count):
+        if request.ahead.skip_unread(count):
             continue
         content = pa.array([data.replace(b"\r\n", b"\n")], pa.binary())
         texts = pc.split_pattern(content, "\n").values.slice(0, count)
@@ -69,7 +69,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Whole lines in blocks of about ``request.size`` bytes, with the number of the first line.
+    """Yield blocks of whole lines, about ``request.size`` bytes, with the first line's number.
 
     Raises :class:`InvalidFile` for UTF-16.
     """
@@ -101,18 +101,18 @@ PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
     int: lambda value: b"%d" % value,
 }
-MAX_INTEGER_DIGITS: Final = 4300  # that Python makes an int of
+MAX_INTEGER_DIGITS: Final = 4300  # Python converts no longer string to int
 
 
 def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
-    """Each line as a document; bad rows: not JSON, no such field, not a string."""
+    """Read each line as a document; a line that is not JSON or lacks a string text is invalid."""
     for first, data in blocks(file, request):
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
             lines[0] = lines[0].removeprefix(BOM)
         if request.ahead.left:
             count = sum(bool(line.strip(BLANK)) for line in lines)
-            if request.ahead.pass_over(count):
+            if request.ahead.skip_unread(count):
                 continue
         batch = None if request.whole else _all_at_once(lines, first, request)
         if batch is None:
@@ -122,7 +122,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """The rows of objects that all have what is asked for; ``None``: look at each line."""
+    """Parse all lines at once if each is an object with valid fields; else return ``None``."""
     options = request.options
     text, id_field = options.field or TEXT, options.id_field
     try:
@@ -144,12 +144,12 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
-    """A value that is written one way only; ``LookupError`` for others."""
+    """Encode a string or an integer. Raises ``LookupError`` for values of other types."""
     return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """The row in a line; ``None`` where there is none, and refused where it is bad."""
+    """Parse a line; return ``None`` if it is blank or invalid. An invalid line is refused."""
     if not line.strip(BLANK):
         return None
     try:
@@ -160,7 +160,7 @@ def _row(line: bytes, number: int, request: Request) -> Row | None:
 
 
 def _spell(text: str | bytes) -> bytes:
-    """A string of JSON as bytes: its surrogates stand for themselves, never for bytes."""
+    """Encode a string of JSON; a surrogate becomes three bytes, never an escaped byte."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
@@ -183,34 +183,34 @@ DECODER: Final = json.JSONDecoder(
 # ---- CSV and TSV
 
 MAX_HEADER_BYTES: Final = 1 << 20
-MAX_ROW_BYTES: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
-ROWS: Final = 1 << 16  # of a block, given out at a time
+MAX_ROW_BYTES: Final = 8 << 20  # block size of Arrow; a row must fit in a block
+ROWS: Final = 1 << 16  # rows of a block in a batch
 OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Each row as a document; bad rows have too few or too many values, or an open quote.
+    """Read each row as a document; a row with an open quote or a wrong number of values is invalid.
 
-    Raises :class:`InvalidFile`: no header, no such field, a row that is too long (which no
-    ``refuse`` can pass over: where it ends is not known).
+    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long. That
+    row cannot be skipped, because its end is unknown.
     """
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)
     if rest.strip(b"\r\n") or (rest := file.read(request.size)):
-        # An empty line first: of a BOM there, Arrow would make nothing.
-        with closing(ArrowStream(b"\n" + rest, file, rows.last_row)) as stream:
+        # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
+        with closing(ArrowStream(b"\n" + rest, file, rows.appended)) as stream:
             yield from rows.batches(stream)
 
 
 def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
-    """The fields' names, and what was read behind them."""
+    """Return the field names and the bytes that were read after the header."""
     head = b""
     while len(head) < MAX_HEADER_BYTES and (piece := file.read(MAX_HEADER_BYTES - len(head))):
         head += piece
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
-    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character a byte
+    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
     try:
         row = next(csv.reader(iter(lines.readline, ""), delimiter=delimiter), None)
     except csv.Error as error:
@@ -221,10 +221,10 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 
 
 class _Rows:
-    """The rows behind the header.
+    """Reader of the rows after the header.
 
-    To Arrow each column is called by its place: names may be equal, or not UTF-8. A row of texts
-    that no file holds is put behind the end: it comes out as it is unless a quote is open.
+    For Arrow the column names are indexes, because names may be repeated or not UTF-8. A row of
+    random values is appended to the file: if it is not the last row read, a quote was left open.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -238,15 +238,16 @@ class _Rows:
         self.names, self.text, self.ids = names, text, ids
         self.delimiter, self.request = delimiter, request
         self.end = os.urandom(16).hex().encode()
-        self.last_row = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
-        self.uneven: list[tuple[int, str]] = []  # Arrow reads ahead: perhaps behind what came out
+        self.appended = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
+        # Arrow reads ahead, so these rows may come after the rows that it has returned.
+        self.uneven: list[tuple[int, str]] = []
 
     def batches(self, stream: ArrowStream) -> Iterator[Batch]:
-        """The rows that are documents; the others are refused."""
+        """Yield the valid rows; the others are refused."""
         request, following = self.request, 2
         left_out: list[int] = []
         try:
-            for part, is_open in self._without_end(self._parts(stream)):
+            for part, is_open in self._without_appended_row(self._parts(stream)):
                 left_out += self._refuse_uneven()
                 if part.num_rows:
                     count = part.num_rows + len(left_out)
@@ -259,20 +260,20 @@ class _Rows:
                     left_out = [number for number in left_out if number >= following]
                     batch = self._batch(part.slice(0, len(numbers)), numbers)
                     yield from in_size(batch, request.size)
-        except InvalidFile as error:  # of Arrow, behind the rows that it gave
+        except InvalidFile as error:  # Arrow raised it, in a row after those it returned
             error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
             raise
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        """The columns that are wanted, ``binary``, a block at a time; ``uneven`` grows."""
+        """Yield the requested columns as ``binary`` in batches of ``ROWS``; fill ``uneven``."""
         places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
         every = range(len(self.names))
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
 
-        def pass_over(row: Any) -> str:
+        def skip(row: Any) -> str:
             reason = f"expected {row.expected_columns} values, got {row.actual_columns}"
-            self.uneven.append((row.number + 1, reason))  # the header was not counted
+            self.uneven.append((row.number + 1, reason))  # + 1 for the header
             return "skip"
 
         what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (a quote left open?)"
@@ -285,7 +286,7 @@ class _Rows:
                     column_names=[str(place) for place in every],
                 ),
                 arrow_csv.ParseOptions(
-                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=pass_over
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip
                 ),
                 arrow_csv.ConvertOptions(
                     include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
@@ -294,10 +295,13 @@ class _Rows:
             for block in blocks:
                 yield from (block.slice(at, ROWS) for at in range(0, block.num_rows, ROWS))
 
-    def _without_end(
+    def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """The parts without the row behind the end; whether the last row of one has taken it in."""
+        """Yield the parts without the appended row, each with whether its last row is unclosed.
+
+        If a quote is open at the end of the file, the appended row is part of that last row.
+        """
         before = None
         try:
             for part in parts:
@@ -313,7 +317,7 @@ class _Rows:
             yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
     def _refuse_uneven(self) -> list[int]:
-        """The numbers of the rows that were passed over so far, each refused once."""
+        """Refuse the rows in ``uneven``, empty it, and return their numbers."""
         uneven, self.uneven = self.uneven, []
         for number, reason in uneven:
             self.request.refuse(number, reason)

@@ -1,9 +1,9 @@
-"""TFRecord: records with checksums, each a ``tf.Example``, read without TensorFlow.
+"""Read TFRecord files, whose records are ``tf.Example`` messages, without TensorFlow.
 
-A record is the length of its data (uint64, little-endian), a checksum of these eight bytes, the
-data, and a checksum of the data; a checksum is a CRC-32C, rotated and shifted ("masked"). Layout:
-tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source; the
-messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
+A record consists of the length of its data (uint64, little-endian), a checksum of these eight
+bytes, the data, and a checksum of the data. A checksum is a CRC-32C, rotated and plus a constant
+("masked"). Layout: tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in
+TensorFlow's source; messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
 
-MAX_RECORD_BYTES: Final = 64 << 20  # bytes of a record; a longer one is a bad row
-PIECE: Final = 1 << 20  # bytes of a record that is passed over, read at a time
-HEADER: Final = 12  # bytes: a length and its checksum
+MAX_RECORD_BYTES: Final = 64 << 20  # a longer record is an invalid row
+PIECE: Final = 1 << 20  # bytes read at a time in a skipped record
+HEADER: Final = 12  # bytes of a length and its checksum
 CHECKSUM: Final = 4
 GZIP: Final = b"\x1f\x8b"
 
-# Fields of the messages Example, Features, the entries of its map, and Feature.
+# Field numbers in the messages Example, Features, its map entries, and Feature.
 FEATURES: Final = 1
 ENTRY: Final = 1
 KEY, VALUE = 1, 2
@@ -35,14 +35,15 @@ BYTES, FLOATS, INTEGERS = 1, 2, 3
 VALUES: Final = 1
 KEY_TAG: Final = KEY << 3 | wire.LEN
 VALUE_TAG: Final = VALUE << 3 | wire.LEN
-BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also of the values in the list
+BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a BytesList
 
 
 def read(file: Readable, request: Request) -> Iterator[Batch]:
-    """Each record as a document; bad rows: a wrong checksum, too long, no Example, no such field.
+    """Read each record as a document.
 
-    Raises :class:`InvalidFile` with the offset where the length is damaged or the file cut off:
-    no ``refuse`` can pass over that, for where the next record begins is not known.
+    A record is an invalid row if its checksum is wrong, it is too long, it is not an ``Example``,
+    or a requested field is missing. Raises :class:`InvalidFile` with the offset if the length is
+    damaged or the file is truncated, because the start of the next record is then unknown.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -56,19 +57,19 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
         if header.startswith(GZIP) and number == 1:
             raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
         if len(header) < HEADER:
-            raise InvalidFile(f"record {number:,} is cut off in its length", offset=offset)
+            raise InvalidFile(f"record {number:,} is truncated in its length", offset=offset)
         length, stored = unpack("<QI", header)
         if checksum(header[:8]) != stored:
-            what = "wrong checksum of its length: damaged, or not TFRecord"
+            what = "the checksum of its length is wrong: damaged, or not TFRecord"
             raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-        left_out = bool(request.ahead.left) and request.ahead.pass_over(1)
+        left_out = bool(request.ahead.left) and request.ahead.skip_unread(1)
         kept, left = b"", length + CHECKSUM
         is_read = not left_out and length <= MAX_RECORD_BYTES
         while left:
             most = left if is_read else min(left, PIECE)
             piece = _up_to(file, most)
             if len(piece) < most:
-                what = f"record {number:,} of {length:,} bytes is cut off"
+                what = f"record {number:,} of {length:,} bytes is truncated"
                 raise InvalidFile(what, offset=offset)
             left -= len(piece)
             kept = piece
@@ -83,7 +84,7 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
 
 
 def _up_to(file: Readable, size: int) -> bytes:
-    """So many bytes; fewer only at the end of the file."""
+    """Read ``size`` bytes; return fewer only at the end of the file."""
     data = file.read(size)
     while data and len(data) < size and (more := file.read(size - len(data))):
         data += more
@@ -91,7 +92,7 @@ def _up_to(file: Readable, size: int) -> bytes:
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """The masked CRC-32C of some bytes."""
+    """Return the masked CRC-32C of ``data``."""
     crc = int(google_crc32c.value(bytes(data)))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
 
@@ -116,10 +117,10 @@ def _row(
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """The features of an ``Example``: one value as it is, several or none as a list.
+    """Return the features of an ``Example`` by name: a single value, or a list of 0 or 2+ values.
 
-    Values are ``bytes``, ``float`` (of 32 bits) or ``int``. ``wanted``: whose values are asked for;
-    others may be ``None``. Raises :class:`InvalidFile`.
+    Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
+    read; the values of others may be ``None``. Raises :class:`InvalidFile`.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -132,12 +133,12 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """A name and what it stands for; written as writers do, seven times as fast."""
+    """Return the name and value of a map entry; the usual encoding is read seven times faster."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
-        behind = key + example[start + 1]
-        if feature := _content_start(example, behind, end, VALUE_TAG):
-            name = decode(example[key:behind])
+        key_end = key + example[start + 1]
+        if feature := _content_start(example, key_end, end, VALUE_TAG):
+            name = decode(example[key:key_end])
             if wanted is not None and name not in wanted:
                 return name, None
             if (listed := _content_start(example, feature, end, BYTES_TAG)) and (
@@ -150,7 +151,7 @@ def _entry(
 
 
 def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
-    """Where the content begins of one field that takes all of ``start:end``; 0 if none does."""
+    """Return where the content of a field starts that fills ``start:end``; 0 if none fills it."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -160,7 +161,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """What one feature holds; of lists of several kinds the last counts."""
+    """Return the values of a feature; if it has lists of several types, the last type counts."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):
@@ -176,7 +177,7 @@ def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
                     values += wire.integers(example, (start, end), wire_type)
                 elif kind == FLOATS:
                     if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
-                        what = f"{end - start:,} bytes of wire type {wire_type} hold no floats"
+                        what = f"{end - start:,} bytes of wire type {wire_type} are not floats"
                         raise InvalidFile(what)
                     values += unpack_from(f"<{(end - start) // 4}f", example, start)
                 elif wire_type == wire.LEN:

@@ -1,21 +1,20 @@
-"""Files of word vectors in binary: word2vec's format, NumPy's arrays, fastText's models.
+"""Read binary files of word vectors: word2vec's format, NumPy arrays and fastText models.
 
-word2vec: ``n dim``, then a word, a blank and ``dim`` floats, ``n`` times (tmikolov/word2vec,
-word2vec.c, which writes a newline behind each vector; gensim writes none). Floats are 32 bits,
-little-endian.
+word2vec: a line ``n dim``, then ``n`` times a word, a space and ``dim`` little-endian 32-bit floats
+(tmikolov/word2vec, word2vec.c, which also writes a newline after each vector; gensim does not).
 
-NumPy: an ``.npz`` archive (a zip) of the arrays ``words`` (text) and ``vectors``, or an ``.npy``
-file whose words are the lines of the file beside it that ends in ``.txt``. Layout:
-numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The head of an array is a Python
-dictionary as text; it is matched here, never evaluated, and an array of objects (a pickle) is
-refused. Vectors are only mapped.
+NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
+file with a ``.txt`` file of the same name, which has one word per line. Layout:
+numpy.org/doc/stable/reference/generated/numpy.lib.format.html. An array's header is a Python
+dictionary as text. It is matched by a regular expression, never evaluated. An array of objects
+(a pickle) is refused. Vectors are memory-mapped.
 
 fastText (``.bin``, quantised ``.ftz``): the words and the labels of the dictionary. Layout:
 facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
-All little-endian: magic, version; 12 int32 and a double of settings; how many entries, words,
-labels (int32), tokens, pruned n-grams (int64, -1 for none); then each entry: its text, a NUL, its
-count (int64), its type (int8). The matrices behind are left out: a word's vector is no row of one,
-but a mean over the rows of the word and of its character n-grams.
+All numbers are little-endian: magic, version; settings (12 int32 and a double); the numbers of
+entries, words, labels (int32), tokens and pruned n-grams (int64, -1 if not pruned); then for each
+entry its text, a NUL, its count (int64) and its type (int8). The matrices that follow are not
+read: a word's vector is not a row, but the mean of the rows of the word and its character n-grams.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
-HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # how many words, dimensions
+HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of words and dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:
-    """The words of a file and their vectors, of which only the rows asked for are read.
+    """The words of a file and their vectors, which are read row by row on request.
 
-    ``data``: the vectors as an array of floats, shape (n, dim), or else the file, in which the
-    vector of word ``i`` begins at ``starts[i]`` (int64, shape (n,)), and ``parse`` reads it.
+    ``data`` is either an array of floats, shape (n, dim), or the content of the file. In the file,
+    ``starts[i]`` (int64, shape (n,)) is where the vector of word ``i`` begins; ``parse`` reads it.
     """
 
     words: Vocabulary
@@ -62,9 +61,9 @@ class VectorFile:
     parse: Callable[[Buffer, int, int], NDArray[np.float32]] | None = None
 
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Copy the rows at valid positions: shape (k, dim).
+        """Return copies of the rows at ``positions``, which must be valid: shape (k, dim).
 
-        Raises :class:`InvalidFile` where text is no number.
+        Raises :class:`InvalidFile` if the text of a value is not a number.
         """
         if self.parse is None or self.starts is None or isinstance(self.data, np.ndarray):
             with np.errstate(over="ignore"):
@@ -75,7 +74,7 @@ class VectorFile:
         return rows
 
     def forget(self) -> None:
-        """Let go of the pages that were read: until then they count as our memory."""
+        """Release the memory-mapped pages read so far, which count as memory of the process."""
         if isinstance(self.data, mmap.mmap):
             self.data.madvise(mmap.MADV_DONTNEED)
 
@@ -83,33 +82,35 @@ class VectorFile:
 # word2vec.
 
 WINDOW: Final = 1 << 18  # bytes read at a time
-MAX_WORD: Final = 1 << 13  # bytes of a word; word2vec cuts them off at 100
+MAX_WORD: Final = 1 << 13  # bytes of a word; word2vec truncates words to 100
 MAX_DIM: Final = 1 << 16
 FLOAT: Final = 4  # bytes
-NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
-NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # one byte in ten of floats
+NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # characters of numbers as text
+NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in floats, about every tenth byte
 
 
 def _recognise_word2vec(source: Source) -> str | None:
-    """Its first vector must hold a byte that no number written as text has, and what is looked at
-    one that no text has: a list of phrases may begin with two numbers.
+    """Check the header line, and that binary data follows the first word.
+
+    The first vector must contain a byte that cannot occur in a number written as text, and the
+    head a byte that cannot occur in text: a list of phrases may also begin with two numbers.
     """
     header = HEADER.match(source.head)
     if header is None:
-        return "its first line is not two whole numbers (how many words, dimensions)"
+        return "its first line is not two integers (numbers of words and dimensions)"
     blank = source.head.find(b" ", header.end(), header.end() + MAX_WORD)
     if blank < 0:
-        return "no blank ends a first word behind its header line"
+        return "no space after a first word follows its header line"
     first = source.head[blank + 1 : blank + 1 + FLOAT * int(header[2])]
     if NUMBER_TEXT.fullmatch(first):
-        return "numbers as text follow its first word" if first else "it ends behind its first word"
+        return "numbers as text follow its first word" if first else "it ends after its first word"
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """The words and where their numbers lie.
+    """Return the words and the positions of their vectors.
 
-    Raises :class:`InvalidFile` where the file ends before or behind what its header promises.
+    Raises :class:`InvalidFile` if the file is shorter or longer than its header states.
     """
     header = HEADER.match(source.head)
     if header is None:
@@ -117,21 +118,22 @@ def open_word2vec(source: Source) -> VectorFile:
     promised, dim, start = int(header[1]), int(header[2]), header.end()
     if not 0 < dim <= MAX_DIM or not promised:
         raise InvalidFile(
-            f"{promised:,} vectors of {dim:,} dimensions, wanted some of 1 to {MAX_DIM:,}",
+            f"{promised:,} vectors of {dim:,} dimensions, wanted at least 1 vector of 1 to "
+            f"{MAX_DIM:,} dimensions",
             offset=0,
         )
     least = start + promised * (1 + FLOAT * dim)
     if least > source.size:
         raise InvalidFile(
-            f"the header promises {promised:,} vectors of {dim:,} dimensions, at "
-            f"least {least:,} bytes; the file has {source.size:,}: fetch it again",
+            f"the header states {promised:,} vectors of {dim:,} dimensions, at least {least:,} "
+            f"bytes; the file has {source.size:,}: download it again",
             offset=0,
         )
     starts = array("q")
     with source.file.open("rb") as file:
         file.seek(start)
         words = ByteStrings.of(_words(file, promised, dim, starts))
-    if len(words) > 1 and words.data:  # a newline that stands behind each vector is no word's
+    if len(words) > 1 and words.data:  # newlines after the vectors are not part of words
         begins, ends = words.starts.copy(), words.ends
         newline = np.frombuffer(words.data, np.uint8).take(begins[1:], mode="clip") == ord("\n")
         if bool((newline & (ends[1:] > begins[1:])).all()):
@@ -148,12 +150,12 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Every word of ``file`` from where it stands, with the newline before it.
+    """Yield each word from the current position of ``file`` on, including a newline before it.
 
-    ``starts`` gets where its vector begins.
+    The position of its vector is appended to ``starts``.
     """
     row = FLOAT * dim
-    window, at, pos = b"", file.tell(), 0  # ``at``: where in the file the window begins
+    window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
     for number in range(promised):
         blank = window.find(b" ", pos, pos + MAX_WORD)
         if blank < 0 or blank + 1 + row > len(window):
@@ -162,12 +164,12 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
             blank = window.find(b" ", 0, MAX_WORD)
         if blank < 0:
             raise InvalidFile(
-                f"no blank within {MAX_WORD:,} bytes ends word {number + 1:,} of {promised:,}",
+                f"no space within {MAX_WORD:,} bytes after word {number + 1:,} of {promised:,}",
                 offset=at + pos,
             )
         if blank + 1 + row > len(window):
             raise InvalidFile(
-                f"vector {number + 1:,} of {promised:,} is cut off: fetch the file again",
+                f"vector {number + 1:,} of {promised:,} is truncated: download the file again",
                 offset=at + pos,
             )
         yield window[pos:blank]
@@ -177,7 +179,7 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
     if rest not in (b"", b"\n"):
         behind = file.seek(0, 2) - at - pos
         raise InvalidFile(
-            f"{behind:,} bytes lie behind the {promised:,} vectors that the header promises",
+            f"{behind:,} bytes follow the {promised:,} vectors that the header states",
             offset=at + pos,
         )
 
@@ -205,7 +207,11 @@ LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPN
 
 @dataclass(frozen=True, slots=True)
 class ArrayHead:
-    """``start``, ``size``: bytes before the first number, and of all. ``order``: C by rows."""
+    """The header of a ``.npy`` array.
+
+    ``start``: bytes before the first value. ``size``: bytes of all values. ``order``: ``"C"`` for
+    row-major, ``"F"`` for column-major.
+    """
 
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
@@ -215,32 +221,33 @@ class ArrayHead:
 
 
 def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read the head of an array from where ``file`` stands, up to its first number.
+    """Read an array's header from the current position of ``file`` up to its first value.
 
-    Raises :class:`InvalidFile` where it is not one, :class:`UnsupportedFormat` for an array of
-    objects or of records.
+    Raises :class:`InvalidFile` if there is no header, and :class:`UnsupportedFormat` for an array
+    of objects or records.
     """
     fixed = file.read(8)
     if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
-        raise InvalidFile(f"not a NumPy array: it begins {fixed.hex(' ')}", offset=0)
+        raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
     width = 2 if fixed[6] == 1 else 4
     length = int.from_bytes(file.read(width), "little")
     if length > MAX_HEAD:
-        raise InvalidFile(f"an array's head of {length:,} bytes, wanted at most {MAX_HEAD:,}")
+        raise InvalidFile(f"array header: wanted at most {MAX_HEAD:,} bytes, got {length:,}")
     text = file.read(length)
     match = DICTIONARY.fullmatch(text)
     if match is None:
-        raise UnsupportedFormat(f"a NumPy array that is neither numbers nor text: {text[:80]!r}")
+        raise UnsupportedFormat(f"a NumPy array of neither numbers nor text: {text[:80]!r}")
     descr, by_column, shape = match.groups()
     try:
         dtype = np.dtype(descr.decode())
         sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
     except (TypeError, ValueError) as error:
-        raise InvalidFile(f"a NumPy array of type {descr!r}, shape {shape[:40]!r}") from error
+        what = f"a NumPy array of type {descr!r} and shape {shape[:40]!r}"
+        raise InvalidFile(what) from error
     if dtype.hasobject:
         raise UnsupportedFormat(
-            "an array of Python objects, which is a pickle and never loaded: save it again with "
-            "`array.astype(str)`"
+            "an array of Python objects is a pickle, which is never loaded: convert the array with "
+            "`array.astype(str)` and save it again"
         )
     order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
     return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
@@ -249,9 +256,9 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
 def _recognise_numpy(source: Source) -> str | None:
     if source.head.startswith(NUMPY_MAGIC):
         beside = source.file.with_suffix(".txt")
-        return None if beside.is_file() else "an array without its words, a .txt of its name"
+        return None if beside.is_file() else "no .txt file with its words beside it"
     if not source.head.startswith(zip_archive.MAGIC):
-        return "it begins neither as a NumPy array nor as an archive of them"
+        return "it begins neither like a NumPy array nor like a zip archive"
     try:
         with ZipArchive(source.file) as archive:
             missing = {WORDS, VECTORS} - set(archive.names)
@@ -261,18 +268,19 @@ def _recognise_numpy(source: Source) -> str | None:
 
 
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
-    """The words, and the vectors as a memory map. ``words``: of an array, not those beside it.
+    """Return the words, and the vectors as a memory map.
 
-    Raises :class:`InvalidFile`, :class:`NotFound` where an array has no words, and
-    :class:`UnsupportedFormat` for an archive of other arrays, or of compressed ones, of which
-    nothing could be mapped.
+    ``words``: the file with the words of an ``.npy`` array; by default the ``.txt`` file of the
+    same name. Raises :class:`InvalidFile`, :class:`NotFound` if this file does not exist, and
+    :class:`UnsupportedFormat` for an archive of other arrays or of compressed ones, which cannot
+    be memory-mapped.
     """
     file, notes = source.file, list[str]()
     if source.head.startswith(NUMPY_MAGIC):
         vectors = open_array(file)
         words = words or file.with_suffix(".txt")
         if not words.is_file():
-            raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one a line")
+            raise NotFound(f"{words}: no such file; wanted a line per word of {file.name}")
         most = word_list.MAX_FILE
         if (size := words.stat().st_size) > most:
             raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")
@@ -291,14 +299,14 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
             member = zipped.getinfo(VECTORS)
         if member.compress_type != zipfile.ZIP_STORED:
             raise UnsupportedFormat(
-                f"{VECTORS} is compressed, so that a row is not to be found in it: save the "
-                "archive with `numpy.savez`, without compression"
+                f"{VECTORS} is compressed, so it cannot be memory-mapped: save the archive with "
+                "`numpy.savez`, without compression"
             )
         with file.open("rb") as opened:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
         if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
-            raise InvalidFile(f"{VECTORS} is not where the archive's directory says it is")
+            raise InvalidFile(f"{VECTORS} is not where the archive's directory states")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names
         vectors = open_array(file, start, start + member.file_size)
@@ -313,10 +321,10 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 def open_array(
     file: Path, start: int = 0, end: int | None = None
 ) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
-    """Map floats in rows and columns, whose head lies at ``start`` and which end at ``end``.
+    """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
 
-    Raises :class:`InvalidFile` where they do not end there, :class:`UnsupportedFormat` for another
-    array.
+    The array's header is at ``start``. Raises :class:`InvalidFile` if the array does not end at
+    ``end``, and :class:`UnsupportedFormat` for an array of another type or shape.
     """
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
@@ -324,33 +332,32 @@ def open_array(
         head = read_array_head(opened)
     if len(head.shape) != 2 or head.dtype.kind != "f" or not head.size:
         raise UnsupportedFormat(
-            f"an array of type {head.dtype} and shape {head.shape}, wanted floats in rows and "
-            "columns"
+            f"an array of type {head.dtype} and shape {head.shape}, wanted two-dimensional floats"
         )
     start += head.start
     there = min(size if end is None else end, size) - start
     if head.size != there:
         raise InvalidFile(
-            f"an array of shape {head.shape} needs {head.size:,} bytes, {there:,} are there",
+            f"an array of shape {head.shape} needs {head.size:,} bytes, got {there:,}",
             offset=start,
         )
     return np.memmap(file, head.dtype, "r", start, head.shape, head.order)
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:
-    """The entries of a ``.npy`` array of text, in UTF-8, or of bytes."""
+    """Yield the entries of a ``.npy`` array of text (encoded as UTF-8) or of bytes."""
     head = read_array_head(io.BytesIO(data))
     if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
         raise UnsupportedFormat(
-            f"words of type {head.dtype} and shape {head.shape}, wanted one row of text"
+            f"words of type {head.dtype} and shape {head.shape}, wanted text in one dimension"
         )
     if len(data) - head.start != head.size:
-        raise InvalidFile(f"an array of {head.size:,} bytes, {len(data) - head.start:,} are there")
+        raise InvalidFile(f"an array needs {head.size:,} bytes, got {len(data) - head.start:,}")
     words = np.frombuffer(data, head.dtype, offset=head.start)
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
         if codes.max(initial=0) > MAX_CHARACTER:
-            raise InvalidFile(f"a word is not Unicode: a character beyond {MAX_CHARACTER:#x}")
+            raise InvalidFile(f"a word is not Unicode: a character above {MAX_CHARACTER:#x}")
     try:
         for at in range(0, len(words), CHUNK):
             for word in words[at : at + CHUNK].tolist():
@@ -381,15 +388,15 @@ def _recognise_fasttext(source: Source) -> str | None:
 
 
 def _read_fasttext(source: Source) -> Findings:
-    """The words as one vocabulary, the labels, if there are any, as another.
+    """Return the words as one vocabulary, and the labels, if there are any, as another.
 
-    Raises :class:`InvalidFile` where the dictionary breaks off or breaks its own rules,
+    Raises :class:`InvalidFile` if the dictionary is truncated or inconsistent, and
     :class:`UnsupportedFormat` for another version of the format.
     """
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
         raise InvalidFile(
-            f"a fastText model of {len(buffer):,} bytes, its head alone has {HEAD.size}", offset=0
+            f"a fastText model of {len(buffer):,} bytes, its header alone has {HEAD.size}", offset=0
         )
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
     if version not in (11, 12):
@@ -400,35 +407,35 @@ def _read_fasttext(source: Source) -> Findings:
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     if min(words, labels) < 0 or words + labels != size or size == 0:
         raise InvalidFile(
-            f"{size:,} entries of a dictionary, {words:,} words and {labels:,} labels", offset=64
+            f"{size:,} entries in the dictionary, but {words:,} words, {labels:,} labels", offset=64
         )
     if max(dim, minn, maxn) > 1 << 20 or dim <= 0 or pruned < -1:
         raise InvalidFile(
-            f"vectors of {dim:,} dimensions, n-grams of {minn:,} to {maxn:,} characters, "
-            f"{pruned:,} of them kept",
+            f"invalid settings: {dim:,} dimensions, n-grams of {minn:,} to {maxn:,} characters, "
+            f"{pruned:,} pruned n-grams",
             offset=8,
         )
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
     if HEAD.size + least > len(buffer):
         raise InvalidFile(
             f"{size:,} entries and {pruned:,} n-grams need at least {least:,} bytes, the file has "
-            f"{len(buffer):,}: it was cut short, fetch it again",
+            f"{len(buffer):,}: it is truncated, download it again",
             offset=64,
         )
-    notes = [f"{dim:,} dimensions", "without subwords: a word outside gets no vector"]
+    notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
     if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0
         notes[1] = (
-            f"a word outside gets a vector all the same, from its n-grams of {minn} to "
-            f"{maxn} characters: it is unknown only as a whole"
+            f"an out-of-vocabulary word still gets a vector, from its n-grams of {minn} to {maxn} "
+            "characters"
         )
     if pruned >= 0:
-        notes.append(f"pruned by quantisation: {pruned:,} n-grams are left, other words are gone")
+        notes.append(f"pruned by quantisation to {pruned:,} n-grams; some words were removed too")
     places = (Place(source.name, "dictionary"),)
     entries, behind = _entries(buffer, HEAD.size, 0, words)
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("what a text may be classified as, not words of a text",)
+        note = ("classes that a text can be assigned to, not words of texts",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
@@ -436,7 +443,7 @@ def _read_fasttext(source: Source) -> Findings:
         left = len(buffer) - position - MATRIX.size
         if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
             return Findings([*found])
-    damaged = "the vectors behind the dictionary are damaged or cut short; its words are whole"
+    damaged = "the vectors after the dictionary are damaged or truncated; its words are complete"
     return Findings([*found], [damaged])
 
 
@@ -444,14 +451,14 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Entries from ``start`` on, which must be of one type, and the position behind them."""
+    """Read ``count`` entries of the type ``wanted`` at ``start``; return them and their end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)
         behind = end + 1 + BEHIND.size
         if end < 0 or behind > len(buffer):
             raise InvalidFile(
-                f"an entry of the dictionary is cut off or longer than {MAX_ENTRY:,} bytes",
+                f"an entry of the dictionary is truncated or longer than {MAX_ENTRY:,} bytes",
                 offset=start,
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)

@@ -1,24 +1,24 @@
-"""Tokens that are bytes: tiktoken's ranks as text or in JSON, Mistral's ``tekken.json``, RWKV's.
+"""Read vocabularies of byte tokens: tiktoken ranks (text or JSON), ``tekken.json``, and RWKV's.
 
-tiktoken's lines hold a token in base64, a blank and its rank: openai/tiktoken, tiktoken/load.py,
-which takes ``=`` for the empty token and skips blank lines (here only at the end). Special tokens
-stand in code then. Llama 3 calls such a file ``tokenizer.model``, as SentencePiece does: content
-tells them apart. A rank is the order in which pairs of tokens are merged, and the id.
+tiktoken: each line has a token in base64, a space and its rank (openai/tiktoken, tiktoken/load.py,
+which reads ``=`` as the empty token and skips blank lines; here only at the end). The rank is the
+id and the order in which pairs of tokens are merged. Special tokens are not in the file. Llama 3
+calls such a file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
-The JSON of dqbd/tiktoken, of its ports, and of Anthropic's tokenizer holds ``special_tokens`` with
-their ids, and in the text ``bpe_ranks`` lines of ``!``, the rank of the first token, and tokens
-whose ranks count on from it, all with a blank between (js/src/core.ts there).
+The JSON of dqbd/tiktoken, its ports, and Anthropic's tokenizer has ``special_tokens`` with their
+ids, and ``bpe_ranks``: a text whose lines consist of ``!``, the rank of the first token, and tokens
+of consecutive ranks, separated by spaces (js/src/core.ts there).
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
-lists tokens, each with its rank, which counts from 0; of these the model has the first
-``default_vocab_size - default_num_special_tokens``, and their ids are their ranks behind the
-special tokens. ``special_tokens`` lists these; files of versions up to 7 may leave it out, and
-mean those of :data:`IMPLIED`. The rest, up to ``default_num_special_tokens``, are named by number.
+lists tokens and their ranks, from 0. The model uses the first
+``default_vocab_size - default_num_special_tokens`` of them; special tokens have the first ids, so
+an id is a rank plus ``default_num_special_tokens``. ``special_tokens`` may be missing up to version
+7: then :data:`IMPLIED` is used. Special tokens without a name are named by number.
 
 RWKV: ``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py. A line is
-an id, a token as Python writes it (``'text'`` or ``b'bytes'``), and its length in bytes. There the
-literal is evaluated; here it must be nothing but one literal, whose escapes are then undone. Ids
-begin at 1: 0 ends a text, and is not in the file.
+an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. RWKV
+evaluates the literal; here it must match a pattern of one literal before its escapes are decoded.
+Ids begin at 1: id 0 ends a text and is not in the file.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from vocabtool.vocabulary import Kind, Place, Vocabulary, is_utf8, printable
 def _vocabulary(
     source: Source, kind: Kind, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
 ) -> Findings:
-    """Tokens that are bytes. Raises :class:`InvalidFile` where an id repeats."""
+    """Return a vocabulary of byte tokens. Raises :class:`InvalidFile` if an id repeats."""
     name, where = source.name.rpartition("/")[2], Place(source.name, place)
     if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
-        notes = (*notes, "every single byte is a token: nothing is unknown")
+        notes = (*notes, "every single byte is a token, so no text is unknown")
     if empty := int((tokens.lengths == 0).sum()):
         notes = (*notes, f"empty tokens: {empty:,}")
     found = Vocabulary.from_ids(name, kind, tokens, ids, places=(where,), notes=notes, marker=" ")
@@ -67,15 +67,15 @@ def _vocabulary(
 
 
 def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
-    """Tokens written in base64; ``what`` names one in messages, before its number.
+    """Decode tokens from base64; in messages, ``what`` precedes the number of a token.
 
-    Raises :class:`InvalidFile` for what is not base64, or stands for nothing.
+    Raises :class:`InvalidFile` for a value that is not base64, or is empty.
     """
     for number, text in enumerate(encoded):
         try:
             token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
         except (ValueError, TypeError) as error:
-            got = repr(show(text)) if isinstance(text, str) else "no text"
+            got = repr(show(text)) if isinstance(text, str) else "not a text"
             raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error
         if not token:
             raise InvalidFile(f"{what} {number:,} is empty, wanted base64")
@@ -83,7 +83,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """The lines of the head but one that is cut off with it, and blank ones that end the file."""
+    """Return the lines of the head, without a truncated last line and blank lines at the end."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -99,16 +99,16 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """``None`` where most lines are base64 and a rank, and the base64 of some token is padded.
+    """Return ``None`` if most lines are base64 and a rank, and some base64 has padding.
 
-    Merging begins with single bytes, so every file has some such, while words of four letters
-    and their counts, which look like the rest, do not end in ``=``. Another line is damage.
+    Every such file has padding, because its first tokens are single bytes. A list of four-letter
+    words and counts looks similar, but no word ends in ``=``. Other lines count as damage.
     """
     lines = _whole_lines(source)
     if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
-        return "most of its lines are not base64, a blank and a number"
+        return "most of its lines are not base64, a space and a number"
     if not PADDED.search(source.head):
-        return f"no token whose base64 is padded in its first {HEAD:,} bytes"
+        return f"no base64 with padding (=) in its first {HEAD:,} bytes"
     return None
 
 
@@ -120,10 +120,10 @@ def _read_ranks(source: Source) -> Findings:
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")
     if blanks != len(encoded):
-        raise InvalidFile(f"{len(encoded):,} lines hold {blanks:,} blanks, wanted one in each")
+        raise InvalidFile(f"{len(encoded):,} lines contain {blanks:,} spaces, wanted one per line")
     ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
-        raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to 2^32")
+        raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
     tokens = ByteStrings.of(_from_lines(encoded))
     note = "byte-level BPE of tiktoken; special tokens are not in this file"
     return _vocabulary(source, "bpe", tokens, ranks, "whole file", note)
@@ -132,13 +132,13 @@ def _read_ranks(source: Source) -> Findings:
 def _from_lines(encoded: ByteStrings) -> Iterator[bytes]:
     for line, text in enumerate(encoded, start=1):
         if not text:
-            raise InvalidFile(f"line {line:,} holds no token")
+            raise InvalidFile(f"line {line:,} has no token")
         try:
-            # nothing but ``=`` is the empty token, as tiktoken reads it
+            # tiktoken reads a lone ``=`` as the empty token
             yield a2b_base64(text, strict_mode=True) if text.strip(b"=") else b""
         except ValueError as error:
             got = printable(text[:40])
-            raise InvalidFile(f"line {line:,} holds {got!r}, wanted base64: {error}") from error
+            raise InvalidFile(f"line {line:,}: wanted base64, got {got!r}: {error}") from error
 
 
 RANKS: Final = Reader("tiktoken ranks", _recognise_ranks, _read_ranks)
@@ -147,7 +147,7 @@ RANKS: Final = Reader("tiktoken ranks", _recognise_ranks, _read_ranks)
 def _recognise_json(document: object) -> str | None:
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
-    return None if isinstance(document.get("bpe_ranks"), str) else "no text bpe_ranks in it"
+    return None if isinstance(document.get("bpe_ranks"), str) else "it has no text bpe_ranks"
 
 
 def _read_json(document: Any, source: Source) -> Findings:
@@ -161,7 +161,7 @@ def _read_json(document: Any, source: Source) -> Findings:
         run = RUN.match(line)
         if run is None:
             got = show(line)
-            raise InvalidFile(f"bpe_ranks: line {number:,} begins {got!r}, wanted '! 0 IQ== ...'")
+            raise InvalidFile(f"bpe_ranks: line {number:,}: wanted '! 0 IQ== ...', got {got!r}")
         where = f"bpe_ranks: line {number:,}: token"
         found = list(_decode(line[run.end() :].split(" "), where))
         ranks.append(int(run[1]) + np.arange(len(found), dtype=np.int64))
@@ -173,7 +173,7 @@ def _read_json(document: Any, source: Source) -> Findings:
     ids = np.concatenate([*ranks, special_ids])
     stated = document.get("explicit_n_vocab", len(ids))
     if stated != len(ids):
-        notes.append(f"explicit_n_vocab is {stated!r:.20}, and there are {len(ids):,} tokens")
+        notes.append(f"explicit_n_vocab is {stated!r:.20}, but there are {len(ids):,} tokens")
     return _vocabulary(source, "bpe", stored, ids, "bpe_ranks and special_tokens", *notes)
 
 
@@ -182,14 +182,14 @@ JSON: Final = JsonReader("JSON of tiktoken ranks", _recognise_json, _read_json)
 
 # Mistral.
 
-MAX_SPECIAL: Final = 1 << 20  # a thousand in all files that we know of
+MAX_SPECIAL: Final = 1 << 20  # all known files have 1,000
 IMPLIED: Final = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
     *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
     "[TOOL_CONTENT]",
 )
-IMPLIED_UP_TO: Final = 7  # the version
+IMPLIED_UP_TO: Final = 7  # version of tekken.json
 
 
 def _recognise_tekken(document: object) -> str | None:
@@ -197,8 +197,8 @@ def _recognise_tekken(document: object) -> str | None:
         return f"{kind(document)}, wanted an object"
     config = document.get("config")
     if not isinstance(document.get("vocab"), list) or not isinstance(config, dict):
-        return "no list vocab and object config in it"
-    return None if "default_vocab_size" in config else "no default_vocab_size in its config"
+        return "it has no list vocab or no object config"
+    return None if "default_vocab_size" in config else "its config has no default_vocab_size"
 
 
 def _read_tekken(document: Any, source: Source) -> Findings:
@@ -206,7 +206,7 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
-        raise InvalidFile(f"default_vocab_size is {size:,}, for {room:,} special tokens alone")
+        raise InvalidFile(f"default_vocab_size is {size:,}, less than the {room:,} special tokens")
     version = show(str(config.get("version")))
     if document.get("special_tokens") is not None:
         stated = expect(document["special_tokens"], list, "special_tokens")
@@ -214,10 +214,10 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     else:
         digits = version.removeprefix("v")
         if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
-            raise InvalidFile(f"no special_tokens, which version {version} must list")
+            raise InvalidFile(f"no special_tokens, which version {version} requires")
         special = list(IMPLIED)
     if len(special) > room:
-        raise InvalidFile(f"{len(special):,} special tokens, and room for {room:,}")
+        raise InvalidFile(f"{len(special):,} special tokens, wanted at most {room:,}")
     fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
     names = strings([*special, *fillers], "special token")
     if names.distinct < room:
@@ -230,7 +230,7 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     if len(special) < room:
         notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
     if len(listed) > len(kept):
-        notes.append(f"of its {len(listed):,} tokens the model has the first {len(kept):,}")
+        notes.append(f"the model uses the first {len(kept):,} of its {len(listed):,} tokens")
     ids = np.arange(size, dtype=np.int64)
     return _vocabulary(source, "bpe", tokens, ids, "special_tokens and vocab", *notes)
 
@@ -244,7 +244,7 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
 
 
 def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
-    """What each item has under ``key``. Raises :class:`InvalidFile` where a rank is no position."""
+    """Return each item's ``key``. Raises :class:`InvalidFile` if a rank is not its position."""
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,} has no text {key}")
@@ -258,11 +258,11 @@ TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekke
 
 # RWKV.
 
-# Escapes that Python knows; behind others it warns. Only ASCII stands in literals of bytes.
+# Python's escapes; it warns about others. Literals of bytes contain only ASCII.
 _ESCAPE: Final = rb"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3]?[0-7]{1,2}"
 _TEXT: Final = _ESCAPE + rb"|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _BYTES: Final = _ESCAPE + rb")"
-# Possessive: an octal escape may end in three places, and who backs off tries them all.
+# Possessive, because backtracking would try all three possible ends of each octal escape.
 LITERAL: Final = re.compile(
     rb"([0-9]{1,10}) ("
     rb"'(?:[^'\\]|" + _TEXT + rb")*+'|" + rb'"(?:[^"\\]|' + _TEXT + rb')*+"|'
@@ -273,13 +273,13 @@ LITERAL: Final = re.compile(
 
 
 def _recognise_rwkv(source: Source) -> str | None:
-    """``None`` where most of the first lines are an id, a literal of Python and a length."""
+    """Return ``None`` if most of the first lines are an id, a Python literal and a length."""
     lines = _whole_lines(source)
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
     if 2 * sum(LITERAL.fullmatch(line) is not None for line in lines) > len(lines):
         return None
-    return "most of its lines are not an id, a literal of Python and its length"
+    return "most of its lines are not an id, a Python literal and its length"
 
 
 def _read_rwkv(source: Source) -> Findings:
@@ -293,11 +293,11 @@ RWKV: Final = Reader("RWKV vocabulary", _recognise_rwkv, _read_rwkv)
 
 
 def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
+    """Return the tokens by id. Raises :class:`InvalidFile` for a wrong length or repeated id."""
     lines = word_list.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_literals(lines, ids))
-    note = "tokens of RWKV" + "; id 0, which no line has, ends a text" * (0 not in ids)
+    note = "tokens of RWKV" + "; id 0 ends a text and has no line" * (0 not in ids)
     vocabulary = Vocabulary.from_ids(
         name, "table", tokens, ids, places=(place,), notes=(note,), marker=" "
     )
@@ -307,12 +307,12 @@ def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 
 
 def _literals(lines: ByteStrings, ids: NDArray[np.int64]) -> Iterator[bytes]:
-    """The token of each line; ``ids`` (zeros) are filled."""
+    """Yield the token of each line; store its id in ``ids``, shape (number of lines,)."""
     for at, line in enumerate(lines):
         found = LITERAL.fullmatch(line)
         if found is None or int(found[1]) > MAX_ID:
-            wanted = "an id, a literal of Python and its length"
-            raise InvalidFile(f"line {at + 1:,} is {printable(line[:40])!r}, wanted {wanted}")
+            wanted = "an id, a Python literal and its length"
+            raise InvalidFile(f"line {at + 1:,}: wanted {wanted}, got {printable(line[:40])!r}")
         token = found[2].removeprefix(b"b")[1:-1]
         try:
             if b"\\" in token:
@@ -320,11 +320,11 @@ def _literals(lines: ByteStrings, ids: NDArray[np.int64]) -> Iterator[bytes]:
                 token = value.encode() if isinstance(value, str) else bytes(value)
             elif not is_utf8(token):
                 raise ValueError
-        except (SyntaxError, ValueError):  # no character, or no UTF-8
-            what = f"holds {printable(found[2][:40])}, which is no text"
-            raise InvalidFile(f"line {at + 1:,} {what}") from None
+        except (SyntaxError, ValueError):  # an invalid character or invalid UTF-8
+            what = f"{printable(found[2][:40])} is not valid text"
+            raise InvalidFile(f"line {at + 1:,}: {what}") from None
         if len(token) != int(found[3]):
-            stated = f"says {int(found[3]):,} bytes, and has {len(token):,}"
-            raise InvalidFile(f"line {at + 1:,} {stated}")
+            stated = f"the stated length is {int(found[3]):,} bytes, got {len(token):,}"
+            raise InvalidFile(f"line {at + 1:,}: {stated}")
         ids[at] = int(found[1])
         yield token

@@ -1,12 +1,12 @@
-"""A stranger's files: read up to a limit, found by a bare name but never by a link.
+"""Open files of untrusted models safely, and find modules in the TensorFlow Hub cache.
 
-A model may name ``../../etc/passwd`` as its vocabulary, or hold a link to it: neither is opened.
+A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it: neither is opened.
+Files are read up to a size limit.
 
-Where tensorflow_hub keeps a module that it has downloaded: ``tfhub_cache_dir`` in
-tensorflow_hub/resolver.py and ``_module_dir`` in tensorflow_hub/compressed_module_resolver.py
-(0.16.1). The folder's name is the SHA-1 of the handle exactly as it was spelled there: no slash,
-query or host is evened out, and addresses of kaggle.com are treated like any other. Nothing is
-downloaded here.
+The cache of tensorflow_hub: ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and ``_module_dir``
+in tensorflow_hub/compressed_module_resolver.py (0.16.1). The name of a module's folder is the
+SHA-1 of its handle exactly as it was spelled: slashes, queries and hosts are not normalised, and
+kaggle.com addresses are not special. Nothing is downloaded here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vocabtool.vocabulary import printable
 
 
 def map_file(file: Path) -> Buffer:
-    """The content of a file, of which nothing is read yet; an empty file is ``b""``."""
+    """Memory-map a file for reading; return ``b""`` for an empty file."""
     with file.open("rb") as opened:
         if not opened.seek(0, 2):
             return b""
@@ -32,10 +32,10 @@ def map_file(file: Path) -> Buffer:
 
 
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
-    """The content of a file.
+    """Return the content of a file.
 
-    Raises :class:`UnsupportedFormat` where it has more bytes than ``limit``, which ``what`` says,
-    and :class:`InvalidFile` for a pointer of Git LFS.
+    Raises :class:`UnsupportedFormat` with the message ``what`` if the file has more than ``limit``
+    bytes, and :class:`InvalidFile` for a Git LFS pointer.
     """
     with file.open("rb") as opened:
         data = opened.read(limit + 1)
@@ -46,9 +46,9 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 
 
 def named_file(folder: Path, name: bytes) -> Path:
-    """The file of that name in ``folder``, whether it is there or not.
+    """Return the path of the file ``name`` in ``folder``; it need not exist.
 
-    Raises :class:`InvalidFile` where the name is a path, on any system, or no text.
+    Raises :class:`InvalidFile` if the name is a path on any operating system, or not UTF-8.
     """
     try:
         text = name.decode()
@@ -60,13 +60,13 @@ def named_file(folder: Path, name: bytes) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise :class:`InvalidFile` where ``path`` is a symbolic link."""
+    """Raise :class:`InvalidFile` if ``path`` is a symbolic link."""
     if path.is_symlink():
-        raise InvalidFile("a symbolic link: it is not opened; put what it points to in its place")
+        raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
 
 CACHE_DIR: Final = "TFHUB_CACHE_DIR"
-DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line names the handle
+DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line has the handle
 HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on any host
 MODULE: Final = b"Module: "
 MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
@@ -74,13 +74,13 @@ MAX_NAMED: Final = 5  # handles that an error message names
 
 
 def find(handle: str) -> Path:
-    """The folder that tensorflow_hub has downloaded the module ``handle`` into.
+    """Return the folder into which tensorflow_hub has downloaded the module ``handle``.
 
-    Raises :class:`NotFound`, which says how to get it, where there is none or an empty one.
+    Raises :class:`NotFound`, with download instructions, if it does not exist or is empty.
     """
     import hashlib
     import shlex
-    import tempfile  # it takes as long to import as all else here
+    import tempfile  # slow to import
 
     told = os.environ.get(CACHE_DIR)
     cache = Path(told or Path(tempfile.gettempdir(), "tfhub_modules"))
@@ -91,7 +91,7 @@ def find(handle: str) -> Path:
         return folder
     resolve = f"import tensorflow_hub; tensorflow_hub.resolve({json.dumps(handle)})"
     archive = handle + ("&" if "?" in handle else "?") + "tf-hub-format=compressed"
-    handles = []  # of the modules in the cache, as far as their descriptors tell
+    handles = []  # of the modules in the cache that have a descriptor
     for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
         if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
             with descriptor.open("rb") as file:
@@ -103,9 +103,9 @@ def find(handle: str) -> Path:
         f"{handle} is not in the local cache of TensorFlow Hub.\n"
         f"Looked for the folder {name} in {cache} "
         f"({CACHE_DIR if told else f'{CACHE_DIR} is not set'}).\n"
-        + (f"That cache holds: {named}\n" if named else "")
+        + (f"That cache contains: {named}\n" if named else "")
         + "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
-        "Or, without TensorFlow, into a folder to give instead of the address:\n"
+        "Or, without TensorFlow, into a folder to pass instead of the address:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )

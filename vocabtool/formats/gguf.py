@@ -1,9 +1,9 @@
-"""GGUF: the tokens in the header of a llama.cpp model; the weights behind it are never read.
+"""Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
-Layout: ggml-org/ggml, docs/gguf.md. A header is the magic, a version, two counts and then keys
-with typed values; version 1 counts in 32 bits, later ones in 64, and version 3 may be big-endian.
-The keys read are ``tokenizer.ggml.*``; other lists of strings are passed over, scores and merge
-rules are not kept. Arrays of arrays, which nobody writes, are refused.
+Layout: ggml-org/ggml, docs/gguf.md. A header consists of the magic, a version, two counts, and keys
+with typed values. Counts have 32 bits in version 1, else 64; version 3 may be big-endian. The keys
+``tokenizer.ggml.*`` are read, except scores and merge rules. Other lists of strings are skipped.
+Arrays of arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ INTEGERS: Final = "BbHhIiQq"
 T = TypeVar("T")
 
 MAX_KEYS: Final = 1 << 16  # llama.cpp writes fewer than 100
-MAX_KEY: Final = (1 << 16) - 1  # bytes, says the specification
-MAX_VALUE: Final = 256  # bytes of a string that we keep: chat templates are long
+MAX_KEY: Final = (1 << 16) - 1  # bytes, according to the specification
+MAX_VALUE: Final = 256  # bytes of a string that are kept: chat templates are long
 MAX_TEXT: Final = 1 << 28  # bytes of all tokens; 250,000 take 4 MB
 
 TOKENS: Final = b"tokenizer.ggml.tokens"
@@ -46,11 +46,15 @@ ROLES: Final = {
     b"mask_token_id": "masks",
 }
 
-# What llama.cpp calls a tokenizer: what it is.
+# llama.cpp's names of tokenizers.
 MODELS: Final[dict[bytes, tuple[Kind, Marker | None, str]]] = {
     b"llama": ("bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
     b"gpt2": ("bpe", "Ġ", "byte-level BPE"),
-    b"bert": ("wordpiece", "▁", "WordPiece; llama.cpp marks the start of a word, not its rest"),
+    b"bert": (
+        "wordpiece",
+        "▁",
+        "WordPiece; llama.cpp marks starts of words, not continuations",
+    ),
     b"t5": ("unigram", "▁", "SentencePiece unigram pieces"),
     b"rwkv": ("list", None, "RWKV tokens, with the bytes escaped as in Python"),
 }
@@ -61,7 +65,7 @@ BYTE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is not read yet: its items' type, their number, where the first lies."""
+    """An array that is not read yet: type and number of its items, and the bytes they occupy."""
 
     item_type: int
     items: int
@@ -70,7 +74,7 @@ class _Array:
 
 
 class _Header:
-    """The keys and values of a header, each length checked against what is left of the file."""
+    """The keys and values of a header. Each length is checked against the rest of the file."""
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
@@ -84,10 +88,10 @@ class _Header:
                 "with llama.cpp"
             )
         self._order = "<" if little in VERSIONS else ">"
-        self._size = "I" if 1 in (little, big) else "Q"  # how a count or a length is written
+        self._size = "I" if 1 in (little, big) else "Q"  # ``struct`` type of counts and lengths
         self._width = struct.calcsize("<" + self._size)
         self.values: dict[bytes, int | float | bytes | _Array] = {}
-        _, pos = self._number(self._size, 8)  # the tensors
+        _, pos = self._number(self._size, 8)  # number of tensors
         count, pos = self._count(pos, 4 + self._width)
         if count > MAX_KEYS:
             raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
@@ -99,7 +103,7 @@ class _Header:
                 raise InvalidFile(what, offset=start)
             key = buffer[pos : pos + length]
             if key in self.values:
-                raise InvalidFile(f"the key {printable(key[:60])!r} is there twice", offset=start)
+                raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
             value_type, pos = self._number("I", pos + length)
             if value_type == STRING:
                 length, pos = self._count(pos, 1)
@@ -112,27 +116,27 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """The number at ``pos``, of the type that ``struct`` calls ``letter``, and the end."""
+        """Return the number of ``struct`` type ``letter`` at ``pos``, and its end."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
-            raise InvalidFile("the GGUF header is cut off", offset=pos)
+            raise InvalidFile("the GGUF header is truncated", offset=pos)
         return struct.unpack_from(layout, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        """A count of items that take at least ``item_bytes`` each, and the position behind it."""
+        """Return a count of items of at least ``item_bytes`` bytes, and the end of the count."""
         count, behind = self._number(self._size, pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:
             raise InvalidFile(
-                f"{count:,} items want {count * item_bytes:,} bytes, {left:,} are left", offset=pos
+                f"{count:,} items need {count * item_bytes:,} bytes, {left:,} are left", offset=pos
             )
         return count, behind
 
     def _array(self, pos: int) -> _Array:
         item_type, pos = self._number("I", pos)
         if item_type == ARRAY:
-            raise InvalidFile("an array of arrays", offset=pos)
+            raise InvalidFile("an array of arrays is not supported", offset=pos)
         if item_type == STRING:
             count, start = self._count(pos, self._width)
             return _Array(item_type, count, start, self._strings_at(count, start)[1])
@@ -141,7 +145,7 @@ class _Header:
         return _Array(item_type, count, start, start + count * width)
 
     def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        """Where each of ``count`` strings' lengths stands, and the position behind the last."""
+        """Return the positions of the lengths of ``count`` strings, and the end of the last one."""
         buffer, width = self._buffer, self._width
         length_at = struct.Struct(self._order + self._size).unpack_from
         heads = array("q")
@@ -156,7 +160,7 @@ class _Header:
         return heads, pos
 
     def strings(self, found: _Array) -> ByteStrings:
-        """The strings of an array, over a copy of the bytes that it takes."""
+        """Return the strings of an array, over a copy of its bytes."""
         taken = found.end - found.start
         if taken > MAX_TEXT:
             raise UnsupportedFormat(f"tokens of {taken:,} bytes, wanted at most {MAX_TEXT:,}")
@@ -166,12 +170,12 @@ class _Header:
         return ByteStrings(text, bounds[:-1] + np.int32(self._width), bounds[1:])
 
     def value(self, name: bytes, wanted: type[T]) -> T | None:
-        """A value of the tokenizer, ``None`` where it is not there or of another type."""
+        """Return a value of the tokenizer; ``None`` if it is missing or of another type."""
         value = self.values.get(b"tokenizer.ggml." + name)
         return value if isinstance(value, wanted) else None
 
     def token_types(self) -> list[int]:
-        """The types of the tokens; none where they are not there or something else is."""
+        """Return the types of the tokens; ``[]`` if they are missing or not integers."""
         found = self.value(b"token_type", _Array)
         if found is None or NUMBERS.get(found.item_type, "?") not in INTEGERS:
             return []
@@ -182,7 +186,7 @@ class _Header:
 def _letter(value_type: int, pos: int) -> str:
     letter = NUMBERS.get(value_type)
     if letter is None:
-        raise InvalidFile(f"value type {value_type} is not in use in GGUF", offset=pos - 4)
+        raise InvalidFile(f"value type {value_type} does not exist in GGUF", offset=pos - 4)
     return letter
 
 
@@ -191,7 +195,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    """The tokens of a GGUF file; other lists of strings in its header are passed over."""
+    """Read the tokens of a GGUF file; other lists of strings in its header are skipped."""
     header = _Header(map_file(source.file))
     findings = Findings()
     tokens = header.values.get(TOKENS)
@@ -202,7 +206,7 @@ def _read(source: Source) -> Findings:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
     for key, found in header.values.items():
         if isinstance(found, _Array) and found.item_type == STRING and key != TOKENS:
-            why = "the merges of the tokens, not tokens" if key == MERGES else "not the tokens"
+            why = "merge rules, not tokens" if key == MERGES else "not the tokens"
             name = printable(key)
             findings.found.append(PassedOver(name, found.items, Place(source.name, name), why))
     return findings
@@ -215,11 +219,11 @@ def _vocabulary(
     header: _Header, entries: ByteStrings, file: str, warnings: list[str]
 ) -> Vocabulary:
     model = header.value(b"model", bytes) or b""
-    what = f"tokenizer {printable(model)!r}, of which we know nothing"
+    what = f"tokenizer {printable(model)!r}, which is unknown to vocabtool"
     kind, marker, what = MODELS.get(model, ("list", None, what))
     types = header.token_types()
     if types and len(types) != len(entries):
-        warnings.append(f"{len(types):,} types for {len(entries):,} tokens: types not used")
+        warnings.append(f"{len(types):,} types for {len(entries):,} tokens: the types are ignored")
         types = []
     unknown = header.value(b"unknown_token_id", int)
     if unknown is None and types.count(UNKNOWN) == 1:
@@ -232,7 +236,7 @@ def _vocabulary(
     if merges := header.value(b"merges", _Array):
         notes.append(f"{merges.items:,} merges")
     if pretokenizer := header.value(b"pre", bytes):
-        notes.append(f"texts are first cut as {printable(pretokenizer)!r} does")
+        notes.append(f"pre-tokenizer: {printable(pretokenizer)!r}")
     counts = Counter(types)
     named = [f"{counts[number]:,} {name}" for number, name in TYPE_NAMES.items() if counts[number]]
     if named:

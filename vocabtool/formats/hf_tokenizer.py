@@ -1,9 +1,9 @@
-"""``tokenizer.json``: the entries of a Hugging Face tokenizer, and the tokens added to them.
+"""Read ``tokenizer.json``: the entries of a Hugging Face tokenizer, and its added tokens.
 
 Layout: huggingface/tokenizers, tokenizers/src/models/*/serialization.rs and
 tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. ``model.vocab`` is an object of
 entries and ids (WordLevel, WordPiece, BPE), or a list of [piece, score] whose ids are positions
-(Unigram). Scores, the merges themselves and how a text is cut are left out.
+(Unigram). Scores, merge rules and the pre-tokenization are not read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS: Final[dict[str, Kind]] = {
     "BPE": "bpe",
     "Unigram": "unigram",
 }
-# What may hold parts, and under which key a Sequence of them lists its own.
+# Components, and the keys under which a Sequence lists its parts.
 PARTS: Final = ("normalizer", "pre_tokenizer", "decoder")
 SEQUENCES: Final = ("normalizers", "pretokenizers", "decoders")
 BYTE_LEVEL: Final[Marker] = "Ġ"
@@ -48,19 +48,19 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Whether there is an object ``model`` with a ``vocab``."""
+    """Return ``None`` for an object with a ``model`` that has a ``vocab``, else a reason."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     model = document.get("model")
     if not isinstance(model, dict):
-        return "no object model in it"
-    return None if isinstance(model.get("vocab"), dict | list) else "no vocab in its model"
+        return "it has no object model"
+    return None if isinstance(model.get("vocab"), dict | list) else "its model has no vocab"
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:
-    """The entries of a tokenizer that :func:`recognise` takes.
+    """Return the vocabulary of a document that :func:`recognise` accepts.
 
-    Raises :class:`InvalidFile` where it contradicts the format.
+    Raises :class:`InvalidFile` if the document violates the format.
     """
     model = document["model"]
     model_type = _type(model)
@@ -69,7 +69,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     if model_type == "Unigram":
         pieces = _pieces(model["vocab"])
         stored, ids = strings(pieces, "model.vocab: piece"), np.arange(len(pieces))
-        looked_up = {token for token, _, _ in tokens}  # of equal pieces the last counts
+        looked_up = {token for token, _, _ in tokens}  # the last of equal pieces counts
         id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
     else:
         id_of = expect(model["vocab"], dict, "model.vocab")
@@ -109,7 +109,7 @@ READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
 
 
 def _type(model: Json) -> str:
-    """The type of a model; old files do not say, and the library tries these in this order."""
+    """Return the type of a model; if it is missing, guess it in the order of the library."""
     model_type = model.get("type")
     if model_type is None:
         if isinstance(model["vocab"], list):
@@ -124,18 +124,18 @@ def _type(model: Json) -> str:
 
 
 def _pieces(vocab: object) -> list[Any]:
-    """The pieces of a Unigram model: a list of [piece, score]."""
+    """Return the pieces of a Unigram model, whose ``vocab`` is a list of [piece, score]."""
     listed = expect(vocab, list, "model.vocab")
     for number, item in enumerate(listed):
         if not isinstance(item, list) or len(item) != 2:
-            raise InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
+            raise InvalidFile(f"model.vocab: item {number:,} is not a list [piece, score]")
         if type(item[1]) not in (int, float):
             raise InvalidFile(f"model.vocab: the score of piece {number:,} is {kind(item[1])}")
     return [piece for piece, _ in listed]
 
 
 def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
-    """The content of each added token, its id, and whether it is special."""
+    """Yield the content of each added token, its id, and whether it is special."""
     for number, token in enumerate(expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
         fields = expect(token, dict, what)
@@ -149,12 +149,11 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
 def _find_added(
     tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    """The added tokens that are new, with their ids; what is to be noted of the others.
+    """Return the added tokens that are not entries of the model, with their ids, and notes.
 
-    A token that is an entry of the model has the model's id, any other the one that is stated.
-    (The library numbers the others itself, behind as many entries as the model has; how, changed
-    with its versions. What it wrote itself has these ids.) Of a token that is listed twice the
-    first counts, and an empty one does not.
+    A token that is an entry of the model has the model's id, any other token the stated id. (The
+    library itself numbers new tokens after the entries of the model; details depend on its
+    version. Files that it wrote state these ids.) Empty tokens and repetitions are ignored.
     """
     new: dict[str, int] = {}
     special, misstated, renumbered = [], [], []
@@ -174,16 +173,16 @@ def _find_added(
             misstated.append((content, stated, own))
     notes = []
     if new:
-        notes.append(f"{len(new):,} added tokens are no entries of the model")
+        notes.append(f"{len(new):,} added tokens are not entries of the model")
     if special:
         notes.append(f"{len(special):,} special: {show_some(special)}")
     for odd, what in (
-        (misstated, "are listed with another id than the model's, which counts"),
-        (renumbered, "keep an id that the tokenizers library replaces"),
+        (misstated, "are listed with an id other than the model's, which is used"),
+        (renumbered, "have an id that the tokenizers library replaces"),
     ):
         if odd:
             content, stated, other = odd[0]
-            example = f"{show(content)!r} listed {stated}, there {other}"
+            example = f"{show(content)!r}: {stated} here, {other} there"
             notes.append(f"{len(odd):,} added tokens {what}: {example}")
     return new, notes
 
@@ -191,23 +190,23 @@ def _find_added(
 def _unknown(
     model: Json, model_type: str, ids_of: tuple[Mapping[str, int], ...], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
-    """Which entry stands for what the model does not know, and what is odd about it."""
+    """Return the id of the unknown token, and a note if the model does not contain the token."""
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()
     if model_type == "Unigram":
         if not is_id(token) or token >= entries:
-            raise InvalidFile(f"model.unk_id is none of the ids of {entries:,} pieces")
+            raise InvalidFile(f"model.unk_id: wanted the id of one of {entries:,} pieces")
         return Unknown(token), ()
     expect(token, str, "model.unk_token")
     for id_of in ids_of:
         if token in id_of:
             return Unknown(id_of[token]), ()
-    return None, (f"the unknown token {show(token)!r} is no entry",)
+    return None, (f"the unknown token {show(token)!r} is not an entry",)
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """How pieces are marked, and what of it no :data:`Marker` says."""
+    """Return the piece marker, and notes on marks that :data:`Marker` does not include."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:
@@ -234,4 +233,4 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
         return BYTE_LEVEL, ()
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{show(blank)!r} stands for a blank" for blank in dict.fromkeys(blanks))
+    return None, tuple(f"{show(blank)!r} stands for a space" for blank in dict.fromkeys(blanks))

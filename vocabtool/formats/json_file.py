@@ -1,32 +1,31 @@
-"""Files of JSON: parsed within bounds, parsed values as a vocabulary's arrays, plain vocabularies.
+"""Parse JSON within memory bounds, convert it to arrays, and read plain JSON vocabularies.
 
-The text is UTF-8, with a byte order mark or without (RFC 8259). Of keys that repeat in an object
-the last counts, as for the libraries that own these formats: no entry is lost by it, only an
-earlier id. Reading stops before Python's objects take much more memory than the text. A file may
-hold one text in quotes that is JSON itself: so many write what Keras' ``Tokenizer.to_json()``
-returns. Readers here are of these formats:
+The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeats in an object, its
+last value counts, as in the libraries that define these formats: no entry is lost. Parsing refuses
+text whose Python objects would take much more memory than the text. A file may also be a single
+JSON string that contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` so.
+The formats:
 
-``vocab.json``, an object of ids: ``save_vocabulary`` of the tokenizers in huggingface/transformers,
-with ``merges.txt`` beside it for BPE (``BPE::read_file`` in huggingface/tokenizers,
-tokenizers/src/models/bpe/model.rs: a line is two pieces with a blank between; one that begins with
-``#version`` is none). Merges are only counted. ``added_tokens.json`` is such an object too: tokens
-that were added to the vocabulary beside it, which is read apart from them.
+``vocab.json``, an object of entries and ids: ``save_vocabulary`` of the tokenizers in
+huggingface/transformers. For BPE, ``merges.txt`` is beside it: two pieces per line, separated by a
+space, after a line ``#version`` (``BPE::read_file`` in huggingface/tokenizers,
+tokenizers/src/models/bpe/model.rs). Merges are only counted. ``added_tokens.json`` has the same
+layout, with tokens added to the vocabulary beside it; it is read as a separate vocabulary.
 
 ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
-spaCy's own ids are hashes of the strings and are not stored: here an id is a position. A list of
-words that anybody else wrote as JSON is the same to us.
+spaCy's ids are hashes of the strings and are not stored: here an id is a position. Any other JSON
+list of words is read the same way.
 
-Scored pieces: tensorflow/tfjs-models, universal-sentence-encoder/src/tokenizer: a list of
-[piece, score], a piece's id is its position, and the first stands for what no piece covers. Some
-scores are null. Scores are left out, as they are of every format.
+Scored pieces (tensorflow/tfjs-models, universal-sentence-encoder/src/tokenizer): a list of
+[piece, score]. The id of a piece is its position; the first piece stands for unknown text. Some
+scores are null. Scores are not read, as in all formats.
 
 ``model.json`` of TensorFlow.js (tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts): the
-strings among its constants and its weights, in a GraphDef as protobuf writes it in JSON, where
-bytes are base64. Most constants have their values in the files beside it (``weightsManifest``,
-tfjs-core/src/io/io_utils.ts): the files of a group are one run of bytes, cut anywhere, in which its
-weights follow one another; a string is its length in four bytes, then its bytes. A file is opened
-by a bare name and never through a link. Which table a list of strings fills is not looked for:
-every list is a constant, whose ids are positions.
+strings in its constants and weights. The graph is a GraphDef in protobuf's JSON, where bytes are
+base64. Most values are in the files beside it (``weightsManifest``, tfjs-core/src/io/io_utils.ts):
+the files of a group are concatenated and contain its weights in order; each string is preceded by
+its length in four bytes. Files are opened by a bare name, never through a link. Which table a list
+of strings fills is not determined: every list is a constant, whose ids are positions.
 """
 
 from __future__ import annotations
@@ -51,22 +50,22 @@ from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, cons
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 
-MAX_FILE: Final = 1 << 28  # ten times the largest tokenizer that we know of
-TOO_LARGE: Final = "JSON of more than {:,} bytes: write the words as lines of text instead"
+MAX_FILE: Final = 1 << 28  # ten times the largest known tokenizer
+TOO_LARGE: Final = "JSON of more than {:,} bytes: save the words as text instead, one per line"
 
-# A list of words may begin with the line "[PAD]" or "{": what follows must be JSON too.
+# The lines of a word list may be "[PAD]" or "{", so the bytes after a bracket must be JSON too.
 BEGINS: Final = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*(?:\{\s*"|\[\s*["\[{]|(?:\{\s*\}|\[\s*\])\s*\Z|"\s*\{(?:\s|\\[nrt])*\\")'
 )
 
-# What Python needs for each, at most, in bytes: an object or a list with one value, a value more.
+# The most bytes of memory for an object or list with one value, and for each further value.
 CONTAINER_COST: Final = 200
 VALUE_COST: Final = 100
-# Memory for a byte of text. Scored pieces of two characters need 36; a bomb of "[]," 100.
+# Memory per byte of text. Scored pieces of two characters need 36; a malicious "[],[]," 100.
 MAX_GROWTH: Final = 40
-FREE: Final = 1 << 20  # bytes of memory that nobody counts
+FREE: Final = 1 << 20  # bytes of memory that are always allowed
 
-MAX_ID: Final = (1 << 32) - 1  # the tokenizers library holds an id in 32 bits
+MAX_ID: Final = (1 << 32) - 1  # the tokenizers library stores ids in 32 bits
 MAX_SHOWN: Final = 40  # characters of a value in a message
 MAX_NAMED: Final = 5  # values named in a note
 
@@ -84,14 +83,14 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def recognise(source: Source) -> str | None:
-    """Whether a file begins as an object or a list of JSON does."""
-    return None if BEGINS.match(source.head) else "does not begin as an object or a list of JSON"
+    """Return ``None`` for a file that begins like a JSON object or list, else a reason."""
+    return None if BEGINS.match(source.head) else "does not begin like a JSON object or list"
 
 
 def read(file: Path) -> Any:
-    """What a file of JSON holds.
+    """Return the value of a JSON file; a string is parsed as JSON once more.
 
-    Raises what :func:`parse` raises, and :class:`UnsupportedFormat` for more than ``MAX_FILE``
+    Raises the errors of :func:`parse`, and :class:`UnsupportedFormat` for more than ``MAX_FILE``
     bytes.
     """
     document = parse(read_file(file, MAX_FILE, TOO_LARGE))
@@ -99,77 +98,77 @@ def read(file: Path) -> Any:
 
 
 def parse(data: bytes) -> Any:
-    """The value that a JSON text holds.
+    """Return the value of a JSON text.
 
-    Raises :class:`InvalidFile` where the text is not JSON in UTF-8, is nested too deeply, or has
-    so many values that they take more than ``MAX_GROWTH`` times its own size.
+    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or if its
+    values would take more than ``MAX_GROWTH`` times as much memory as the text.
     """
     room = FREE + MAX_GROWTH * len(data)
     both = len(data) - len(data.translate(None, b"{[,"))
-    if both * CONTAINER_COST > room:  # hardly ever, and quicker than to count each
+    if both * CONTAINER_COST > room:  # rare, and faster than counting each
         containers = data.count(b"{") + data.count(b"[")
         cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
         if cost > room:
             raise InvalidFile(
-                f"JSON that takes some {cost >> 20:,} MB of memory, {cost // len(data)} times its "
-                f"size, wanted at most {MAX_GROWTH} times: no vocabulary looks like that"
+                f"this JSON needs about {cost >> 20:,} MB of memory, {cost // len(data)} times its "
+                f"size, wanted at most {MAX_GROWTH} times: it is not a vocabulary"
             )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        what = "JSON that is not UTF-8: write it as UTF-8"
+        what = "JSON that is not UTF-8: save it as UTF-8"
         raise InvalidFile(what, offset=error.start) from error
     collected = gc.isenabled()
-    gc.disable()  # JSON has no cycles, and looking for them takes a third of the time
+    gc.disable()  # JSON has no cycles; the garbage collector takes a third of the time
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         offset = len(data) - len(text[error.pos :].encode())
-        more = ", more than one value: JSON lines are documents, no model"
+        more = ", more than one value: JSON Lines files contain documents, not a model"
         hint = more if error.msg == "Extra data" else ""
         raise InvalidFile(f"not JSON: {error.msg}{hint}", offset=offset) from error
     except ValueError as error:  # a number of thousands of digits
-        raise InvalidFile(f"JSON that is not read: {error}") from error
+        raise InvalidFile(f"invalid JSON: {error}") from error
     except RecursionError as error:
-        raise InvalidFile("JSON that is nested too deeply to be read") from error
+        raise InvalidFile("JSON that is nested too deeply") from error
     finally:
         if collected:
             gc.enable()
 
 
 def parse_text(text: str) -> Any:
-    """:func:`parse` of a JSON text that another JSON text holds as a string."""
+    """Parse JSON that is a string inside another JSON document; see :func:`parse`."""
     return parse(text.encode("utf-8", "surrogatepass"))
 
 
 def kind(value: object) -> str:
-    """What a parsed value is called in a message."""
+    """Return the name of a parsed value's type for messages."""
     return _NAMES.get(type(value), type(value).__name__)
 
 
 def expect(value: object, wanted: type[T], what: str) -> T:
-    """The value. Raises :class:`InvalidFile` where it is of another type; ``what`` names it."""
+    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, if it has another type."""
     if not isinstance(value, wanted):
         raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
     return value
 
 
 def show(text: str) -> str:
-    """A text as a message shows it: its beginning, safe to print."""
+    """Return the beginning of a text, escaped for messages."""
     return printable(text[:MAX_SHOWN].encode("utf-8", "backslashreplace"))
 
 
 def show_some(texts: Collection[str]) -> str:
-    """The first few texts as a note shows them."""
+    """Return the first few texts, escaped and joined by commas, for notes."""
     named = ", ".join(show(text) for text, _ in zip(texts, range(MAX_NAMED), strict=False))
     return named + ", ..." * (len(texts) > MAX_NAMED)
 
 
 def strings(values: Collection[Any], what: str) -> ByteStrings:
-    """Texts as bytes, as :func:`~vocabtool.vocabulary.encode` makes them.
+    """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
 
-    Raises :class:`InvalidFile` for what is no text, and for half a surrogate pair, which JSON can
-    spell, unless it is one that bytes are shown as. ``what``: names a value in messages.
+    Raises :class:`InvalidFile` for a value that is not a text, and for a lone surrogate, which
+    JSON can express, except those that stand for bytes. ``what`` names a value in messages.
     """
     try:
         return ByteStrings.of(map(encode, values))
@@ -178,18 +177,18 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
             try:
                 encode(expect(value, str, f"{what} {number:,}"))
             except UnicodeEncodeError:
-                half = "half of a surrogate pair is no character"
+                half = "a lone surrogate is not a character"
                 raise InvalidFile(f"{what} {number:,} is {show(value)!r}: {half}") from None
         raise
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """The values of an object of ids: int64, shape (n,).
+    """Return the ids of an object of entries and ids: int64, shape (n,).
 
-    Raises :class:`InvalidFile` where one is not a whole number from 0 to ``MAX_ID``.
+    Raises :class:`InvalidFile` if one is not a whole number from 0 to ``MAX_ID``.
     """
     values = vocabulary.values()
-    if set(map(type, values)) <= {int}:  # true and false are no ids
+    if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
             found = np.fromiter(values, np.int64, len(vocabulary))
             if not len(found) or (found.min() >= 0 and found.max() <= MAX_ID):
@@ -210,34 +209,34 @@ def is_id(value: object) -> TypeGuard[int]:
 MERGES: Final = "merges.txt"
 ADDED: Final = "added_tokens.json"
 MAX_SETTINGS: Final = 100
-# A name of several words, as settings have it.
+# A name of several words, typical of settings.
 SETTING: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+")
-MAX_SPREAD: Final = 2  # ids that are spread wider than this many times their number may be counts
+MAX_SPREAD: Final = 2  # higher ids than this many times their number may be counts
 
 
 def _why_no_ids(document: object) -> str | None:
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object of entries and their ids"
     if not document:
-        return "an object without any key"
+        return "an empty object"
     try:
         ids = np.sort(parse_ids(document, "the id"))
     except InvalidFile as error:
         return error.what
     same = ids[1:][ids[1:] == ids[:-1]]
     if len(same):
-        return f"two keys have the value {same[0]:,}: these are no ids"
+        return f"two keys have the value {same[0]:,}: these are not ids"
     if _are_settings(document, ids):
-        return "its keys are names of settings, and their values no ids"
+        return "its keys look like names of settings, so its values are not ids"
     return None
 
 
 def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
-    """Whether an object rather holds settings: ``{"model_max_length": 512}``.
+    """Return whether an object probably contains settings, as ``{"model_max_length": 512}``.
 
-    ``values``: ascending. The one word of a vocabulary has the id 0, and a token that was added to
-    another is no plain name. Several settings are few, have values far apart, and names of several
-    words, half of them at least; or they are the ids of special tokens: ``"bos_token_id": 1``.
+    ``values``: ascending, shape (n,). A single key is a setting if it is a plain name and its value
+    is not 0. Several keys are settings if they are ids of special tokens (``"bos_token_id": 1``),
+    or if they are few, their values have gaps, and at least half are names of several words.
     """
     if len(document) == 1:
         return bool(values[0]) and all(map(str.isidentifier, document))
@@ -254,7 +253,7 @@ def _read_ids(document: Any, source: Source) -> Findings:
     beside = source.file.parent
     notes, warnings, merged = [], [], False
     if source.file.name == ADDED:
-        notes.append("tokens that were added to another vocabulary: that of the files beside it")
+        notes.append("tokens that were added to the vocabulary in the files beside it")
     else:
         merged = (beside / MERGES).is_file()
         if merged:
@@ -265,9 +264,9 @@ def _read_ids(document: Any, source: Source) -> Findings:
             except OSError as error:
                 warnings.append(f"{MERGES}: {error.strerror}")
         if (beside / ADDED).is_file():
-            notes.append(f"more tokens stand in {ADDED}")
+            notes.append(f"more tokens are in {ADDED}")
         if int(ids.max()) + 1 > MAX_SPREAD * len(ids):
-            notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words")
+            notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be word counts")
     vocabulary = Vocabulary.from_ids(
         source.name,
         "bpe" if merged else "table",
@@ -281,13 +280,13 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 def _count_merges(file: Path) -> int:
-    """How many lines are merges. Raises :class:`InvalidFile` for one that is none."""
+    """Return the number of merges. Raises :class:`InvalidFile` for any other line."""
     count = 0
     for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):
             continue
         if line.count(b" ") != 1:
-            raise InvalidFile(f"line {number:,} is no merge, wanted two pieces, a blank between")
+            raise InvalidFile(f"line {number:,} is not a merge, wanted two pieces, a space between")
         count += 1
     return count
 
@@ -302,7 +301,7 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
-    """Whether a document is a list of nothing but texts."""
+    """Return ``None`` if a document is a list of texts, else a reason."""
     if not isinstance(document, list):
         return f"{kind(document)}, wanted a list of texts"
     if not document:
@@ -331,7 +330,7 @@ def _why_no_scores(document: object) -> str | None:
             return f"item {number:,} is {kind(pair)}, wanted a piece and its score"
         if not isinstance(pair[0], str) or type(pair[1]) not in (int, float, type(None)):
             got = f"{kind(pair[0])} and {kind(pair[1])}"
-            return f"item {number:,} holds {got}, wanted a text and a number"
+            return f"item {number:,} is a list of {got}, wanted a text and a number"
     return None
 
 
@@ -380,7 +379,7 @@ def _why_no_tfjs(document: object) -> str | None:
 
 
 def _read_tfjs(document: Any, source: Source) -> Findings:
-    """Raises :class:`InvalidFile` where the manifest is not laid out as one."""
+    """Read the constants and weights. Raises :class:`InvalidFile` for an invalid manifest."""
     findings = Findings()
     topology = document.get("modelTopology")
     nodes = topology.get("node") if isinstance(topology, dict) else None
@@ -395,7 +394,7 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
         try:
             texts = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
         except (TypeError, ValueError) as error:
-            findings.warnings.append(f"{where}: not a list of base64: {error}")
+            findings.warnings.append(f"{where}: wanted a list of base64 strings: {error}")
         else:
             place = Place(source.name, where)
             findings.found.append(constant(show(name), ByteStrings.of(texts), place))
@@ -423,7 +422,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """The name of a weight, the type of its stored values, and their number."""
+    """Return the name of a weight, the type of its stored values, and their number."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
@@ -433,16 +432,16 @@ def _weight(value: object) -> tuple[str, str, int]:
     lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
     count = math.prod(shape) if lengths else 0
     if not lengths or count > MAX_ELEMENTS:
-        raise InvalidFile(f"{MANIFEST}: weight {show(name)!r}: a shape that no tensor has")
+        raise InvalidFile(f"{MANIFEST}: weight {show(name)!r}: invalid shape")
     return name, stored, count
 
 
 def _weights(
     weights: list[tuple[str, str, int]], paths: list[Any], source: Source
 ) -> Iterator[Finding]:
-    """The weights of strings in the files of one group."""
+    """Yield the string weights in the files of one group."""
     if not paths:
-        raise InvalidFile("no files, but strings in them")
+        raise InvalidFile("weights of strings, but no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)
     first = PurePosixPath(source.name).with_name(show(paths[0]))
     at = 0
@@ -464,7 +463,7 @@ def _weights(
         elif dtype in SIZES:
             at += count * SIZES[dtype]
         else:
-            raise InvalidFile(f"weight {show(name)!r} has dtype {show(dtype)!r}")
+            raise InvalidFile(f"weight {show(name)!r} has the unknown dtype {show(dtype)!r}")
         if at > len(data):
             raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
 
@@ -475,5 +474,5 @@ def _content(folder: Path, name: object) -> bytes:
         file = named_file(folder, text.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{show(text)}: model.json names this file, and it is not beside it")
+            raise NotFound(f"{show(text)}: no such file; model.json expects it beside itself")
         return read_file(file, MAX_SHARD)

@@ -1,19 +1,19 @@
-"""Keras: lookup layers as JSON describes them, ``.keras`` archives, ``Tokenizer.to_json()``.
+"""Read Keras lookup layers (described in JSON), ``.keras`` archives and ``Tokenizer.to_json()``.
 
-A layer's description is ``{"class_name": ..., "config": {...}}``, as ``get_config`` of the layers
-in keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing gives it.
+A layer is described as ``{"class_name": ..., "config": {...}}`` by ``get_config`` of the layers in
+keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing.
 
-An archive (keras/src/saving/saving_lib.py, and tf_keras' of the same name) is a zip of
-``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and for each
-layer that was adapted ``assets/<path of the layer>/vocabulary.txt``, mask and unknown entries
-included. Which layer a path means is worked out as ``_save_state`` there names them. The weights
-are never read: no words are in them. Keras 2 keeps of a vocabulary *file* only its path.
+An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a zip of
+``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and
+``assets/<path of the layer>/vocabulary.txt`` for each adapted layer, including its mask and unknown
+entries. Paths are assigned to layers by the rules of ``_save_state`` there. The weights are never
+read, as they contain no words. Of a vocabulary *file*, Keras 2 stores only the path.
 
-What ``Tokenizer.to_json()`` writes (keras-team/tf-keras, tf_keras/src/preprocessing/text.py): the
-object ``config`` holds the settings, and ``word_index`` as JSON in a text. People also write the
-settings alone, or nothing but ``{"word_index": {...}}``: then nothing says how a text is cut. Ids
-begin at 1; words whose id is ``num_words`` or more are there and never looked up, so they are left
-out here.
+``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
+``config`` with the settings, among them ``word_index``, as a string of JSON. Files with only the
+content of ``config``, or only ``{"word_index": {...}}``, are read too; the latter lacks the
+settings for splitting texts. Ids begin at 1. Words with ids from ``num_words`` on are stored but
+never looked up, so they are left out.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' def
 TOKEN: Final = (str, int, type(None))
 OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
 
-# Python needs up to 240 bytes for each of these, but a file only two or three.
+# Each takes up to 240 bytes of memory, but only two or three bytes of a file.
 MAX_CONTAINERS: Final = 1 << 17
 MAX_KEYS: Final = 1 << 19
-MAX_ITEMS: Final = 1 << 20  # a model's vocabulary stands in it twice: 500,000 words
+MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 words
 
 
 @dataclass(frozen=True, slots=True)
 class LookupLayer:
-    """A layer that looks words or numbers up.
+    """A layer that looks up words or numbers.
 
     ``path``: in the object graph, as ``root.layer-0``; the parent's if the layer has none.
-    ``vocabulary``: without mask and unknown entries, numbers as decimal text; ``None`` when the
-    file does not hold it.
-    ``mask_token``: the entry with id 0, ``None`` without one: only the mode ``int`` has it.
-    ``inverse``: words come out, and ids go in.
+    ``vocabulary``: entries except mask and unknown ones; numbers as decimal text; ``None`` if the
+    file does not contain them.
+    ``mask_token``: the entry with id 0; ``None`` if there is none. Only the mode ``int`` has it.
+    ``inverse``: the layer returns the word of an id.
     """
 
     path: str
@@ -78,24 +78,24 @@ class LookupLayer:
 
     @property
     def first_id(self) -> int:
-        """The id of the first entry of the vocabulary: mask and unknown entries come before."""
+        """The id of the first entry of the vocabulary, after mask and unknown entries."""
         return self.first_oov_id + self.num_oov_indices
 
     @property
     def first_oov_id(self) -> int:
-        """The id of the first of ``num_oov_indices`` unknown entries."""
+        """The first of the ``num_oov_indices`` ids of unknown words."""
         return int(self.mask_token is not None)
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What the same layer has in common wherever it is described."""
+        """Class and name, which are the same in all descriptions of a layer."""
         return self.class_name, self.name
 
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
-    """The JSON object of a configuration; ``path``: what messages call it.
+    """Parse a configuration, a JSON object; messages name it by ``path``.
 
-    Raises :class:`InvalidFile` where it is none, or would need far more memory than bytes.
+    Raises :class:`InvalidFile` if it is not an object, or too many values would fill the memory.
     """
     what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
@@ -115,14 +115,14 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
 
 
 def is_object(value: dict[str, Any]) -> bool:
-    """Whether a JSON object describes an object of Keras: a layer, a model, an initializer."""
+    """Return whether a JSON object describes a Keras object: a layer, model or initializer."""
     return isinstance(value.get("class_name"), str) and isinstance(value.get("config"), dict)
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """The layer that is described at ``path``; its class is one of ``MASK_AND_OOV``.
+    """Return the layer described at ``path``, whose class must be in ``MASK_AND_OOV``.
 
-    Raises :class:`InvalidFile` where a setting is not as Keras writes it.
+    Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
     class_name, config = description["class_name"], description["config"]
 
@@ -132,7 +132,7 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
             got, wanted = type(value).__name__, kinds[0].__name__
             raise InvalidFile(f"{key} of {path!r} is a {got}, wanted {wanted}")
         if isinstance(value, str) and _utf8(value) is None:
-            raise InvalidFile(f"{key} of {path!r} holds half a surrogate pair, wanted text")
+            raise InvalidFile(f"{key} of {path!r} has a lone surrogate, wanted text")
         return value
 
     mask, oov = MASK_AND_OOV[class_name]
@@ -158,10 +158,10 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
     if isinstance(values, dict) and values.get("class_name") == "__tuple__":
         values = values.get("items")
     if values is None or isinstance(values, str):
-        return layer  # a text is the path of a file on the training machine: nobody else's business
+        return layer  # a text is the path of a file on the training machine: not opened
     if not isinstance(values, list):
         raise InvalidFile(f"vocabulary of {path!r} is a {type(values).__name__}, wanted a list")
-    for position, value in enumerate(values):  # written over, so that each text is freed as it goes
+    for position, value in enumerate(values):  # in place, so that each text is freed
         if isinstance(value, dict) and value.get("class_name") == "__bytes__":
             value = value.get("value")  # noqa: PLW2901 - the same entry, unwrapped
         values[position] = _entry(layer, value)
@@ -182,14 +182,14 @@ def _entry(layer: LookupLayer, value: object) -> bytes | None:
 def _utf8(text: str) -> bytes | None:
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can spell
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can express
         return None
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """How many entries at the front are the layer's own, mask and unknown: all of them, or 0.
+    """Return the number of mask and unknown entries that ``entries`` begins with: all, or 0.
 
-    Keras drops these where a vocabulary begins with them.
+    Keras removes these from the front of a vocabulary.
     """
     if layer.first_id > len(entries):
         return 0
@@ -209,28 +209,28 @@ MEMBER_NAME: Final = 30  # bytes of a member's header before its name
 
 ASSETS: Final = "assets/"
 VOCABULARY: Final = "/vocabulary.txt"
-INNER: Final = "/_lookup_layer"  # the lookup inside a TextVectorization: it saves the same file
-OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # what Keras 2.12 calls "layers"
+INNER: Final = "/_lookup_layer"  # the lookup layer inside a TextVectorization saves the same file
+OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # Keras 2.12's name of "layers"
 
 MAX_PATH: Final = 4096
 MAX_SPECIALS: Final = 1_000
 MAX_UNKNOWN: Final = 1 << 32  # so that ids stay far below 64 bits
-# Where Python's splitlines breaks a line too; Keras reads its own files with it.
+# Further line breaks of Python's ``splitlines``, with which Keras reads its files.
 MORE_BREAKS: Final = re.compile(rb"[\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 BROKEN: Final = (
-    "some entries hold characters at which Keras, when it loads the archive, breaks lines too: it "
-    "then knows other entries than were saved"
+    "some entries contain line breaks: when Keras loads the archive, it splits these entries, so "
+    "its vocabulary differs from the saved one"
 )
 UNDESCRIBED: Final = (
-    "no layer of config.json is described for this file: mask and unknown entries may be among the "
-    "first"
+    "config.json describes no layer for this file: the first entries may be mask and unknown "
+    "entries"
 )
 
 
 def _recognise_archive(source: Source) -> str | None:
-    """A zip archive that begins with one of the parts of a Keras model."""
+    """Return ``None`` for a zip archive that begins with a part of a Keras model."""
     if not source.head.startswith(ZIP):
-        return "does not begin as a zip archive"
+        return "does not begin like a zip archive"
     for found in re.finditer(re.escape(ZIP), source.head):
         if source.head.startswith(PARTS, found.start() + MEMBER_NAME):
             return None
@@ -238,17 +238,17 @@ def _recognise_archive(source: Source) -> str | None:
 
 
 def _read_archive(source: Source) -> Findings:
-    """The vocabularies of all lookup layers, with the ids that they give.
+    """Read the vocabularies of all lookup layers, with their ids.
 
-    Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
-    :class:`UnsupportedFormat` where it is encrypted; what is wrong with one asset is a warning.
+    Raises :class:`InvalidFile` if the archive or its ``config.json`` is damaged, and
+    :class:`UnsupportedFormat` if it is encrypted. A damaged asset only causes a warning.
     """
     from vocabtool.formats.zip_archive import ZipArchive
 
     findings = Findings()
     with ZipArchive(source.file) as archive:
         if CONFIG not in archive.names:
-            raise InvalidFile("a zip archive without config.json: not a Keras model, or cut off")
+            raise InvalidFile("a zip archive without config.json: not a Keras model, or truncated")
         described = list(_descriptions(parse(CONFIG, archive.read(CONFIG))))
         layers = {layer.path: layer for layer, _ in described}
         adapted = _read_assets(archive, source.name, layers, findings)
@@ -261,10 +261,10 @@ def _read_archive(source: Source) -> Findings:
         elif elsewhere:
             findings.warnings.append(
                 f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
-                "which holds only the path of a vocabulary file; read that file instead"
+                "which has only the path of a vocabulary file; read that file instead"
             )
-        elif layer.identity not in given | adapted:  # else one that two models share
-            why = f"a {layer.class_name} without words: nothing was adapted or given to it"
+        elif layer.identity not in given | adapted:  # not described a second time, in another model
+            why = f"a {layer.class_name} without words: it has no vocabulary"
             findings.found.append(PassedOver(layer.name, 0, place, why))
     return findings
 
@@ -273,13 +273,13 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
-    """The lookup layers, and whether their words were in a file of the training machine.
+    """Yield the lookup layers, and whether their words are in a file of the training machine.
 
-    Their paths are where their assets lie: by attribute, or by class where several are. A path too
-    long to be of a member is cut, and fits none.
+    Their paths are those of their assets: names of attributes, or of classes for items of a list.
+    Paths that are too long for a member of the archive are truncated, so that they match none.
     """
     if not is_object(config):
-        raise InvalidFile(f"{CONFIG} describes no model: wanted class_name and config in it")
+        raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
     waiting: list[tuple[str, Any]] = [("", config)]
     while waiting:
         path, value = waiting.pop()
@@ -288,7 +288,7 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
                 elsewhere = isinstance(value["config"].get("vocabulary"), str)
                 yield lookup_layer(path, value), elsewhere
                 continue
-            value = value["config"]  # what the object is made of
+            value = value["config"]  # the parts of the object
         children, counts = [], dict[str, int]()
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             if not isinstance(child, dict | list):
@@ -305,7 +305,7 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
 
 
 def _snake_case(class_name: str) -> str:
-    """``TextVectorization`` as Keras spells it in a path: ``text_vectorization``."""
+    """Return a class name as in Keras' paths: ``text_vectorization`` for TextVectorization."""
     name = re.sub(r"\W+", "", class_name[:MAX_PATH])
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
@@ -314,7 +314,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Read each asset; return which layers have their words in one."""
+    """Read each asset; return the identities of the layers that have one."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -324,8 +324,8 @@ def _read_assets(
         with findings.warning():
             data = archive.read(name)
             with reading(shown):
-                if data.count(b"\n") > len(data) // 2 + 1:  # each line costs eight bytes
-                    raise InvalidFile("most of its lines are empty: no vocabulary looks like that")
+                if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
+                    raise InvalidFile("most of its lines are empty: it is not a vocabulary")
                 path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
                 parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
                 layer = layers.get("/".join(parts))
@@ -347,7 +347,7 @@ def _read_assets(
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    """The entries of a ``vocabulary.txt`` without the layer's own, as Keras takes them."""
+    """Return the entries of ``vocabulary.txt`` as Keras reads them, except mask and unknown."""
     lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:
@@ -364,8 +364,8 @@ def _vocabulary(
 ) -> Vocabulary:
     if layer.num_oov_indices > MAX_UNKNOWN:
         raise InvalidFile(
-            f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted "
-            f"{MAX_UNKNOWN:,} at most"
+            f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted at "
+            f"most {MAX_UNKNOWN:,}"
         )
     specials = []
     if layer.mask_token is not None:
@@ -391,14 +391,14 @@ def _vocabulary(
 # Tokenizer.to_json().
 
 WORDS: Final = "word_index"
-FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # unless settings say otherwise
+FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a text is cut: ``filters`` are characters, each of which ``split`` is put in place of.
+    """Settings for splitting a text: each character of ``filters`` is replaced by ``split``.
 
-    With ``char_level`` every character is a word, and neither is looked at.
+    With ``char_level``, every character is a word, and ``filters`` and ``split`` are not used.
     """
 
     filters: str
@@ -408,14 +408,14 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Whether there is a ``word_index``, in a ``config`` or by itself."""
+    """Return ``None`` for a ``word_index``, at the top or in ``config``, else a reason."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
-    return None if isinstance(_config(document).get(WORDS), str | dict) else f"no {WORDS} in it"
+    return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
 
 
 def _read_tokenizer(document: Any, source: Source) -> Findings:
-    """The words that are looked up. Raises :class:`InvalidFile`."""
+    """Read the words that are looked up. Raises :class:`InvalidFile`."""
     config = _config(document)
     ids = config[WORDS]
     if isinstance(ids, str):
@@ -427,17 +427,17 @@ def _read_tokenizer(document: Any, source: Source) -> Findings:
         json_file.expect(oov, str, "oov_token")
     if end is not None and not json_file.is_id(end):
         got = json_file.kind(end)
-        raise InvalidFile(f"num_words is {got}, wanted a whole number from 0 on, or null")
+        raise InvalidFile(f"num_words is {got}, wanted a whole number, at least 0, or null")
     kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
-    notes = ["no word has id 0, which pads"] if 0 not in kept.values() else []
+    notes = ["no word has id 0, which is for padding"] if 0 not in kept.values() else []
     if end and len(kept) < len(ids):
         notes.append(
             f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
         )
     if oov is not None and oov not in kept:
-        notes.append(f"{WORDS} does not hold the oov_token {json_file.show(oov)!r}")
+        notes.append(f"{WORDS} does not contain the oov_token {json_file.show(oov)!r}")
     elif oov is None and "oov_token" in config:
-        notes.append("there is no oov_token: unknown words are dropped from a text")
+        notes.append("no oov_token: unknown words are removed from a text")
     vocabulary = Vocabulary.from_ids(
         source.name,
         "table",
@@ -454,14 +454,14 @@ TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _re
 
 
 def settings_of(document: Any) -> Settings | None:
-    """How the tokenizer cuts a text; ``None`` where the document does not say.
+    """Return the settings for splitting a text; ``None`` if the document has none.
 
-    What is missing is as Keras has it by default. Raises :class:`InvalidFile` for settings with
-    which Keras fails, and for ``split: null``, which cuts at the white space of Unicode.
+    Missing settings have Keras' defaults. Raises :class:`InvalidFile` for settings with which Keras
+    fails, and for ``split: null``, which splits at Unicode white space.
     """
     config = _config(document)
-    told = document.get("class_name") == "Tokenizer"
-    if not told and not config.keys() & {"filters", "lower", "split", "char_level"}:
+    complete = document.get("class_name") == "Tokenizer"
+    if not complete and not config.keys() & {"filters", "lower", "split", "char_level"}:
         return None
     lower = bool(config.get("lower", True))
     if config.get("char_level"):
@@ -473,9 +473,9 @@ def settings_of(document: Any) -> Settings | None:
         raise InvalidFile(f"filters is {json_file.kind(filters)}, wanted a text of characters")
     if not isinstance(split, str) or not split:
         got = "empty" if split == "" else json_file.kind(split)
-        raise InvalidFile(f"split is {got}, wanted a text to cut at")
+        raise InvalidFile(f"split is {got}, wanted a text to split at")
     if split.encode("utf-8", "ignore").decode() != split:
-        raise InvalidFile("split has half a character (a lone surrogate), which no text holds")
+        raise InvalidFile("split has a lone surrogate, which no text contains")
     return Settings(filters, lower, split, char_level=False)
 
 

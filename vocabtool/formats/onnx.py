@@ -1,9 +1,9 @@
-"""ONNX models: the lists of strings in nodes and initializers, and the ids that go with them.
+"""Read ONNX models: lists of strings in nodes and initializers, and their ids.
 
-Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions; a graph or
-function has nodes, a node attributes, and an attribute may hold a graph again. Strings and integers
-are found without a schema; numbers that are not whole are never read, no weights, and no file
-beside the model is opened. What each operator does with its strings is in ``onnx_operators.py``.
+Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions. Graphs and
+functions have nodes, nodes have attributes, and an attribute may contain another graph. Strings and
+integers are found without a schema. Weights and other floats are never read, and no file beside
+the model is opened. The meaning of each operator's strings is in ``onnx_operators.py``.
 """
 
 from __future__ import annotations
@@ -39,68 +39,68 @@ MODEL_FIELDS: Final = {
 }
 GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))
 GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
-# Of NodeProto, AttributeProto and TensorProto.
+# The fields of NodeProto, AttributeProto and TensorProto.
 OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
 DATA_TYPE, INT32_DATA, STRING_DATA, INT64_DATA, TENSOR_NAME, RAW_DATA = 2, 5, 6, 7, 8, 9
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
 TYPE_STRING: Final = 8
-NUMBERS: Final = {6: (INT32_DATA, "<i4"), 7: (INT64_DATA, "<i8")}  # their types: int32, int64
+NUMBERS: Final = {6: (INT32_DATA, "<i4"), 7: (INT64_DATA, "<i8")}  # by data type: int32, int64
 
 NO_FIELD: Final = -1
-MAX_FIELD: Final = 32  # of the fields that we keep
-MAX_NAME: Final = 256  # bytes of a name that we keep
+MAX_FIELD: Final = 32  # highest field number that is kept, plus one
+MAX_NAME: Final = 256  # bytes of a name that are kept
 FLOATS_TAG: Final = FLOATS << 3 | FIXED32
-MAX_RUNS: Final = 1000  # every writer puts all values together; finding each run has its price
-WINDOW: Final = 1 << 16  # bytes looked at together
+MAX_RUNS: Final = 1000  # all known writers write one run; each further run takes time
+WINDOW: Final = 1 << 16  # bytes examined at a time
 
 MAX_PARTS: Final = 1_000_000  # nodes, attributes, graphs and initializers
-MAX_DEPTH: Final = 16  # of graphs in nodes of graphs
+MAX_DEPTH: Final = 16  # of nested graphs
 MAX_LISTS: Final = 10_000
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 NOT_READ: Final = "its words are not read"
 
-# Those of onnxruntime-extensions: what we do not know there may hold words.
+# The domains of onnxruntime-extensions: their unknown operators may contain words.
 EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 NO_WORDS: Final = {
-    b"nodes_modes": "how the nodes of a tree compare, not words",
-    b"separators": "where texts are cut, not words",
+    b"nodes_modes": "comparison modes of tree nodes, not words",
+    b"separators": "separators that texts are split at, not words",
 }
 
 
 def _recognise(source: Source) -> str | None:
-    """``None`` for a ModelProto: only its fields, among them a version and a graph.
+    """Return ``None`` for a ModelProto: it has only known fields, with a version and a graph.
 
-    A SavedModel begins with the same two fields, but has no seventh; a GraphDef and a SentencePiece
-    model begin with bytes where a ModelProto has a number.
+    A SavedModel begins with the same two fields, but has no field 7. A GraphDef and a SentencePiece
+    model begin with a length-delimited field, where a ModelProto has a number.
     """
     seen: set[int] = set()
     buffer = map_file(source.file)
     try:
         for number, wire_type, start, end in wire.fields(buffer, 0, len(buffer)):
             if MODEL_FIELDS.get(number) != wire_type:
-                return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
+                return f"ONNX's ModelProto has no field {number} of wire type {wire_type}"
             if number == MODEL_GRAPH and start < end:
                 tag = buffer[start]
                 if tag & 7 != LEN or tag >> 3 not in GRAPH_FIELDS:
-                    return "its field 7 does not begin like a graph of ONNX"
+                    return "its field 7 does not begin like an ONNX graph"
             seen.add(number)
             if end >= HEAD:
                 break
     except InvalidFile as error:
-        return f"not the framing of a protobuf: {error.what}"
+        return f"not a protobuf: {error.what}"
     if not seen & {IR_VERSION, OPSETS}:
-        return "no version of ONNX in its first fields"
+        return "its first fields have no ONNX version"
     return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
 
 
 def _read(source: Source) -> Findings:
-    """The vocabularies of every graph and function of a model."""
+    """Read the vocabularies of every graph and function of a model."""
     model = _Model(map_file(source.file), source.name)
     findings = model.findings
     findings.found += islice(model.walk(), MAX_LISTS)
     if len(findings.found) == MAX_LISTS:
-        findings.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
+        findings.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest is not read")
     return findings
 
 
@@ -109,7 +109,7 @@ READER: Final = Reader("ONNX", _recognise, _read)
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """``place``: where it lies, for people."""
+    """A node; ``place`` is its location, for display."""
 
     name: str
     op: bytes
@@ -118,7 +118,7 @@ class _Node:
 
 
 class _Model:
-    """One model, walked from its top; ``findings``: takes what could not be read, too."""
+    """One model, read from its root; ``findings`` also collects warnings."""
 
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
@@ -127,7 +127,7 @@ class _Model:
         self.findings = Findings()
 
     def walk(self) -> Iterator[Finding]:
-        """Every list of strings, as a vocabulary or passed over."""
+        """Yield every list of strings, as a vocabulary or as a skipped list."""
         for number, wire_type, start, end in wire.fields(self._buffer, 0, len(self._buffer)):
             if wire_type != LEN:
                 continue
@@ -148,7 +148,7 @@ class _Model:
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
-            self.findings.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
+            self.findings.warnings.append(f"graphs nested more than {MAX_DEPTH} deep are not read")
             return
         self._count()
         for part in wire.messages(self._buffer, span, INITIALIZERS):
@@ -196,7 +196,7 @@ class _Model:
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        """What an operator of onnxruntime-extensions holds as text."""
+        """Yield the vocabulary of an onnxruntime-extensions operator, stored as text."""
         place = f"{node.place} ({node.op.decode()})"
         with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
@@ -210,7 +210,7 @@ class _Model:
             yield from (found,) if isinstance(found, Vocabulary) else found
 
     def _values(self, fields: _Fields, node: _Node) -> Values:
-        """What an attribute holds, as a list or, in newer versions of an operator, as a tensor."""
+        """Return the values of an attribute: a list or, in newer operator versions, a tensor."""
         integer = fields.numbers.get(INTEGER)
         if TENSOR not in fields.spans:
             return Values(integer, fields.strings, fields.integers)
@@ -229,13 +229,13 @@ class _Model:
             return Values(integer, integers=_Fields(self._buffer, span, NO_FIELD, field).integers)
         width = np.dtype(item).itemsize
         if (end - start) % width:
-            what = f"{end - start:,} bytes of numbers that take {width} each"
+            what = f"{end - start:,} bytes of numbers, each takes {width}"
             raise InvalidFile(what, offset=start)
         numbers = np.frombuffer(self._buffer[start:end], item).astype(np.int64)
         return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        """A list of strings of which no operator says what it is for, or a whole tokenizer."""
+        """Yield a list of strings of unknown purpose, or a whole tokenizer."""
         shown = printable(name)
         where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:
@@ -250,11 +250,11 @@ class _Model:
         if sentencepiece.looks_like_model(head):
             yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
         elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
-            what = f"{end - start:,} bytes of text or a tokenizer"
+            what = f"{end - start:,} bytes of text, possibly a tokenizer"
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
+        """Yield the strings of a tensor; ``name`` is the node's, ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -267,15 +267,15 @@ class _Model:
             yield list_of_strings(tensor.strings, name, Place(self._file, where))
 
     def _warn_external(self, place: str) -> None:
-        why = "its strings are said to lie in another file: not opened"
+        why = "its strings are in another file, which is not opened"
         self.findings.warnings.append(f"{place}: {why}")
 
 
 class _Fields:
-    """A message whose repeated fields are one of strings and one of integers.
+    """A message with one repeated field of strings and one of integers.
 
-    ``numbers``, ``spans``: the last varint and the last bytes of each other field. Long runs of
-    repeated fields are read by NumPy. Raises :class:`InvalidFile` where the framing is broken.
+    ``numbers`` and ``spans`` contain the last varint and the last bytes of each other field. Runs
+    of repeated fields are read by NumPy. Raises :class:`InvalidFile` for an invalid protobuf.
     """
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
@@ -284,7 +284,7 @@ class _Fields:
         self._buffer = buffer
         self._strings: list[ByteStrings] = []
         self._integers: list[Integers] = []
-        data: bytes | None = None  # from the first run on
+        data: bytes | None = None  # set at the first run
         base, end = span
         pos = base
         string_tag, integer_tag = strings_field << 3 | LEN, integers_field << 3 | VARINT
@@ -315,35 +315,35 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"values in more than {MAX_RUNS} places", offset=pos)
+                raise InvalidFile(f"repeated values in more than {MAX_RUNS} runs", offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 
     @cached_property
     def strings(self) -> ByteStrings:
-        """The values of the repeated strings."""
+        """The values of the repeated string field."""
         if len(self._strings) > 1:
             return ByteStrings.of(value for run in self._strings for value in run)
         return self._strings[0] if self._strings else NO_STRINGS
 
     @property
     def integers(self) -> Integers:
-        """The values of the repeated integers: shape (n,)."""
+        """The values of the repeated integer field: int64, shape (n,)."""
         return np.concatenate(self._integers) if self._integers else NO_INTEGERS
 
     def text(self, field: int) -> bytes:
-        """The beginning of a text, a name perhaps."""
+        """Return the first ``MAX_NAME`` bytes of a string field."""
         start, end = self.spans.get(field, (0, 0))
         return self._buffer[start : min(end, start + MAX_NAME)]
 
     @property
     def is_external(self) -> bool:
-        """Whether the values of a tensor lie in another file."""
+        """Whether the values of a tensor are in another file."""
         return self.numbers.get(DATA_LOCATION) == 1 or EXTERNAL_DATA in self.spans
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """The run of varint fields ``tag`` that begins at ``pos``, and the position behind it.
+    """Read the run of varint fields ``tag`` that begins at ``pos``; return values and end.
 
     Tag and value are both varints, so every second varint must be the tag.
     """
@@ -355,7 +355,7 @@ def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
         others = np.flatnonzero(window[starts] != tag)
         count = int(others[0]) if len(others) else len(starts)
         if not count:
-            raise InvalidFile("a number is cut off or longer than 10 bytes", offset=pos)
+            raise InvalidFile("a number is truncated or longer than 10 bytes", offset=pos)
         numbers, taken = wire.varint_run(data[pos : pos + WINDOW], 2 * count)
         found.append(numbers[1::2])
         pos += taken
@@ -363,7 +363,7 @@ def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
 
 
 def _past_floats(data: bytes, pos: int) -> int:
-    """The position behind the run of floats, not packed, that begins at ``pos``."""
+    """Return the end of the run of unpacked floats that begins at ``pos``."""
     array = np.frombuffer(data, np.uint8)
     while pos < len(data):
         others = np.flatnonzero(array[pos : pos + 5 * WINDOW : 5] != FLOATS_TAG)

@@ -1,11 +1,11 @@
-"""What ONNX operators do with the strings that they hold: which are words, which ids.
+"""Interpret the strings of ONNX operators: which are words, and their ids.
 
-Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md; Tokenizer is ONNX Runtime's
-(microsoft/onnxruntime, docs/ContribOperators.md). Operators of onnxruntime-extensions
-(microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text) hold
-whole files of words as text: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json``, a SentencePiece model or RWKV's lines; mappings hold lines of a key, a tab and a
-value. Where nodes and their attributes lie is for ``onnx.py``.
+Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md; Tokenizer is from ONNX Runtime
+(microsoft/onnxruntime, docs/ContribOperators.md). The operators of onnxruntime-extensions
+(microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text)
+contain whole files as text: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
+``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. Their mappings have lines of a key,
+a tab and a value. ``onnx.py`` finds the nodes and their attributes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from vocabtool.formats.reader import MIN_ENTRIES, Finding, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, decode
 
-NOT_FOUND: Final = -1  # what LabelEncoder, CategoryMapper and WordpieceTokenizer give by default
-OF_AN_ID: Final = "gives the entry of an id"
+NOT_FOUND: Final = -1  # default of LabelEncoder, CategoryMapper, WordpieceTokenizer
+OF_AN_ID: Final = "an inverse table: it returns the entry of an id"
 POSITIONS: Final = "the ids are their positions"
 
 Integers = NDArray[np.int64]
@@ -35,7 +35,7 @@ NO_STRINGS: Final = ByteStrings.of(())
 
 
 class Values(NamedTuple):
-    """What an attribute of a node holds."""
+    """The values of a node's attribute."""
 
     integer: int | None = None
     strings: ByteStrings = NO_STRINGS
@@ -50,12 +50,12 @@ Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
-    """Strings of which nothing says what they are for; ``why``: they are no words."""
+    """Return strings of unknown purpose; ``why`` is the reason if they are not words."""
     if why is None and len(entries) < MIN_ENTRIES:
-        why = f"fewer than {MIN_ENTRIES} strings that no operator looks words up in"
+        why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
     if why is not None:
         return PassedOver(name, len(entries), place, why)
-    note = "nothing says what these strings are for"
+    note = "the purpose of these strings is unknown"
     return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
 
 
@@ -70,7 +70,7 @@ def _table(
     kind: Kind = "table",
     marker: Marker | None = None,
 ) -> Vocabulary:
-    """Words and their ids. Raises :class:`InvalidFile` where there are not as many of each."""
+    """Return words and their ids. Raises :class:`InvalidFile` if their numbers differ."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
     notes = (note,) if note else ()
@@ -80,7 +80,7 @@ def _table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """The first of these that holds any."""
+    """Return the strings of the first of these attributes that has any."""
     found = (known[name].strings for name in names if name in known)
     return next(filter(len, found), NO_STRINGS)
 
@@ -91,7 +91,7 @@ def _integers(known: Attributes, *names: bytes) -> Integers | None:
 
 
 def _default(known: Attributes) -> Unknown:
-    """The id of words that are not found: an attribute's, else the operator's own default."""
+    """Return the id of unknown words: from an attribute, else the operator's default."""
     in_tensor = _integers(known, b"default_tensor")
     if in_tensor is not None:
         return Unknown(int(in_tensor[0]))
@@ -100,7 +100,7 @@ def _default(known: Attributes) -> Unknown:
 
 
 def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Words to ids, ids to words, or words to something else."""
+    """Yield a table from words to ids, from ids to words, or from words to other values."""
     classes = _strings(known, b"classes_strings")
     if len(classes):  # version 1: ids are positions
         yield _table(name, place, classes, unknown=_default(known))
@@ -111,8 +111,8 @@ def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Findi
     if len(words) and ids is not None:
         yield _table(name, place, words, ids, unknown=_default(known))
     elif len(words):
-        what = "other strings" if len(labels) else "numbers that are not whole"
-        yield _table(name, place, words, note=f"gives {what} for these; {POSITIONS}")
+        what = "other strings" if len(labels) else "floats"
+        yield _table(name, place, words, note=f"a table from these to {what}; {POSITIONS}")
     if len(labels) and numbers is not None:
         yield _table(name, place, labels, numbers, note=OF_AN_ID)
     elif len(labels):
@@ -132,16 +132,16 @@ def _dict_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fin
 
 
 def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    words, note = _strings(known, b"stopwords"), "words that are dropped from a text"
+    words, note = _strings(known, b"stopwords"), "words that are removed from a text"
     if len(words):
         yield _table(f"{name}.stopwords", place, words, note=note, kind="stop words")
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """One vocabulary for each length of n-gram: a pool holds the words of one after the other.
+    """Yield one vocabulary per n-gram length; the pool contains their words one after another.
 
-    ``ngram_counts`` says where in the pool the n-grams of each length begin, ``ngram_indexes``
-    which id each n-gram has.
+    ``ngram_counts``: where the n-grams of each length begin in the pool. ``ngram_indexes``: the id
+    of each n-gram.
     """
     pool = _strings(known, b"pool_strings")
     if not len(pool):
@@ -153,7 +153,7 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
     bounds = [*begins.tolist(), len(pool)]
     for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
-            raise InvalidFile(f"the {length}-grams are said to lie at {begin} to {end} of the pool")
+            raise InvalidFile(f"invalid range of the {length}-grams in the pool: {begin} to {end}")
         count = (end - begin) // length
         part = None if ids is None else ids[used : used + count]
         used += count
@@ -162,13 +162,13 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
             yield _table(name, place, words, part)
         elif count:
             entries = ByteStrings.of(map(b" ".join, zip(*[iter(words)] * length, strict=True)))
-            note = f"each entry is {length} strings of the file, joined by a blank"
+            note = f"each entry is {length} strings of the file, joined by spaces"
             yield _table(f"{name}.{length}-grams", place, entries, part, note=note)
     if ids is not None and used != len(ids):
         raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")
 
 
-# Each with the attributes that it reads together; any other list of strings stands for itself.
+# Operators, with the attributes that belong together; other lists of strings are read alone.
 OPERATORS: Final[
     dict[bytes, tuple[Callable[[Attributes, str, Place], Iterator[Finding]], tuple[bytes, ...]]]
 ] = {
@@ -193,15 +193,15 @@ OPERATORS: Final[
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
-    """The first of these attributes that is there."""
+    """Return the first of these attributes that exists."""
     for name in names:
         if name in texts:
             return texts[name]
-    raise InvalidFile(f"no attribute {names[0].decode()}, wanted the words in it")
+    raise InvalidFile(f"the attribute {names[0].decode()} with the words is missing")
 
 
 def _lines(text: bytes) -> ByteStrings:
-    """The lines without empty ones, which are skipped and get no id."""
+    """Return the lines except empty ones, which get no id."""
     lines = word_list.read_lines(text)
     return lines.take(np.flatnonzero(lines.lengths))
 
@@ -216,7 +216,7 @@ def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
 def _bpe(
     texts: Texts, name: str, place: Place, pre_tokenizer: str = "ByteLevel", **model: str
 ) -> Vocabulary:
-    """``vocab.json`` and ``merges.txt``, and added tokens as lines of ``token=id``."""
+    """Read ``vocab.json``, ``merges.txt``, and added tokens from lines of ``token=id``."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
     ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
@@ -252,7 +252,7 @@ def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
-    """Empty lines count here; an added token takes the place of what has its id."""
+    """Read lines, including empty ones; an added token replaces the line with its id."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
@@ -262,7 +262,7 @@ def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Lines of two columns, a tab between; empty lines and columns are skipped."""
+    """Yield lines of two columns, separated by tabs; empty lines and columns are skipped."""
     for number, line in enumerate(text.split(b"\n"), start=1):
         columns = list(filter(None, line.split(b"\t")))
         if len(columns) == 2:
@@ -273,28 +273,28 @@ def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _columns(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStrings]:
-    """Keys and values; of equal keys the last counts."""
+    """Return keys and values; the last of equal keys counts."""
     found = dict(pairs)
     return ByteStrings.of(found), ByteStrings.of(found.values())
 
 
 def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     keys, values = _columns(_pairs(_text(texts, b"map")))
-    yield _table(name, place, keys, note=f"gives other strings for these; {POSITIONS}")
+    yield _table(name, place, keys, note=f"a table from these to other strings; {POSITIONS}")
     yield list_of_strings(values, f"{name}.values", place)
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Words and their vectors; a vector of one number is an id."""
+    """Return words and their ids, or positions if their vectors have several numbers."""
     pairs = _pairs(_text(texts, b"map"))
     if inverse:
         vectors, words = _columns((vector, word) for word, vector in pairs)
     else:
         words, vectors = _columns(pairs)
-    # the library takes the length of the first for that of all
+    # as in the library, the first vector sets the length of all
     size = len(vectors[0].split()) if len(vectors) else 0
     if size != 1:
-        each = f"{size:,} numbers give each" if inverse else f"gives {size:,} numbers for each"
+        each = f"a table {'from' if inverse else 'to'} vectors of {size:,} numbers"
         return _table(name, place, words, note=f"{each}; {POSITIONS}")
     ids = word_list.integers(vectors)
     if inverse:

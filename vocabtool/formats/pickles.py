@@ -1,7 +1,7 @@
-"""Files that hold no words, or hold them in a way that is not read: recognised and refused.
+"""Detect and refuse files without words, and files whose words cannot be read safely.
 
-A pickle is a program that runs when it is loaded, so none is: neither a bare one, nor those inside
-PyTorch's, joblib's and NumPy's files. Each refusal says how to write the words in another format.
+A pickle is a program that runs when it is loaded. So pickles are never loaded, neither bare ones
+nor those in files of PyTorch, joblib and NumPy. Each refusal says how to export the words.
 Layouts: CPython, Lib/pickletools.py; PyTorch, torch/serialization.py; huggingface/safetensors,
 README; NumPy, numpy/lib/format.py.
 """
@@ -25,14 +25,14 @@ PROGRAM: Final = "which is a program: it is not run"
 SAVE_TEXT: Final = 'write the words in a file with one on each line: `"\\n".join(words)`'
 LOAD: Final = "Load it where you trust it and"
 
-# What a file is, and what to do instead.
+# Descriptions of files, with the next step.
 PICKLE: Final = f"a pickle, {PROGRAM}. {LOAD} {SAVE_TEXT}."
 TORCH: Final = (
-    f"a file of PyTorch with a pickle in it, {PROGRAM}. The words of such a model lie in the "
+    f"a PyTorch file with a pickle in it, {PROGRAM}. The words of such a model are in the "
     "tokenizer's files beside it (tokenizer.json, vocab.txt, tokenizer.model): pass those, or the "
     "folder."
 )
-PICKLES: Final = {  # by the name of a class in it
+PICKLES: Final = {  # by a module name in the pickle
     b"gensim": f"a model saved by gensim, a pickle, {PROGRAM}. {LOAD} save its words with "
     "`model.wv.save_word2vec_format(FILE)` (`KeyedVectors.save_word2vec_format`), then pass that "
     "file.",
@@ -40,17 +40,17 @@ PICKLES: Final = {  # by the name of a class in it
     "`vectorizer.get_feature_names_out()` in a file, one word on each line.",
     b"torch": TORCH,
 }
-JOBLIB: Final = f"a compressed file of joblib with a pickle in it, {PROGRAM}. {LOAD} {SAVE_TEXT}."
+JOBLIB: Final = f"a compressed joblib file with a pickle in it, {PROGRAM}. {LOAD} {SAVE_TEXT}."
 SAFETENSORS: Final = (
-    "a safetensors file, which holds numbers and no words. Pass the tokenizer's file beside it "
+    "a safetensors file, which contains numbers but no words. Pass the tokenizer's file beside it "
     "(tokenizer.json, vocab.txt, tokenizer.model), or the folder."
 )
 NUMPY_ARCHIVE: Final = (
-    "an archive of NumPy arrays (.npz) other than `words` and `vectors`, which is not read. Where "
-    "it holds words and their vectors, save it with "
+    "an archive of NumPy arrays (.npz) other than `words` and `vectors`, which is not read. If it "
+    "contains words and their vectors, save it with "
     "`numpy.savez(FILE, words=words, vectors=vectors)`."
 )
-BEGINNINGS: Final = (  # the first that matches
+BEGINNINGS: Final = (  # the first match counts
     (
         re.compile(rb"\x89HDF\r\n\x1a\n"),
         "an HDF5 file, which is not read. Load the Keras model and export it as a SavedModel with "
@@ -62,24 +62,24 @@ BEGINNINGS: Final = (  # the first that matches
     ),
     (
         re.compile(rb"\x93NUMPY"),
-        f"a NumPy array, which is not read by itself. Where it holds words, load it and "
-        f"{SAVE_TEXT}; where it holds vectors, put their words in a file of the same name that "
+        f"a NumPy array, which is not read by itself. If it contains words, load it and "
+        f"{SAVE_TEXT}; if it contains vectors, put their words in a file of the same name that "
         "ends in .txt.",
     ),
     (re.compile(rb"(?s:PK\x03\x04.*)?PK\x03\x04(?s:.{26})[\w./-]{0,200}?data\.pkl"), TORCH),
-    (re.compile(rb"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19\."), TORCH),  # a number pickled alone
+    (re.compile(rb"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19\."), TORCH),  # legacy magic
 )
 MAX_SAFETENSORS_HEADER: Final = 100_000_000  # bytes, by its specification
 
-MODERN: Final = re.compile(rb"\x80[\x02-\x05]")  # how a pickle of protocols 2 to 5 begins
-MAX_OPCODES: Final = 64  # of a pickle that are looked at
+MODERN: Final = re.compile(rb"\x80[\x02-\x05]")  # beginning of a pickle of protocols 2 to 5
+MAX_OPCODES: Final = 64  # of a pickle that are examined
 
-UNPACKED: Final = 64  # bytes that a compressed head is unpacked to
-MAX_MEMORY: Final = 1 << 26  # of LZMA, whose file asks for as much as it likes
+UNPACKED: Final = 64  # bytes to decompress
+MAX_MEMORY: Final = 1 << 26  # for LZMA, where the file sets the need
 
 
 def refusal(source: Source) -> str:
-    """What a file is that is refused, and how to export its words; else ``""``."""
+    """Return what a refused file is, and how to export its words; ``""`` for other files."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):
@@ -92,7 +92,7 @@ def refusal(source: Source) -> str:
         return SAFETENSORS
     if _is_pickle(head, whole=source.size <= len(head)):
         return next((refused for name, refused in PICKLES.items() if name in head), PICKLE)
-    unpacked = b""  # of what joblib compressed
+    unpacked = b""  # the beginning of a compressed joblib file
     with suppress(zlib.error, OSError, lzma.LZMAError, ValueError, EOFError):
         if head.startswith((b"\x78", b"\x1f\x8b")):
             unpacked = zlib.decompressobj(wbits=47).decompress(head, UNPACKED)  # 47: zlib or gzip
@@ -104,11 +104,11 @@ def refusal(source: Source) -> str:
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
-    """Whether opcodes of a pickle stand here; nothing is done that they say.
+    """Return whether bytes are opcodes of a pickle; they are parsed, never executed.
 
-    Protocols 0 and 1 have no mark at their head: any letter may be an opcode, and lines of words
-    many of them. But what comes first is a container, or a class and its arguments; and the first
-    object is stored as number 0 (1 in Python 2), which no list of words says there.
+    Pickles of protocols 0 and 1 have no magic bytes, and lines of words may be valid opcodes. But a
+    pickle begins with a container, or with a class and its arguments, and stores its first object
+    as number 0 (1 in Python 2). No word list looks like that.
     """
     file = io.BytesIO(head)
     names: list[str] = []
@@ -120,7 +120,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
             names.append(opcode.name)
         sound = len(names) == MAX_OPCODES or file.tell() == len(head)
     except Exception:  # noqa: BLE001 - what it raises on other bytes is not documented
-        sound = not whole and file.tell() == len(head)  # cut off with the head
+        sound = not whole and file.tell() == len(head)  # an opcode truncated by the head
     if MODERN.match(head):
         return len(names) >= 3
     is_class = names[:1] == ["GLOBAL"] and len(names) > 2 and names[2] in ("MARK", "EMPTY_TUPLE")
@@ -128,7 +128,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
 
 
 def _recognise(source: Source) -> str | None:
-    others = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    others = "no pickle, and not a file of PyTorch, joblib, safetensors, HDF5 or NumPy"
     return None if refusal(source) else others
 
 

@@ -106,7 +106,7 @@ HEAD: Final = 1 << 16  # bytes available for format detection
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file or folder, the name for its places, and its first ``HEAD`` bytes.
+    """A file or folder, its name in messages, and its first ``HEAD`` bytes.
 
     A folder has an empty head.
     """
@@ -208,13 +208,13 @@ class Findings:
             yield
         except kind as error:
             self.warnings.append(": ".join(filter(None, (part, str(error), effect))))
-            # Its frames keep the data alive, and from Python 3.13 on each other.
+            # The frames keep the data alive, and, from Python 3.13 on, each other.
             error.__traceback__ = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A format, detected by content.
+    """A reader of one format, which is detected by content.
 
     ``format`` is its name, for display. ``recognise`` returns ``None`` for a file of this format,
     else a short reason; it only reads ``head`` and never raises. ``read`` raises

@@ -143,14 +143,14 @@ def read(model: str | Path) -> tuple[Path, Findings]:
         except UnknownFormat as error:
             if reader is GRAPH_FILE:
                 raise
-            told = ((other.format, other.recognise(source)) for other in other_readers())
-            reasons = (f"{format_}: {reason}" for format_, reason in told if reason is not None)
+            found = ((other.format, other.recognise(source)) for other in other_readers())
+            reasons = (f"{format_}: {reason}" for format_, reason in found if reason is not None)
             raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
         return source.file, replace(result, format=result.format or reader.format)
 
 
 def has_graphs(model: str | Path) -> bool:
-    """Return whether a model consists of graphs; raise the errors of :func:`read`."""
+    """Return whether a model consists of TensorFlow graphs. Raises the errors of :func:`read`."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():

@@ -1,8 +1,8 @@
-"""SentencePiece models: the pieces of a ``ModelProto``; a piece's id is its position.
+"""Read the pieces of SentencePiece models; the id of a piece is its position.
 
 Layout: google/sentencepiece, src/sentencepiece_model.proto. ModelProto: 1 pieces (each 1 piece,
 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Scores, the normaliser's
-table and how a text is cut into pieces are left out.
+table and the settings for splitting texts are not read.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ MODEL_TYPES: Final = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 MAX_FILE: Final = 1 << 28  # bytes; a million pieces take 30 MB
-MAX_PIECE: Final = 1 << 13  # bytes of one piece; SentencePiece refuses a text of 8,000
-SAMPLE: Final = 8  # pieces that must look right for a file to be taken for a model
-FIRST_EXTENSION: Final = 200  # field numbers from here on are anybody's
+MAX_PIECE: Final = 1 << 13  # bytes of one piece; SentencePiece refuses texts of 8,000
+SAMPLE: Final = 8  # pieces that are checked to recognise a model
+FIRST_EXTENSION: Final = 200  # field numbers from here on are for extensions
 CHUNK: Final = 1 << 16  # pieces read at a time, so that temporary arrays stay small
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """The pieces of one subword tokenizer, whichever library wrote it, in id order.
+    """The pieces of a subword tokenizer of any library, in id order.
 
-    ``ids``: int64, shape (n,), ascending, or ``None`` when they are ``0 .. n-1``.
-    ``unknown_id``: the id of text that no piece covers; ``None`` when nothing says.
-    ``notes``: facts for a person to read.
+    ``ids``: int64, shape (n,), ascending; ``None`` if they are ``0 .. n-1``.
+    ``unknown_id``: the id of text that no piece covers; ``None`` if it is unknown.
+    ``notes``: further facts, as text.
     """
 
     entries: ByteStrings
@@ -59,7 +59,7 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Sort entries by ``ids``, shape (n,). Raises :class:`InvalidFile` where two share one."""
+        """Sort entries by ``ids``, shape (n,). Raises :class:`InvalidFile` if an id repeats."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order].astype(np.int64)
         same = np.flatnonzero(ascending[1:] == ascending[:-1])
@@ -70,7 +70,7 @@ class Pieces:
         return cls(entries.take(order), None if contiguous else ascending, unknown_id, notes)
 
     def vocabulary(self, name: str, kind: Kind, place: Place) -> Vocabulary:
-        """The pieces as a vocabulary."""
+        """Return the pieces as a vocabulary."""
         return Vocabulary.from_ids(
             name,
             kind,
@@ -84,11 +84,11 @@ class Pieces:
 
 
 def looks_like_model(data: bytes) -> bool:
-    """Whether a file, or its first few kilobytes, looks like a SentencePiece model.
+    """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
-    Its first fields must all be pieces with a text and nothing foreign, and one must have a
-    score or a type. A ``GraphDef`` begins with the same byte, but its nodes have an ``op`` where
-    a piece has its score.
+    Its first fields must be pieces with a text and without unknown fields; at least one needs a
+    score or a type. A ``GraphDef`` begins with the same byte, but the field of a piece's score is
+    the ``op`` of a node.
     """
     seen = graded = 0
     try:
@@ -102,12 +102,12 @@ def looks_like_model(data: bytes) -> bool:
             if seen == SAMPLE:
                 break
     except InvalidFile:
-        pass  # cut off behind a whole piece: these may be only the first kilobytes
+        pass  # probably truncated after a whole piece, at the end of the head
     return graded > 0
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """The numbers of a piece's fields, or ``None`` if this is not a piece."""
+    """Return the numbers of a piece's fields, or ``None`` if this is not a piece."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
@@ -125,21 +125,21 @@ def _known_fields(data: bytes, span: Span) -> set[int] | None:
 
 
 def read_pieces(data: bytes) -> Pieces:
-    """Read the pieces of a serialised ``ModelProto``, over ``data`` itself.
+    """Read the pieces of a serialised ``ModelProto``; entries refer to ``data`` without a copy.
 
-    The unknown piece is the one of type "unknown"; without one, the trainer's ``unk_id``.
-    Raises :class:`InvalidFile` where the framing is broken, the pieces do not come first, one
-    has no text, or two are unknown; :class:`UnsupportedFormat` where other fields stand between.
+    The unknown piece is the one of type "unknown", else the trainer's ``unk_id``. Raises
+    :class:`InvalidFile` if the protobuf is invalid, the pieces do not come first, a piece has no
+    text, or two are unknown, and :class:`UnsupportedFormat` if other fields separate the pieces.
     """
     records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):
-        raise InvalidFile("a SentencePiece model begins with its pieces, this does not", offset=0)
+        raise InvalidFile("not a SentencePiece model: it does not begin with pieces", offset=0)
     trainer: dict[int, int] = {}
     for number, wire_type, start, end in wire.fields(data, pos, len(data)):
         if number == PIECES:
             raise UnsupportedFormat(
-                f"the pieces of a SentencePiece model do not stand together (at byte {start:,}): "
-                "load it with sentencepiece and write it with serialized_model_proto()"
+                f"the pieces of a SentencePiece model are not contiguous (at byte {start:,}): load "
+                "it with sentencepiece and save it with serialized_model_proto()"
             )
         if number == TRAINER_SPEC and wire_type == LEN:
             for field, field_type, value, stop in wire.fields(data, start, end):
@@ -148,7 +148,7 @@ def read_pieces(data: bytes) -> Pieces:
     entries, types = _texts_and_types(data, records)
     unknown = np.flatnonzero(types == UNKNOWN).tolist()
     if len(unknown) > 1:
-        raise InvalidFile(f"two pieces are the unknown one: ids {unknown[0]} and {unknown[1]}")
+        raise InvalidFile(f"two pieces are of type unknown: ids {unknown[0]} and {unknown[1]}")
     declared = trainer.get(UNKNOWN_ID, -1)
     unknown += [declared] if 0 <= declared < len(entries) else []
     model_type = trainer.get(MODEL_TYPE, 1)
@@ -163,7 +163,7 @@ def read_pieces(data: bytes) -> Pieces:
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
-    """The text and the type of each serialised piece: both of shape (n,)."""
+    """Return the text and the type of each serialised piece, both of length n."""
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
     types = np.zeros(len(records), np.uint8)
@@ -182,7 +182,7 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
             if text[0] == text[1]:
                 raise InvalidFile("a piece has no text", offset=span[0])
             starts[index], ends[index] = text
-            # protobuf takes a value that its enum lacks for the default
+            # protobuf reads an unknown enum value as the default
             types[index] = kind if NORMAL <= kind <= BYTE else NORMAL
     return ByteStrings(data, starts, ends), types
 
@@ -190,9 +190,9 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
 def _usual_pieces(
     records: ByteStrings,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read pieces laid out as SentencePiece writes them: text, score, type if not normal.
+    """Read pieces in the layout of SentencePiece: text, score, and type unless normal.
 
-    Returns where each text starts and ends, and its type: 0 where the layout is another.
+    Returns the start, end and type of each text; the type is 0 for pieces of another layout.
     """
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)
@@ -208,7 +208,7 @@ def _usual_pieces(
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """The pieces of a whole model, wherever it lies. Raises as :func:`read_pieces` does."""
+    """Return the vocabulary of a serialised model. Raises the errors of :func:`read_pieces`."""
     return read_pieces(data).vocabulary(name, "sentencepiece", place)
 
 
@@ -224,7 +224,7 @@ def _read(source: Source) -> Findings:
 READER: Final = Reader(
     "SentencePiece",
     lambda source: (
-        None if looks_like_model(source.head) else "does not begin with pieces of SentencePiece"
+        None if looks_like_model(source.head) else "does not begin with SentencePiece pieces"
     ),
     _read,
 )

@@ -1,9 +1,9 @@
-"""The ``vocab`` folder of a spaCy pipeline: the words that have vectors, or else its strings.
+"""Read the ``vocab`` folder of a spaCy pipeline: the words with vectors, or else its strings.
 
 Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``. ``strings.json`` lists
-every string of the pipeline, labels and shapes of words among them; ``key2row``, a map in
-MessagePack, says which row of ``vectors`` (``.npy``) belongs to which key, and a key is the hash of
-a string. Several words may share a row. Vectors in floret's manner belong to no words.
+every string of the pipeline, including labels and shapes of words. ``key2row``, a MessagePack map,
+assigns a row of ``vectors`` (an ``.npy`` array) to each key, which is the hash of a string. Several
+words may share a row. The rows of floret vectors do not belong to words.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ VECTORS: Final = "vectors"
 SETTINGS: Final = "vectors.cfg"
 FORMAT: Final = "spaCy vocab"
 
-MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
+MAX_FILE: Final = 1 << 28  # bytes of a file; of the vectors, only the header is read
 MAX_WORD: Final = 1 << 16  # bytes of a word
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
-NUMBERS: Final = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}  # MessagePack's unsigned ones
+NUMBERS: Final = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}  # MessagePack's unsigned integers
 MAPS: Final = {0xDE: ">H", 0xDF: ">I"}
 
-# Strings that are numbered instead of hashed, and in no ``strings.json`` (spacy/symbols.pyx).
+# Strings with fixed numbers instead of hashes; not in ``strings.json`` (spacy/symbols.pyx).
 _FLAGS: Final = """IS_ALPHA IS_ASCII IS_DIGIT IS_LOWER IS_PUNCT IS_SPACE IS_TITLE IS_UPPER
 LIKE_URL LIKE_NUM LIKE_EMAIL IS_STOP IS_OOV_DEPRECATED IS_BRACKET IS_QUOTE IS_LEFT_PUNCT
 IS_RIGHT_PUNCT IS_CURRENCY"""
@@ -62,17 +62,17 @@ SYMBOLS: Final = (
 
 
 def folder_in(folder: Path) -> Path | None:
-    """The folder ``vocab`` of a pipeline, or this one itself; ``None`` where it is neither."""
+    """Return ``vocab`` in a pipeline's folder, or ``folder`` if it is a ``vocab``, or ``None``."""
     if (folder / FOLDER / STRINGS).is_file():
         return folder / FOLDER
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
 def read(folder: Path, vocab: Path) -> Findings:
-    """What the vocabulary in ``vocab`` holds, of the pipeline in ``folder`` or by itself.
+    """Read the folder ``vocab`` of the pipeline in ``folder``; both may be the same folder.
 
-    Raises :class:`VocabtoolError` where its strings are not read; where its vectors are not, that
-    is a warning.
+    Raises :class:`VocabtoolError` if its strings cannot be read. If its vectors cannot be read,
+    the result contains a warning.
     """
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
@@ -86,13 +86,13 @@ def read(folder: Path, vocab: Path) -> Findings:
     try:
         words = _words_with_vectors(strings, vocab, within)
     except VocabtoolError as error:
-        warnings.append(f"{error}: which words have vectors is not read")
+        warnings.append(f"{error}: the words with vectors are not read")
         words = None
     if words is None:
         note = (json_file.POSITIONS,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
         return Findings([listed], warnings, FORMAT)
-    why = "all strings of the pipeline, labels and shapes of words among them"
+    why = "all strings of the pipeline, including labels and shapes of words"
     passed_over = PassedOver(STRINGS, len(strings), place, why)
     return Findings([words, passed_over], warnings, FORMAT)
 
@@ -103,12 +103,12 @@ def _content(file: Path) -> bytes:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    """The words in the order of their rows; ``None`` where no words have vectors."""
+    """Return the words in the order of their rows; ``None`` if no words have vectors."""
     if not (vocab / KEYS).is_file():
         return None
     with reading(within + KEYS):
         rows = _integer_map(_content(vocab / KEYS))
-    mode = None  # how vectors are looked up: older files do not say, and mean ``default``
+    mode = None  # older files have no mode; it is ``default``
     if (vocab / SETTINGS).is_file():
         with reading(within + SETTINGS):
             document = json_file.parse(_content(vocab / SETTINGS))
@@ -135,7 +135,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         ids = np.concatenate([ids, [row for _, row in symbols]])
     notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
     if (missing := len(rows) - len(entries)) > 0:
-        notes.append(f"{missing:,} vectors belong to words that {STRINGS} does not hold")
+        notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
     return Vocabulary.from_ids(
         "words",
         "vectors",
@@ -147,9 +147,9 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
 
 
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
-    """The key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain).
+    """Return the key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain).
 
-    That of a string longer than ``MAX_WORD`` bytes is of its beginning, so no word has it.
+    Of strings longer than ``MAX_WORD`` bytes, only the beginning is hashed: they match no key.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
@@ -176,14 +176,14 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
 
 
 def _integer_map(data: bytes) -> dict[int, int]:
-    """A MessagePack map of whole numbers from 0 on (msgpack/msgpack, spec.md)."""
+    """Parse a MessagePack map of non-negative integers (msgpack/msgpack, spec.md)."""
     if not data:
-        raise InvalidFile("an empty file, wanted a map in MessagePack")
+        raise InvalidFile("an empty file, wanted a MessagePack map")
     pos, count = 1, data[0] & 0x0F
     if data[0] in MAPS:
         count, pos = _number(data, 1, MAPS[data[0]])
     elif data[0] & 0xF0 != 0x80:
-        raise InvalidFile(f"it begins {data[:1].hex()}, wanted a map in MessagePack", offset=0)
+        raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
     if 2 * count > len(data) - pos:
         raise InvalidFile(f"a map of {count:,} pairs in {len(data):,} bytes", offset=0)
     values = []
@@ -194,16 +194,16 @@ def _integer_map(data: bytes) -> dict[int, int]:
         elif kind in NUMBERS:
             value, pos = _number(data, pos + 1, NUMBERS[kind])
         else:
-            raise InvalidFile("no whole number where a key or a row belongs", offset=pos)
+            raise InvalidFile("wanted a non-negative integer as a key or row", offset=pos)
         values.append(value)
     if pos != len(data):
-        raise InvalidFile(f"{len(data) - pos:,} bytes behind the map", offset=pos)
+        raise InvalidFile(f"{len(data) - pos:,} bytes follow the map", offset=pos)
     return dict(zip(values[::2], values[1::2], strict=True))
 
 
 def _number(data: bytes, pos: int, layout: str) -> tuple[int, int]:
     behind = pos + struct.calcsize(layout)
     if behind > len(data):
-        raise InvalidFile("cut off within a number", offset=pos)
+        raise InvalidFile("truncated within a number", offset=pos)
     number: Any = struct.unpack_from(layout, data, pos)[0]
     return int(number), behind

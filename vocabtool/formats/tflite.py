@@ -1,14 +1,14 @@
-"""TFLite models: tables, tokenizers, other strings, and the word files packed behind the model.
+"""Read TFLite models: tables, tokenizers, other strings, and word files appended to the model.
 
 Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer,
 HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read.
 
-A table's words get their ids, other strings are constants of which nothing says what they are for.
-An operator of TensorFlow (``Flex...``) brings its NodeDef along, in a vector of a FlexBuffer
-(tensorflow/lite/delegates/flex/kernel.cc), and SentencepieceOp has its model in it; the operators
-of tensorflow-text and of tflite-support (custom_ops/kernel/sentencepiece) take theirs as a constant
-of bytes. tflite-support appends a zip archive of vocabularies and labels to the model: what a
-member holds is told by content.
+The words of a table get their ids; other strings are constants of unknown purpose. A TensorFlow
+operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
+(tensorflow/lite/delegates/flex/kernel.cc); the NodeDef of SentencepieceOp contains its model. The
+operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
+in a constant of bytes. tflite-support appends a zip archive of vocabularies and labels to the
+model; the content of a member determines its format.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 MODEL_CODES, MODEL_GRAPHS, MODEL_BUFFERS = 1, 2, 4
 GRAPH_TENSORS, GRAPH_OPERATORS = 0, 3
 TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME = 1, 2, 3
-BUFFER_DATA, BUFFER_OFFSET = 0, 1  # of data that lies behind the flatbuffer, in models over 2 GB
+BUFFER_DATA, BUFFER_OFFSET = 0, 1  # offset: data after the flatbuffer, in models over 2 GB
 OPERATOR_CODE, OPERATOR_INPUTS, OPERATOR_OUTPUTS = 0, 1, 2
 OPERATOR_OPTIONS, OPERATOR_CUSTOM_OPTIONS = 4, 5
 CODE_CUSTOM, CODE_BUILTIN = 1, 3
-TABLE_ID: Final = 0  # by which graphs name one table
+TABLE_ID: Final = 0  # graphs that share a table use the same id
 
 STRING: Final = 5  # a TensorType
 BYTES: Final = (3, 9)  # UINT8 and INT8
 INTEGERS: Final = {2: "<i4", 4: "<i8"}  # INT32 and INT64
 
 HASHTABLE: Final = 136  # BuiltinOperators
-FIND: Final = 137  # of a table, a key and what is given for others
-IMPORT: Final = 138  # into a table, of keys and values
+FIND: Final = 137  # inputs: a table, a key and the default value
+IMPORT: Final = 138  # inputs: a table, keys and values
 
-LARGE: Final = 1 << 10  # bytes of options in which an operator that we do not know may hold words
-# What these write for each id lies in field 2 of their model, with blanks for marks.
+LARGE: Final = 1 << 10  # bytes of options; in an unknown operator, these may contain words
+# Field 2 of their model lists the output for each id, with spaces instead of piece markers.
 DETOKENIZERS: Final = (b"TFText>FastSentencepieceDetokenize", b"TFSentencepieceDetokenizeOp")
 WRITTEN: Final = 2
 SAME_AS: Final = {b"TFSentencepieceTokenizeOp": b"TFText>FastSentencepieceTokenize"}
 
-SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file where a directory may end
+SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file in which a zip directory may end
 
 MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
-MAX_READ: Final = 4  # times the file's size: two buffers may lie at one place
-MAX_NAME: Final = 256  # bytes of a name that we keep
-MAX_LISTED: Final = 8  # inputs or outputs of an operator that we keep
-MAX_PACKED: Final = 100  # files packed behind a model
-MAX_LINES: Final = 1 << 22  # of all packed files together
+MAX_READ: Final = 4  # times the file's size, as buffers may overlap
+MAX_NAME: Final = 256  # bytes of a name that are kept
+MAX_LISTED: Final = 8  # inputs or outputs of an operator that are kept
+MAX_PACKED: Final = 100  # files appended to a model
+MAX_LINES: Final = 1 << 22  # of all appended files together
 NOT_READ: Final = "its words are not read"
 
 
 class _Tensor(NamedTuple):
-    """``type``: a TensorType; ``buffer``: the number of its value's buffer, 0 for none."""
+    """A tensor: its TensorType, and the number of the buffer with its value (0: no buffer)."""
 
     name: str
     type: int
@@ -82,9 +82,10 @@ class _Tensor(NamedTuple):
 
 
 class _Operator(NamedTuple):
-    """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph.
+    """An operator of a graph.
 
-    ``custom``: the name of an operator that TensorFlow Lite does not have itself, else ``b""``.
+    ``code``: a BuiltinOperator. ``custom``: the name of a custom operator, else ``b""``.
+    ``inputs``, ``outputs``: numbers of tensors of the graph.
     """
 
     code: int
@@ -95,7 +96,7 @@ class _Operator(NamedTuple):
 
 
 class _Model:
-    """A TFLite model, over the file's own bytes. ``findings``: takes what could not be read."""
+    """A TFLite model in a memory-mapped file. ``findings`` also collects warnings."""
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
@@ -104,11 +105,11 @@ class _Model:
         self._buffers = self._table.tables(MODEL_BUFFERS)
         self._left = MAX_READ * len(buffer)
         self._file = source.name
-        self._used: set[int] = set()  # buffers of strings that were found
+        self._used: set[int] = set()  # buffers whose strings were read
         self.findings = Findings()
 
     def graphs(self) -> Iterator[Table]:
-        """Every graph; those behind the first are for its control flow and initialisation."""
+        """Yield every graph; those after the first are for control flow and initialisation."""
         parts = 0
         for graph in self._table.tables(MODEL_GRAPHS):
             parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
@@ -118,7 +119,7 @@ class _Model:
             yield graph
 
     def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
-        """The operators whose OperatorCode is wanted, in order."""
+        """Yield the operators for whose OperatorCode ``is_wanted`` is true, in order."""
         numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in graph.tables(GRAPH_OPERATORS):
             number = table.uint(OPERATOR_CODE)
@@ -133,10 +134,10 @@ class _Model:
                 )
 
     def tables(self) -> Iterator[Finding]:
-        """The vocabulary of each table that a graph fills with constants.
+        """Yield the vocabulary of each table that a graph fills with constants.
 
-        A graph for initialisation imports keys and values into a table, another looks words up in
-        it. Raises :class:`InvalidFile` where a graph is damaged.
+        One graph imports keys and values into a table at initialisation; another looks words up in
+        it. Raises :class:`InvalidFile` if a graph is damaged.
         """
         defaults: dict[int, int] = {}
         imported: list[tuple[int | None, _Tensor, _Tensor]] = []
@@ -167,7 +168,7 @@ class _Model:
     def _vocabulary(
         self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
     ) -> Iterator[Vocabulary]:
-        """The words of one table, whether they are its keys or its values."""
+        """Yield the words of one table, which are its keys or its values."""
         inverse = words.type != STRING
         if inverse:
             words, numbers, default = numbers, words, None
@@ -185,11 +186,11 @@ class _Model:
             ids,
             unknown=None if default is None else Unknown(default),
             places=(place,),
-            notes=("gives the entry of an id",) if inverse else (),
+            notes=("an inverse table: it returns the entry of an id",) if inverse else (),
         )
 
     def tokenizers(self) -> Iterator[Finding]:
-        """The vocabulary of every tokenizer."""
+        """Yield the vocabulary of every tokenizer."""
         for number, graph in enumerate(self.graphs()):
             for operator in self.operators(graph, lambda code: code.has(CODE_CUSTOM)):
                 name = printable(operator.custom)
@@ -213,24 +214,24 @@ class _Model:
             models = [each for each in tensors if each.type in BYTES and each.buffer]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
-            raise InvalidFile(f"{len(options):,} bytes of options")
+            raise InvalidFile(f"an unknown operator with {len(options):,} bytes of options")
         else:
             return
         if not data:
-            raise InvalidFile("its model is not in it")
+            raise InvalidFile("the operator does not contain its model")
         outputs = operator.outputs
         name = _tensor(graph, outputs[0]).name if outputs else printable(operator.custom)
         if op in DETOKENIZERS:
             count = len(wire.flatbuffer_root(data).strings(WRITTEN))
-            yield PassedOver(name, count, place, "what a detokenizer writes for each id")
+            yield PassedOver(name, count, place, "the output of a detokenizer for each id")
         else:
             yield vocabulary_of(op, data, name, place)
 
     def constants(self) -> Iterator[Finding]:
-        """Other tensors of strings."""
+        """Yield other tensors of strings."""
         for number, graph in enumerate(self.graphs()):
             for at, table in enumerate(graph.tables(GRAPH_TENSORS)):
-                buffer = table.uint(TENSOR_BUFFER)  # the first is empty by convention
+                buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
                 if table.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
                     continue
                 self._used.add(buffer)
@@ -239,40 +240,40 @@ class _Model:
                 with self.findings.warning(place.place, kind=InvalidFile):
                     entries = self._strings(tensor)
                     if len(entries):
-                        note = "nothing says what these strings are for"
+                        note = "the purpose of these strings is unknown"
                         yield constant(tensor.name, entries, place, (note,))
 
     def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
+            raise InvalidFile("its value is stored after the flatbuffer: not read")
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
         value = table.vector(field, "u1")
         self._left -= len(value)
         if self._left < 0:
-            raise UnsupportedFormat("a model whose buffers lie on top of each other")
+            raise UnsupportedFormat("a model whose buffers overlap")
         return value.tobytes()
 
     def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
-        """The value of a tensor of whole numbers: shape (n,); ``None`` for another one."""
+        """Return the value of an integer tensor, shape (n,); ``None`` for other tensors."""
         if tensor.type not in INTEGERS:
             return None
         value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
         if len(value) % item.itemsize:
-            raise InvalidFile(f"{len(value):,} bytes of numbers that take {item.itemsize} each")
+            raise InvalidFile(f"{len(value):,} bytes of numbers, each takes {item.itemsize}")
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """The value of a string tensor: a count, where each begins, where the last ends, bytes."""
+        """Read a string tensor: a count, the start of each string, the end of the last, text."""
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())
         count = int.from_bytes(data[:4], "little", signed=True)
         head = 4 * (count + 2)
         if count < 0 or head > len(data):
-            raise InvalidFile(f"{count:,} strings in a buffer of {len(data):,} bytes")
+            raise InvalidFile(f"{count:,} strings do not fit in a buffer of {len(data):,} bytes")
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
@@ -283,7 +284,7 @@ class _Model:
 
 
 def _tensor(graph: Table, number: int) -> _Tensor:
-    """The tensor of a number. Raises :class:`InvalidFile` where there is none."""
+    """Return the tensor with this number. Raises :class:`InvalidFile` if it does not exist."""
     table = graph.tables(GRAPH_TENSORS)[number]
     name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
     return _Tensor(name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER))
@@ -294,7 +295,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    """The tables, tokenizers and other strings of a model, and the files of words behind it."""
+    """Read the tables, tokenizers and other strings of a model, and the files appended to it."""
     model = _Model(source)
     findings = model.findings
     findings.found += [*model.tables(), *model.tokenizers(), *model.constants()]
@@ -302,7 +303,7 @@ def _read(source: Source) -> Findings:
         opened.seek(max(0, source.size - SEARCHED))
         is_followed = b"PK\x05\x06" in opened.read(SEARCHED)
     if is_followed:
-        with findings.warning("the files packed behind the model are not read"):
+        with findings.warning("the files appended to the model are not read"):
             _read_packed(source, findings)
     return findings
 
@@ -311,33 +312,33 @@ READER: Final = Reader("TFLite", _recognise, _read)
 
 
 def _read_packed(source: Source, findings: Findings) -> None:
-    """What the files behind the model hold."""
+    """Read the files appended to the model."""
     with ZipArchive(source.file) as archive:
         if len(archive.names) > MAX_PACKED:
             count = len(archive.names)
             findings.warnings.append(
-                f"{count:,} packed files: only the first {MAX_PACKED} are read"
+                f"{count:,} appended files: only the first {MAX_PACKED} are read"
             )
         lines = 0
         for member in archive.names[:MAX_PACKED]:
             name = printable(member.encode("utf-8", "surrogateescape"))
-            with findings.warning(f"packed file {name} is not read"):
+            with findings.warning(f"appended file {name} is not read"):
                 data = archive.read(member)
                 lines += data.count(b"\n")
                 if lines > MAX_LINES:
-                    raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
+                    raise InvalidFile(f"more than {MAX_LINES:,} lines in the appended files")
                 findings.found.append(
-                    _packed_words(data, name, Place(source.name, f"packed file {name}"))
+                    _packed_words(data, name, Place(source.name, f"appended file {name}"))
                 )
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    """A SentencePiece model, lines of a word and its id, a list of words, or something else."""
+    """Read a SentencePiece model, lines of a word and its id, a word list, or skip the file."""
     if sentencepiece.looks_like_model(data[:HEAD]):
         return sentencepiece.vocabulary(data, name, place)
     why_not = word_list.why_not_words(data[:HEAD], len(data))
     if why_not is not None:
-        return PassedOver(name, 0, place, f"a packed file that is no list of words: {why_not}")
+        return PassedOver(name, 0, place, f"an appended file that is not a word list: {why_not}")
     words, ids = word_list.word_and_number(data) or (None, None)
     if words is not None and ids is not None and len(np.unique(ids)) == len(ids):
         notes = (word_list.WORD_AND_ID,)

@@ -129,7 +129,7 @@ def _written_as(source: Source) -> FileFormat | None:
 
 def _recognise(source: Source) -> str | None:
     is_ours = _written_as(source)
-    return None if is_ours else "does not start like a JSON, CSV or Parquet file of extract -o"
+    return None if is_ours else "does not begin like a JSON, CSV or Parquet file written by extract"
 
 
 def _read_model(source: Source) -> Findings:
@@ -171,7 +171,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Facts in the order in which they are written."""
+    """The facts of a vocabulary, in the order in which they are written."""
 
     name: str
     kind: Kind

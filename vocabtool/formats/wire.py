@@ -1,19 +1,19 @@
-"""Framings of binary files over any buffer, without a schema: protobuf, FlatBuffers, FlexBuffers.
+"""Parse protobuf, FlatBuffers and FlexBuffers in any buffer, without a schema.
 
-Every length and offset is checked before use and nothing here recurses, so nesting cannot hurt.
-What a field means is the caller's.
+Every length and offset is checked before use. Nothing here recurses, so deep nesting is harmless.
+Callers interpret the fields.
 
-Protobuf (protobuf.dev/programming-guides/encoding): fields one at a time, and runs of strings and
-varints by NumPy, where one object per entry would be too many.
+Protobuf (protobuf.dev/programming-guides/encoding): single fields, and runs of strings and varints,
+which NumPy reads without one Python object per entry.
 
-FlatBuffers (flatbuffers.dev/internals): a table begins with the signed distance back to its vtable;
-the vtable holds its own size, the table's size, and for each field the distance from the table,
-0 when the field is absent. Vectors, strings and tables are reached by an unsigned distance from
-the field. Unions and nested vectors are left out.
+FlatBuffers (flatbuffers.dev/internals): a table begins with the signed distance back to its vtable.
+The vtable contains its own size, the table's size, and for each field the distance from the table,
+or 0 if the field is absent. Fields refer to vectors, strings and tables by an unsigned distance.
+Unions and nested vectors are not supported.
 
 A FlexBuffer (google/flatbuffers, docs/source/flexbuffers.md) ends with its root, the root's type
-and the root's width in bytes. A vector has its size before it and a type for each value behind it;
-a value that is not a number is the unsigned distance back to it.
+and the root's width in bytes. The size of a vector precedes it, and the types of its values follow
+it. A value that is not a number is stored as the unsigned distance back to it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ FIXED32: Final = 5
 
 
 def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return the unsigned varint at ``pos`` and the position behind it."""
+    """Return the unsigned varint at ``pos`` and its end."""
     value = shift = 0
     while True:
         if pos >= end or shift > 63:
-            raise InvalidFile("a number is cut off or longer than 10 bytes", offset=pos)
+            raise InvalidFile("a number is truncated or longer than 10 bytes", offset=pos)
         byte = buffer[pos]
         pos += 1
         value |= (byte & 127) << shift
@@ -54,7 +54,7 @@ def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def varint_of(value: int) -> bytes:
-    """Write a non-negative integer as a varint."""
+    """Encode a non-negative integer as a varint."""
     written = bytearray()
     while value > 127:
         written.append(value & 127 | 128)
@@ -65,7 +65,7 @@ def varint_of(value: int) -> bytes:
 def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield ``(field number, wire type, start, end)`` for each field of the message in ``pos:end``.
 
-    ``start:end`` is the payload: the bytes behind the length, the varint itself, or 4 or 8 bytes.
+    ``start:end`` is the payload: the bytes after the length, the varint itself, or 4 or 8 bytes.
     """
     while pos < end:
         key, pos = varint(buffer, pos, end)
@@ -83,7 +83,7 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
         elif wire_type == FIXED32:
             pos += 4
         else:
-            raise InvalidFile(f"wire type {wire_type} is not in use", offset=pos - 1)
+            raise InvalidFile(f"wire type {wire_type} does not exist in protobuf", offset=pos - 1)
         if pos > end:
             raise InvalidFile(
                 f"field {number} runs {pos - end:,} bytes past the end of its message", offset=start
@@ -124,15 +124,15 @@ def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
     """Yield the int32/int64 values of one occurrence of a repeated field, packed or not."""
     pos, end = span
     if wire_type not in (VARINT, LEN):
-        raise InvalidFile(f"wire type {wire_type} cannot hold integers", offset=pos)
+        raise InvalidFile(f"a field of wire type {wire_type} cannot contain integers", offset=pos)
     while pos < end:
         value, pos = varint(buffer, pos, end)
         yield to_signed(value)
 
 
-WINDOW: Final = 1 << 16  # bytes looked at together: larger arrays cost fresh pages each
-MAX_LENGTH_BYTES: Final = 5  # a varint of more bytes is a length of 2^35, more than any file has
-MAX_INTEGER_BYTES: Final = 10  # 64 bits, 7 in a byte
+WINDOW: Final = 1 << 16  # bytes examined at a time: larger arrays would allocate new pages
+MAX_LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file
+MAX_INTEGER_BYTES: Final = 10  # 64 bits, 7 per byte
 TOO_LONG: Final = 1 << 40
 
 Bytes = NDArray[np.uint8]
@@ -142,8 +142,8 @@ Lengths = NDArray[np.integer[Any]]
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
     """Read the run of length-delimited fields ``tag`` that begins at ``pos``.
 
-    Returns the payloads and the position behind the last: ``end``, or where another tag stands.
-    Raises :class:`InvalidFile` when a payload runs past ``end``.
+    Returns the payloads and the end of the run: ``end``, or the position of another tag.
+    Raises :class:`InvalidFile` if a payload runs past ``end``.
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
@@ -161,11 +161,11 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
-    """The payloads of the fields whose tag lies in ``pos:stop``; ``pos`` holds the first tag.
+    """Return the payloads of the fields whose tag is in ``pos:stop``; the first tag is at ``pos``.
 
-    Every byte equal to ``tag`` may be a field's head, or may stand inside a string. A true head
-    is where the true one before it ends, so only where a head does not end at the next one is
-    there anything to decide: all up to its end lie inside its string.
+    Each byte equal to ``tag`` is a candidate: it may begin a field, or be part of a string. A true
+    field begins where the previous one ends. So if a field does not end at the next candidate, the
+    candidates before its end are inside its string and are dropped.
     """
     heads = np.flatnonzero(array[pos:stop] == tag) + pos
     lengths, starts = lengths_at(array, heads + 1)
@@ -184,7 +184,7 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
         if head >= reached:
             true[head + 1 : after] = False
             reached = after
-            if not is_head:  # the run ends here, or goes on in the next window
+            if not is_head:  # the run ends here, or continues in the next window
                 true[after:] = False
                 break
     kept = np.flatnonzero(true)
@@ -192,10 +192,10 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
-    """Read a length at each ascending position: the values, and the positions behind them.
+    """Read a varint length at each ascending position: return the values and their ends.
 
-    One of more than 5 bytes, or cut off by the end of the array, reads as a huge value, which
-    no caller's check lets pass.
+    A length of more than 5 bytes, or truncated by the end of the array, becomes ``TOO_LONG``, which
+    fails the checks of all callers.
     """
     byte = array.take(positions, mode="clip")
     behind = positions + 1
@@ -215,20 +215,20 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 
 
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` varints one behind the other from the start of ``data``.
+    """Read ``count`` consecutive varints from the start of ``data``.
 
-    Returns the values, shape (count,), as the int64 that were written, and the position behind
-    the last. Raises :class:`InvalidFile` when there are fewer, or one is longer than 10 bytes.
+    Returns the values (signed int64), shape (count,), and the end of the last. Raises
+    :class:`InvalidFile` if there are fewer, or one is longer than 10 bytes.
     """
     if count > len(data):
-        raise InvalidFile(f"wanted {count:,} numbers, but there are only {len(data):,} bytes")
+        raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
     array = np.frombuffer(data, np.uint8)
     values = np.zeros(count, np.int64)
     done = pos = 0
     while done < count:
         lasts = pos + np.flatnonzero(array[pos : pos + WINDOW] < 128)[: count - done]
         if not len(lasts):
-            raise InvalidFile(f"wanted {count:,} numbers, found {done:,}", offset=pos)
+            raise InvalidFile(f"wanted {count:,} numbers, got {done:,}", offset=pos)
         starts = np.concatenate(([pos], lasts[:-1] + 1))
         width = int((lasts - starts).max()) + 1
         if width > MAX_INTEGER_BYTES:
@@ -245,16 +245,16 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
 
 
 def length_list(data: bytes, count: int) -> ByteStrings:
-    """Read ``count`` varint lengths followed by that many byte strings, filling ``data`` exactly.
+    """Read ``count`` varint lengths and then ``count`` byte strings, which must fill ``data``.
 
-    TensorFlow's EncodeStringList (tensorflow/core/lib/strings/coding).
+    Layout: TensorFlow's EncodeStringList (tensorflow/core/lib/strings/coding).
     """
     lengths, pos = varint_run(data, count)
     if count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(data):
-        raise InvalidFile(f"a string is longer than the {len(data):,} bytes that hold it")
+        raise InvalidFile(f"a string is longer than the {len(data):,} bytes of all strings")
     filled = pos + int(lengths.sum())
     if filled != len(data):
-        raise InvalidFile(f"the strings take {filled:,} bytes, but there are {len(data):,}")
+        raise InvalidFile(f"the strings need {filled:,} bytes, got {len(data):,}")
     short = lengths.astype(np.int32 if len(data) < 1 << 31 else np.int64)
     del lengths
     ends = np.cumsum(short, dtype=short.dtype)
@@ -263,17 +263,17 @@ def length_list(data: bytes, count: int) -> ByteStrings:
 
 
 MAX_BUFFER: Final = 1 << 30  # bytes; 30,000 wordpieces take 1.5 MB
-FLEX_STRING: Final = 5  # types of a FlexBuffer, in the upper six bits; below, log2 of a width
+FLEX_STRING: Final = 5  # FlexBuffer types: upper six bits of a byte; lower two: log2 of a width
 FLEX_VECTOR: Final = 10
 FLEX_BLOB: Final = 25
 FLEX_WIDTHS: Final = (1, 2, 4, 8)
 MAX_FLEX_VALUES: Final = 1_000
-STRING_OVERHEAD: Final = 9  # bytes of one string in a vector: its distance, its length, a zero
+STRING_OVERHEAD: Final = 9  # bytes per string in a vector: distance, length and a NUL
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: fields are numbered from 0 as in its schema. An absent field has its default."""
+    """A FlatBuffers table; fields are numbered from 0 as in its schema."""
 
     buffer: Buffer
     position: int
@@ -281,20 +281,20 @@ class Table:
     vtable_size: int
 
     def integer(self, field: int, default: int = 0, layout: str = "<i") -> int:
-        """A whole number; ``layout``: how ``struct`` calls its type, ``int`` of 32 bits."""
+        """Return an integer field of the ``struct`` type ``layout``; ``default`` if absent."""
         at = self._at(field)
         return default if at is None else _number(self.buffer, at, layout)
 
     def uint(self, field: int) -> int:
-        """A field of type ``uint`` (32 bits)."""
+        """Return a field of type ``uint`` (32 bits); 0 if absent."""
         return self.integer(field, layout="<I")
 
     def byte(self, field: int) -> int:
-        """A field of type ``bool``, ``ubyte`` or a small enum (8 bits)."""
+        """Return a field of type ``bool``, ``ubyte`` or a small enum (8 bits); 0 if absent."""
         return self.integer(field, layout="<B")
 
     def vector(self, field: int, dtype: str) -> NDArray[Any]:
-        """A vector of numbers as a view of the buffer, shape (n,); empty when absent."""
+        """Return a vector of numbers as a view of the buffer, shape (n,); empty if absent."""
         at = self._at(field)
         item = np.dtype(dtype)
         if at is None:
@@ -303,13 +303,13 @@ class Table:
         return np.frombuffer(self.buffer, item, count, start)
 
     def string(self, field: int) -> bytes:
-        """A string that must be there: absent, it is an :class:`InvalidFile`."""
+        """Return a string. Raises :class:`InvalidFile` if it is absent."""
         if not self.has(field):
             raise InvalidFile(f"field {field} is missing, wanted a string", offset=self.position)
         return self.vector(field, "u1").tobytes()
 
     def strings(self, field: int) -> ByteStrings:
-        """A vector of strings, over the buffer itself (a copy, if mapped); empty when absent."""
+        """Return a vector of strings over the buffer, copied if mapped; empty if absent."""
         at = self._at(field)
         if at is None:
             return ByteStrings.of(())
@@ -321,11 +321,11 @@ class Table:
         if int(heads.max()) > len(buffer) - 4:
             raise InvalidFile("a string lies outside the buffer", offset=int(heads.max()))
         windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
-        lengths = windows[heads].view("<u4").ravel()  # aligned or not
+        lengths = windows[heads].view("<u4").ravel()  # may be unaligned
         wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
         if wanted > len(buffer):
             raise InvalidFile(
-                f"{count:,} strings want {wanted:,} bytes, the buffer has {len(buffer):,}: "
+                f"{count:,} strings need {wanted:,} bytes, the buffer has {len(buffer):,}: "
                 "they overlap",
                 offset=start,
             )
@@ -336,20 +336,20 @@ class Table:
         return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
     def table(self, field: int) -> Table:
-        """A table that must be there: absent, it is an :class:`InvalidFile`."""
+        """Return a table. Raises :class:`InvalidFile` if it is absent."""
         at = self._at(field)
         if at is None:
             raise InvalidFile(f"field {field} is missing, wanted a table", offset=self.position)
         return _table_at(self.buffer, at + _number(self.buffer, at, "<I"))
 
     def tables(self, field: int) -> Tables:
-        """A vector of tables; empty when absent."""
+        """Return a vector of tables; empty if absent."""
         at = self._at(field)
         count, start = (0, 0) if at is None else self._vector(at, 4)
         return Tables(self.buffer, count, start)
 
     def has(self, field: int) -> bool:
-        """Whether a field is there."""
+        """Return whether a field is present."""
         return self._at(field) is not None
 
     def _at(self, field: int) -> int | None:
@@ -360,20 +360,20 @@ class Table:
         return self.position + distance if distance else None
 
     def _vector(self, at: int, item_size: int) -> tuple[int, int]:
-        """The number of items in the vector that ``at`` refers to, and where the first lies."""
+        """Return the length of the vector that ``at`` refers to, and its first position."""
         start = at + _number(self.buffer, at, "<I")
         count = _number(self.buffer, start, "<I")
         left = len(self.buffer) - start - 4
         if count * item_size > left:
             raise InvalidFile(
-                f"a vector wants {count * item_size:,} bytes, {left:,} are left", offset=start
+                f"a vector needs {count * item_size:,} bytes, {left:,} are left", offset=start
             )
         return count, start + 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A vector of ``count`` tables from ``start`` on, each read when it is asked for."""
+    """A vector of ``count`` tables from ``start`` on, each read on access."""
 
     buffer: Buffer
     count: int
@@ -383,9 +383,9 @@ class Tables:
         return self.count
 
     def __getitem__(self, index: int) -> Table:
-        """Raises :class:`InvalidFile` where there is none of that number."""
+        """Return a table. Raises :class:`InvalidFile` if the index is out of range."""
         if not 0 <= index < self.count:
-            raise InvalidFile(f"number {index:,} of {self.count:,} tables", offset=self.start)
+            raise InvalidFile(f"no table {index:,}, there are {self.count:,}", offset=self.start)
         at = self.start + 4 * index
         return _table_at(self.buffer, at + _number(self.buffer, at, "<I"))
 
@@ -394,7 +394,7 @@ class Tables:
 
 
 def flatbuffer_root(buffer: Buffer) -> Table:
-    """The table that a buffer is about. Raises :class:`InvalidFile` when there is none."""
+    """Return the root table of a buffer. Raises :class:`InvalidFile` if there is none."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table_at(buffer, _number(buffer, 0, "<I"))
@@ -411,7 +411,7 @@ def _table_at(buffer: Buffer, position: int) -> Table:
 
 
 def _number(buffer: Buffer, position: int, layout: str) -> int:
-    """Read one integer. The only place where a position is used, so the only check of one."""
+    """Read one integer; every position is used here, so it is checked only here."""
     if not 0 <= position <= len(buffer) - struct.calcsize(layout):
         raise InvalidFile(
             f"a number lies outside the buffer of {len(buffer):,} bytes", offset=position
@@ -421,9 +421,9 @@ def _number(buffer: Buffer, position: int, layout: str) -> int:
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:
-    """The strings and blobs in the vector that a FlexBuffer is about.
+    """Return the strings and blobs in the root vector of a FlexBuffer.
 
-    Raises :class:`InvalidFile` for another buffer.
+    Raises :class:`InvalidFile` for an invalid buffer, or if the root is not a vector.
     """
     if len(buffer) < 3 or buffer[-1] not in FLEX_WIDTHS or buffer[-2] >> 2 != FLEX_VECTOR:
         end = f"a FlexBuffer that ends {buffer[-3:].hex(' ')}" if buffer else "an empty FlexBuffer"

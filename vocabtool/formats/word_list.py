@@ -1,14 +1,14 @@
-r"""Files of lines: asset files as TensorFlow reads them, and lists with a word a line.
+r"""Read files of lines: TensorFlow's asset files, and word lists with one word per line.
 
-``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and ``TextFileLineIterator`` in
-tensorflow/core/kernels/lookup_util.cc: a line ends at ``\n`` only, and exactly one ``\r`` at its
-end is dropped; every other byte stays. TensorFlow refuses an empty line: here it is an empty entry,
-as it is in the files of Hugging Face, and what to say about it is the caller's.
+Lines end as in ``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and ``TextFileLineIterator``
+in tensorflow/core/kernels/lookup_util.cc: only at ``\n``; one ``\r`` before it is removed, and all
+other bytes are kept. TensorFlow refuses empty lines. Here they are empty entries, as in Hugging
+Face files; callers add notes on them.
 
-Of a list, where each line is a word, one blank or tab, and a number, the numbers are ids if they
-are 0 to n-1, each once, as in the ``vocab.txt`` of tflite-support; else counts, or scores as in the
-``.vocab`` of SentencePiece, and left out. Any text might be such a list, so this comes last of all
-formats and refuses what is plainly something else: sentences, merge rules, JSON, markup.
+If each line of a list is a word, one space or tab, and a number, the numbers are ids if they are
+0 to n-1, each once, as in the ``vocab.txt`` of tflite-support. Other numbers are counts, or scores
+as in SentencePiece's ``.vocab``, and are not read. Any text might be a word list, so this reader
+is tried last, and refuses sentences, merge rules, JSON and markup.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Column = ByteStrings | range
 WHOLE_LINE: Final = -2
 LINE_NUMBER: Final = -1
 INT64: Final = range(-(2**63), 2**63)
-PIECE: Final = 1 << 20  # bytes searched at a time: NumPy needs 8 bytes for each one found
+PIECE: Final = 1 << 20  # bytes searched at a time: NumPy needs 8 bytes per match
 MAX_DIGITS: Final = 18  # any number of this many digits fits into int64
 INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
 
 
 def read_lines(data: bytes) -> ByteStrings:
-    """The lines of a file, over its own buffer; a file of no bytes has none."""
+    """Return the lines of a file, over its buffer; an empty file has no lines."""
     ends = _positions(data, b"\n")
     starts = np.zeros_like(ends)
     np.add(ends[:-1], 1, out=starts[1:])
@@ -55,7 +55,7 @@ def read_lines(data: bytes) -> ByteStrings:
             stops = ends[at : at + CHUNK]
             returns = (buffer[stops - 1] == ord("\r")) & (stops > starts[at : at + CHUNK])
             np.subtract(stops, returns, out=stops)
-    count = len(ends) - int(starts[-1] == ends[-1])  # nothing stands behind the last newline
+    count = len(ends) - int(starts[-1] == ends[-1])  # no line after a final newline
     return ByteStrings(data, starts[:count], ends[:count])
 
 
@@ -68,12 +68,12 @@ def read_columns(
     vocab_size: int | None = None,
     offset: int = 0,
 ) -> tuple[Column, Column]:
-    """The keys and the values of a table: the attributes of ``InitializeTableFromTextFileV2``.
+    """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    An index is a column, counted from 0, or ``WHOLE_LINE``, or ``LINE_NUMBER``; line numbers are
-    a ``range`` from ``offset`` on (which nothing else is added to, and no line is skipped by).
-    ``vocab_size``: how many lines are read; ``None`` or -1 for all.
-    Columns stay text: :func:`integers` reads those of a table with int64 keys or values.
+    An index is a column, from 0, or ``WHOLE_LINE``, or ``LINE_NUMBER``. Line numbers are a
+    ``range`` from ``offset`` on, which has no other effect.
+    ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
+    Columns are text; :func:`integers` converts int64 keys or values.
 
     Raises :class:`InvalidFile` for a line with too few columns, a file of fewer lines than
     ``vocab_size``, and attributes that TensorFlow does not allow.
@@ -93,10 +93,10 @@ def read_columns(
 
 
 def integers(strings: ByteStrings) -> NDArray[np.int64]:
-    """The decimal numbers that the lines hold: int64, shape (n,).
+    """Parse lines as decimal numbers: int64, shape (n,).
 
-    As ``safe_strto64`` reads them: blanks around and a sign are allowed, a NUL ends the number.
-    Raises :class:`InvalidFile` where there is none, or one that needs more than 64 bits.
+    As in TensorFlow's ``safe_strto64``, a sign and surrounding white space are allowed, and a NUL
+    ends the number. Raises :class:`InvalidFile` if a line is not a number of at most 64 bits.
     """
     numbers = (
         int(text) if len(text) <= MAX_DIGITS and text.isdigit() else _integer(strings, line)
@@ -111,14 +111,14 @@ def _integer(strings: ByteStrings, line: int) -> int:
     number = int(b"".join(match.groups())) if match else INT64.stop
     if number not in INT64:
         raise InvalidFile(
-            f"line {line + 1:,} holds {text[:40]!r}, wanted a whole number of 64 bits",
+            f"line {line + 1:,} is {text[:40]!r}, wanted a whole number of 64 bits",
             offset=int(strings.starts[line]),
         )
     return number
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
-    """Where ``byte`` (one) stands in ``data``, then the length of ``data``."""
+    """Return the positions of one byte in ``data``, followed by the length of ``data``."""
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
     found: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
@@ -132,7 +132,7 @@ def _positions(data: bytes, byte: bytes) -> Offsets:
 
 
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
-    """A column of each line; ``cuts``: where the delimiters stand."""
+    """Return a column of each line; ``cuts``: the positions of the delimiters."""
     if index == WHOLE_LINE:
         return lines
     if index == LINE_NUMBER:
@@ -141,7 +141,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted -2 or more")
+        raise InvalidFile(f"the table reads column {index}, wanted at least -2")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -163,30 +163,30 @@ MAX_FILE: Final = 1 << 30
 MAX_LINE: Final = 1 << 20  # bytes
 
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-WORDS: Final = 4  # on a line: with as many it is a sentence
+WORDS: Final = 4  # per line: with so many it is a sentence
 
-# How texts begin that are no lists of words, and what they are.
+# Beginnings of texts other than word lists, and their formats.
 OTHER_TEXTS: Final = (
-    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS"),
+    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer"),
     (b"#!", "a script"),
     (b"<?xml", "XML"),
     (b"<!DOCTYPE", "HTML"),
     (b"<html", "HTML"),
-    (b"{", "JSON, or another text with braces"),
+    (b"{", "JSON or similar"),
 )
-MERGES: Final = "merge rules of BPE: the words are in the vocab.json beside them"
-VERSION: Final = b"#version:"  # in the first line of merges; CLIP's has the file's name before it
-JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # but BERT's list begins with [PAD]
-# An entry as ``extract`` writes it into a file of text.
+MERGES: Final = "BPE merge rules: the words are in the vocab.json beside them"
+VERSION: Final = b"#version:"  # in the first line of merges; CLIP has the file name before it
+JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # BERT's word list begins with [PAD]
+# An escape that ``extract`` writes to text files.
 ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
 
 UNKNOWNS: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<UNKNOWN>")
-WORD_AND_ID: Final = "each line holds a word and its id"
+WORD_AND_ID: Final = "each line has a word and its id"
 NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
-    """Why a file of ``size`` bytes that begins so is no list of words; ``None`` if it is one."""
+    """Return why a file of ``size`` bytes is not a word list, or ``None``; ``head`` begins it."""
     if not head:
         return "an empty file"
     if found := CONTROLS.search(head):
@@ -195,10 +195,10 @@ def why_not_words(head: bytes, size: int) -> str | None:
         if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(beginning):
             return what
     if JSON_LIST.match(head.lstrip()):
-        return "a list in JSON"
+        return "a JSON list"
     lines = head.split(b"\n")
     if size > len(head) or not lines[-1]:
-        del lines[-1]  # cut off with the head, or nothing behind the last newline
+        del lines[-1]  # truncated by the head, or empty after a final newline
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
     if VERSION in lines[0] or _are_merges(lines):
@@ -206,12 +206,12 @@ def why_not_words(head: bytes, size: int) -> str | None:
     if 2 * sum(map(is_utf8, lines)) < len(lines):
         return "most of its lines are not UTF-8: convert it with iconv"
     if 2 * sum(len(line.split(None, WORDS - 1)) == WORDS for line in lines) > len(lines):
-        return f"most of its lines have {WORDS} words and more: a text, not a list of words"
+        return f"most of its lines have {WORDS} or more words: a text, not a list of words"
     return None
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Whether each line joins two pieces that are characters, or were joined on a line before."""
+    """Return whether each line has two pieces: characters, or results of earlier lines."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -225,9 +225,9 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """The lines of ``data``, as ``kind`` unless they are a WordPiece vocabulary.
+    """Return the lines of ``data`` as a vocabulary of ``kind``, or ``wordpiece`` if they look so.
 
-    Raises :class:`InvalidFile` where a line is too long for a word.
+    Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
     """
     entries = read_lines(data)
     longest = int(entries.lengths.max(initial=0))
@@ -246,26 +246,25 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
             notes.append(WORD_AND_ID)
         else:
             notes.append(
-                f"each line holds a word and a number: these are not 0 to {len(entries) - 1:,}, "
-                "each once, so they are taken for counts or scores, and ids are the numbers of "
-                "lines"
+                f"each line has a word and a number: these are not 0 to {len(entries) - 1:,}, each "
+                "once, so they are treated as counts or scores, and the ids are line numbers"
             )
     marker = guess_marker(entries)
     places = (np.flatnonzero(entries.equal_to(entry)) for entry in UNKNOWNS)
     unknown = next((Unknown(int(found[0])) for found in places if len(found)), None)
     if unknown is not None:
         shown = printable(entries[unknown.id])
-        notes.append(f"{shown} is taken for the unknown entry, by its name")
+        notes.append(f"{shown} is treated as the unknown entry because of its name")
     if marker is not None:
-        notes.append(f"pieces are marked with {marker!r}, as the entries look")
+        notes.append(f"the pieces seem to be marked with {marker!r}")
     if blank := int((entries.lengths == 0).sum()):
         notes.append(f"{blank:,} blank lines, kept as entries")
     with_blanks = b" " in entries.data and sum(b" " in entry for entry in entries)
     if 2 * with_blanks > len(entries):
-        notes.append(f"{with_blanks:,} lines hold blanks: phrases rather than words")
+        notes.append(f"{with_blanks:,} lines contain spaces: phrases rather than words")
     with_tabs = b"\t" in entries.data and sum(b"\t" in entry for entry in entries)
     if with_tabs:
-        notes.append(f"{with_tabs:,} lines hold tabs: columns are not cut apart")
+        notes.append(f"{with_tabs:,} lines contain tabs: columns are not split")
     notes += note_escaped(entries)
     if len(entries) and entries[0].startswith(codecs.BOM_UTF8):
         notes.append("the first entry begins with a byte order mark, kept as stored")
@@ -281,19 +280,20 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 
 def note_escaped(lines: ByteStrings) -> list[str]:
-    """A note where lines may be entries that were escaped when they were written as text."""
+    """Return a list with a note if some lines look backslash-escaped, else ``[]``."""
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = "lines look backslash-escaped, as extract writes them; taken as they stand"
+    what = "lines look backslash-escaped, as extract writes them; they are not unescaped"
     return [f"{count:,} {what}"] if count else []
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
-    """Both columns where each line is a word, one tab or blank, and a number; else ``None``.
+    """Return both columns if each line is a word, one tab or space, and a number; else ``None``.
 
-    Numbers are ``None`` where one has a fraction. Blank lines at the end are left out. One line may
-    be a phrase that ends in a number. Most words differ: ``class 0``, ``class 1`` are labels.
+    The numbers are ``None`` if any has a fraction. Blank lines at the end are ignored. A single
+    line is not accepted: it may be a phrase. Neither are repeated words, as in the labels
+    ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")
@@ -303,7 +303,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
             continue
         try:
             held, numbers = read_columns(data, 0, 1, delimiter)
-        except InvalidFile:  # two in one line, and none in another
+        except InvalidFile:  # two in one line, none in another
             continue
         if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
             raise AssertionError("two columns are two columns of text")

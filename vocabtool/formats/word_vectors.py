@@ -1,15 +1,15 @@
-"""Word vectors: the words of a file and, row by row or as one memory map, their vectors.
+"""Read word vector files: the words, and their vectors row by row or as one memory map.
 
-Opening reads the words and no vector. fastText models (``.bin``) are told and refused: a word's
-vector is no row there. Binary formats are in ``binary_vectors.py``, those of text here: GloVe (no
-header), word2vec and fastText ``.vec`` (a header ``n dim``).
+Opening a file reads its words but no vector. fastText models (``.bin``) are refused, because a
+word's vector is not stored as a row. This file reads the text formats: GloVe (no header), word2vec
+and fastText ``.vec`` (a header ``n dim``). ``binary_vectors.py`` reads the binary ones.
 
-A line is a word, then ``dim`` numbers, each behind one blank. The word may hold blanks itself
-(GloVe's ``. . .``): it is what stands before the ``dim``-th blank from the right. Layouts:
-stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
-src/fasttext.cc, whose lines end in a blank. Checked in every line: how many values there are, that
-none is empty, that the first has a digit. That all are numbers is checked in the lines with more
-blanks than values and in one line per window of 512 KB; in the others when their vectors are read.
+A line is a word and ``dim`` numbers, each after one space. The word itself may contain spaces
+(GloVe's ``. . .``): it ends before the ``dim``-th space from the right. Layouts: stanfordnlp/GloVe,
+src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText, src/fasttext.cc, whose lines
+end in a space. Every line is checked for the number of values, empty values, and a digit in the
+first value. Whether all values are numbers is checked in lines with more spaces than values and in
+one line per 512 KB; in the other lines, when their vectors are read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -37,23 +37,23 @@ from vocabtool.vocabulary import Place, Vocabulary
 
 BLOCK: Final = 1 << 20  # numbers converted at a time
 NO_ROWS: Final = (
-    "a fastText model: a word's vector is the mean over its subwords' rows, none is stored. "
+    "a fastText model does not store word vectors: they are means of subword vectors. "
     "Write them with `fasttext print-word-vectors MODEL < WORDS > FILE` and open that file"
 )
 
-WINDOW: Final = 1 << 19  # bytes read at a time: they and what is made of them stay in the cache
+WINDOW: Final = 1 << 19  # bytes read at a time: they and derived arrays fit in the CPU cache
 MAX_LINE: Final = 1 << 22  # bytes of one line; 4,096 numbers of 20 digits take 90,000
-MIN_DIM: Final = 2  # numbers at the end of a line: one is as likely a count or a rank
-SAMPLE: Final = 32  # lines that tell the dimension
+MIN_DIM: Final = 2  # numbers at the end of a line: a single one may be a count or rank
+SAMPLE: Final = 32  # lines from which the dimension is determined
 
-# A part of a "word" that is one value too many, not the end of a name ("Windows 3.1").
+# A part of a "word" that is an extra value, not the end of a name ("Windows 3.1").
 VALUE: Final = re.compile(
     rb"(?=[+-]?\.?[0-9])[+-]?[0-9]*+(?:\.[0-9]{3,}+(?:e[+-]?[0-9]++)?|(?:\.[0-9]*+)?e[+-]?[0-9]++)",
     re.IGNORECASE,
 )
 FRACTION: Final = re.compile(rb" [+-]?[0-9]*(?:\.[0-9]|[0-9]e[+-])[^ ]*(?: |\r?$)")
 
-# Eight flags read as one number: added up by a multiplication, cut off before a position.
+# Eight flags as one number: a multiplication adds them up, a mask keeps those before a position.
 EIGHT: Final = np.dtype("<u8")
 ADD_UP: Final = np.uint64(0x0101_0101_0101_0101)
 TOP_BYTE: Final = np.uint64(56)
@@ -64,26 +64,26 @@ FIRST_OF_EIGHT: Final = np.array([(1 << 8 * count) - 1 for count in range(8)], E
 class WordVectors:
     """Words and their vectors; a word's position is its row.
 
-    ``words``: duplicates are kept as stored. ``dim``: numbers in a vector.
+    ``words``: duplicates are kept as stored. ``dim``: number of dimensions.
     """
 
     words: Vocabulary
     dim: int
-    _held: VectorFile
+    _held: VectorFile = field(repr=False)
     _file: Path
 
     @classmethod
     def open(cls, path: str | Path, words: str | Path | None = None) -> WordVectors:
-        """Open GloVe's, word2vec's and fastText's text, word2vec's binary format, NumPy's arrays.
+        """Open a file of GloVe, word2vec (text or binary), fastText ``.vec``, or NumPy arrays.
 
-        An ``.npz`` archive holds ``words`` (text) and ``vectors``. A ``.npy`` file holds vectors,
-        its words are the lines of ``words``: by default, of the file beside it that ends in
-        ``.txt``. Raises :class:`VocabtoolError`.
+        An ``.npz`` archive contains ``words`` (text) and ``vectors``. A ``.npy`` file contains
+        vectors; the lines of the file ``words`` are its words, by default those of the ``.txt``
+        file of the same name. Raises :class:`VocabtoolError`.
         """
         file = Path(path)
         with reading(str(file)):
             if not file.is_file():
-                raise NotFound(f"{file}: wanted a file of word vectors, there is none")
+                raise NotFound(f"{file}: no such file; wanted a file of word vectors")
             source = Source.open(file)
             if source.head.startswith((binary_vectors.NUMPY_MAGIC, zip_archive.MAGIC)):
                 held = binary_vectors.open_numpy(source, Path(words) if words else None)
@@ -103,10 +103,10 @@ class WordVectors:
         return len(self.words)
 
     def vectors(self, positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """The vectors at these positions, shape (k, dim); nothing else of the file is read.
+        """Return the vectors at these positions: float32, shape (k, dim); read only these rows.
 
-        Raises ``IndexError`` for a position that no word has, and :class:`InvalidFile` where text
-        is no number.
+        Raises ``IndexError`` for a position out of range, and :class:`InvalidFile` if the text of
+        a value is not a number.
         """
         wanted = np.asarray(positions, np.int64).reshape(-1)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
@@ -115,11 +115,11 @@ class WordVectors:
             return self._held.take(wanted)
 
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
-        """All vectors as one read-only memory map, shape (n, dim), whose pages all users share.
+        """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        Where the file holds no such matrix it is converted once: a ``.npy`` file appears in
-        ``folder``, by default beside it, that later calls and other processes open. Its name
-        tells the size and the time of the file, so that a changed file is converted anew.
+        A file that does not contain such a matrix is converted once to a ``.npy`` file in
+        ``folder``, by default beside it, which later calls and other processes open. Its name
+        depends on the size and time of the original, so a changed file is converted again.
         """
         converted = self.matrix_file(folder)
         if converted is None:
@@ -137,14 +137,14 @@ class WordVectors:
             array = binary_vectors.open_array(converted)
             is_own = array.dtype == np.float32 and array.flags.c_contiguous
             if array.shape != (len(self.words), self.dim) or not is_own:
-                raise InvalidFile("not the matrix that was converted here: delete this file")
+                raise InvalidFile("not the matrix that vocabtool wrote: delete this file")
             return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
-        """The file that :meth:`matrix` opens, or makes; ``None`` where it is this one itself."""
+        """Return the file that :meth:`matrix` opens or creates; ``None`` for this file itself."""
         data = self._held.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
-            return None  # vectors lie in the file as they are used
+            return None  # the file can be memory-mapped as it is
         with reading(str(self._file)):
             facts = self._file.stat()
         key = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()
@@ -152,7 +152,7 @@ class WordVectors:
 
 
 class _Layout(NamedTuple):
-    """``promised``: how many words a header promises; ``start``: where the first line lies."""
+    """``promised``: number of words in the header; ``start``: position of the first line."""
 
     dim: int
     promised: int | None
@@ -160,20 +160,20 @@ class _Layout(NamedTuple):
 
 
 def _layout(source: Source) -> _Layout | str:
-    """How a file is laid out, by its head, or why it is no text of word vectors.
+    """Return the layout of a file of word vectors as text, or why it is not one.
 
-    Most of the first lines must end in the same number of numbers, or in as many as the header
-    says: at least two, and some with a fraction where there is no header.
+    Most of the first lines must end in the same number of values, or in the number in the header:
+    at least two values, and without a header some with a fraction.
     """
     header = HEADER.match(source.head)
     start = header.end() if header else 0
     lines = source.head[start:].split(b"\n")
     if source.size > len(source.head) or not lines[-1]:
-        lines.pop()  # cut off, or nothing behind the last newline
+        lines.pop()  # truncated, or empty after a final newline
     if not lines:
         return "nothing follows its header line" if header else "no whole line in its first 64 KiB"
     counts = []
-    for line in lines[:SAMPLE]:  # the first part is always the word's
+    for line in lines[:SAMPLE]:  # the first part always belongs to the word
         parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
         words = (count for count, part in enumerate(parts) if not _is_number(part))
         counts.append(next(words, len(parts)))
@@ -188,17 +188,17 @@ def _layout(source: Source) -> _Layout | str:
         found = ", ".join(map(str, counts[:3]))
         return f"its lines end in {found} ... numbers" + f", not in {dim:,}" * bool(header)
     if b"\t" in lines[0]:
-        return "a tab stands in its first line, wanted blanks between the values"
+        return "its first line has a tab, wanted spaces between the values"
     if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
-        return "the numbers in its lines are whole"
+        return "the numbers in its lines are whole, wanted some with a fraction"
     return _Layout(dim, int(header[1]) if header else None, start)
 
 
 def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
-    """The words, and where their numbers lie.
+    """Return the words and the positions of their values.
 
     Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
-    is no number (as far as looked at), and more or fewer lines than the header promises.
+    is not a number (if checked), and more or fewer lines than the header states.
     """
     if isinstance(layout, str):
         raise InvalidFile(layout)
@@ -210,8 +210,8 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
         ended = file.read(1) == b"\n"
     if promised not in (None, len(stored)):
         raise InvalidFile(
-            f"the header promises {promised:,} words, {len(stored):,} lines follow it: "
-            "fetch the file again, or correct its first line",
+            f"the header states {promised:,} words, but {len(stored):,} lines follow it: "
+            "download the file again, or correct its first line",
             offset=0,
         )
     header = "no header line, as GloVe writes"
@@ -221,7 +221,7 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
     if empty := int((stored.lengths == 0).sum()):
         notes.append(f"empty words: {empty:,}")
     if not ended:
-        notes.append("no newline ends the last line: the file may have been cut short there")
+        notes.append("the last line does not end with a newline: the file may be truncated")
     places = (Place(source.name, "first column"),)
     vocabulary = Vocabulary("words", "vectors", stored, places=places, notes=tuple(notes))
     data = map_file(source.file)
@@ -229,7 +229,7 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
 
 
 def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
-    """The numbers of the line that goes on at ``start``."""
+    """Return the values of a line, which begin at ``start``: float32, shape (dim,)."""
     end = buffer.find(b"\n", start)
     line = buffer[start : end if end >= 0 else len(buffer)]
     parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
@@ -239,9 +239,9 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
         numbers = np.zeros(0)
     if len(numbers) != dim:
         raise InvalidFile(
-            f"{line[:40]!r} ... is not {dim:,} numbers divided by blanks", offset=start
+            f"{line[:40]!r} ... is not {dim:,} numbers separated by spaces", offset=start
         )
-    with np.errstate(over="ignore"):  # beyond float32 lies infinity
+    with np.errstate(over="ignore"):  # larger values become infinite
         return numbers.astype(np.float32)
 
 
@@ -254,9 +254,9 @@ def _is_number(part: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
-    """The words of whole lines, about a window of them at a time.
+    """Yield the words of all lines, reading about one window at a time.
 
-    ``starts`` gets where their numbers begin.
+    The positions of their values are appended to ``starts``, one array per window.
     """
     number, at = 1 + (layout.promised is not None), layout.start
     file.seek(at)
@@ -282,13 +282,13 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The words of a window that begins at ``at`` with line ``number``, where their numbers begin.
+    """Return the words of a window, and the positions of their values: int64, shape (n,).
 
-    Behind the last whole line a part of the next may follow. Most lines hold as many blanks as
-    values: there the word ends at the first. The others are looked at one by one.
+    The window begins at byte ``at`` with line ``number`` and may end within a line. Most lines
+    have as many spaces as values, so the word ends at the first. Others are examined one by one.
     """
     bounds, blanks, start = [0], [], 0
-    while end := window.find(b"\n", start) + 1:  # far faster than to look at every byte
+    while end := window.find(b"\n", start) + 1:  # much faster than examining every byte
         blanks.append(window.find(b" ", start, end))
         bounds.append(end)
         start = end
@@ -302,8 +302,8 @@ def _cut_window(
     ends -= (data[ends - 1] == ord("\r")) & (ends > starts[:-1])
     trailing = blank[ends - 1] & (ends > starts[:-1])
 
-    # How many blanks lie from each start to the next, eight bytes at a time: the position of each
-    # blank would take 8 bytes, and three times as long.
+    # The number of spaces from each start to the next, from eight bytes at a time: the position of
+    # each space would take 8 bytes, and three times as long.
     eights = blank.view(EIGHT)
     sums = eights * ADD_UP
     sums >>= TOP_BYTE
@@ -311,10 +311,10 @@ def _cut_window(
     before = (eights[place] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE
     between = np.where(place[1:] > place[:-1], np.add.reduceat(sums, place)[:-1], 0)
     odd = (between + before[1:] - before[:-1]).astype(np.int64) - trailing != dim
-    head = data.take([firsts + 1, firsts + 2], mode="clip")  # of its first value
-    odd |= (head - ord("0") >= 10).all(axis=0)  # what is less than "0" wraps round
+    head = data.take([firsts + 1, firsts + 2], mode="clip")  # of the first value
+    odd |= (head - ord("0") >= 10).all(axis=0)  # bytes less than "0" wrap around
     pairs = blank[1:] & blank[:-1]
-    if pairs.any():  # a value between two blanks is empty
+    if pairs.any():  # a value between two spaces is empty
         found = np.flatnonzero(pairs)
         odd[np.searchsorted(starts, found[found < starts[-1]], "right") - 1] = True
     odd[-1] = True  # the sample
@@ -325,12 +325,12 @@ def _cut_window(
         if len(values) < dim or more:
             held = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
             raise InvalidFile(
-                f"line {number + line:,} holds {held} values, wanted {dim:,}; where it is the last "
-                "one, the file was cut short: fetch it again",
+                f"line {number + line:,} has {held} values, wanted {dim:,}; if it is the last "
+                "line, the file is truncated: download it again",
                 offset=at + start,
             )
         if wrong := [value for value in values if not _is_number(value)]:
-            what = f"line {number + line:,} holds {wrong[0][:40]!r} where a number belongs"
+            what = f"line {number + line:,} has {wrong[0][:40]!r}, wanted a number"
             raise InvalidFile(what, offset=at + start)
         words[line], firsts[line] = word, start + len(word)
     return words, firsts + (at + 1)

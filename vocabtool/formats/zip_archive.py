@@ -1,8 +1,8 @@
-"""A zip archive of somebody else's, read member by member, in memory and within bounds.
+"""Read members of an untrusted zip archive in memory, within bounds.
 
-Python's ``zipfile`` knows the layout (PKWARE's APPNOTE.TXT); here is what it does not mind: an
-archive of a million members or of one name twice, names that are paths out of a folder, and a
-member that grows a thousandfold.
+Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module adds checks that it
+lacks: too many members, repeated names, names that are paths out of a folder, and members that
+unpack to a thousand times their size.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Final, Self
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import printable
 
-MAGIC: Final = b"PK\x03\x04"  # of the first member
+MAGIC: Final = b"PK\x03\x04"  # at the beginning of a member
 MAX_MEMBERS: Final = 10_000
 MAX_DIRECTORY: Final = 1 << 21  # bytes; Python needs fifteen times as many
 MAX_FREE: Final = 1 << 23  # bytes that any archive may unpack to ...
 MAX_GROWTH: Final = 3  # ... and this many times its own size
 CHUNK: Final = 1 << 16
-ENCRYPTED: Final = 1  # of a member's flags
-METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of LZMA, a member sets the memory
+ENCRYPTED: Final = 1  # bit of a member's flags
+METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # in LZMA, a member sets the memory
 
 DAMAGES: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
@@ -35,21 +35,21 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that no single read takes much of: the directory's length is anybody's claim."""
+    """A file that limits the size of each read: the archive may state any directory size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
             raise InvalidFile(
-                f"a zip directory of {size:,} bytes, wanted {MAX_DIRECTORY:,} at most"
+                f"a zip directory of {size:,} bytes, wanted at most {MAX_DIRECTORY:,}"
             )
         return super().read(size) or b""
 
 
 class ZipArchive:
-    """An open archive; ``names``: its files, with ``/`` between folders, in their own order."""
+    """An open archive; ``names`` lists its files in stored order, with ``/`` between folders."""
 
     def __init__(self, path: Path) -> None:
-        """Raises :class:`InvalidFile` for a damaged directory, and names that are no bare paths."""
+        """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names."""
         self._file = _BoundedFile(path, "rb")
         try:
             with _damage("its directory"):
@@ -69,10 +69,10 @@ class ZipArchive:
         self._file.close()
 
     def read(self, name: str) -> bytes:
-        """The content of a member, whose checksum is right.
+        """Return the content of a member after checking its checksum.
 
-        Raises :class:`InvalidFile` for a damaged member and one that grows too much,
-        :class:`UnsupportedFormat` for an encrypted one and a rare compression.
+        Raises :class:`InvalidFile` for a member that is damaged or unpacks to too many bytes, and
+        :class:`UnsupportedFormat` for encryption and for compression other than deflate.
         """
         member = self._members[name]
         shown = printable(name.encode("utf-8", "surrogateescape"))
@@ -81,7 +81,7 @@ class ZipArchive:
         if member.compress_type not in METHODS:
             raise UnsupportedFormat(
                 f"{shown} is compressed by method {member.compress_type}, wanted 0 (stored) or "
-                "8 (deflated): pack the archive anew"
+                "8 (deflated): create the archive again"
             )
         data = bytearray()
         with _damage(shown), self._zip.open(member) as opened:
@@ -90,15 +90,15 @@ class ZipArchive:
                 self._left -= len(piece)
                 if self._left < 0:
                     raise InvalidFile(
-                        f"with {shown}, what is read of the archive unpacks to more than "
-                        f"{self._limit:,} bytes: far more than it has"
+                        f"{shown}: the archive unpacks to more than {self._limit:,} bytes, far "
+                        "more than its size"
                     )
         return bytes(data)
 
 
 def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     if len(members) > MAX_MEMBERS:
-        raise InvalidFile(f"{len(members):,} members, wanted {MAX_MEMBERS:,} at most")
+        raise InvalidFile(f"{len(members):,} members, wanted at most {MAX_MEMBERS:,}")
     checked: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name = member.orig_filename.replace("\\", "/")

@@ -64,8 +64,8 @@ TOO_MANY_EXAMPLES: Final = (
 WATCHED: Final = 1024  # documents per batch
 WATCHED_BYTES: Final = 1 << 20
 
-# ``documents`` is 0 for known words. ``missed``: the most occurrences of a word
-# that were not counted before it was held.
+# ``documents`` is 0 for known words. ``missed``: the maximum number of occurrences
+# that were not counted before the word was stored.
 FIGURES: Final = np.dtype(
     [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
     align=True,
@@ -312,10 +312,10 @@ class OovCounts:
         self.documents = self.documents_unknown = 0
         self.tokens = self.tokens_unknown = self._pieces = 0
         self._budget = budget
-        self._slots: dict[bytes, int] = {}  # number of each held word, from 0
-        self._figures = np.zeros(0, FIGURES)  # one row for each number, and spare rows
-        self._length = 0  # total bytes of the held words
-        self._bound = 0  # most occurrences of a word that is not held; 0: all words are held
+        self._slots: dict[bytes, int] = {}  # row of each stored word in _figures
+        self._figures = np.zeros(0, FIGURES)  # with spare rows at the end
+        self._length = 0  # total bytes of the stored words
+        self._bound = 0  # maximum count of a dropped word; 0: no word was dropped
         self._samples = (Sample(), Sample())  # of all words, and of the unknown words
         self._examples: dict[bytes, bytes] = {}
         self._too_many_examples = False

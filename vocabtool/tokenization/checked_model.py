@@ -38,7 +38,7 @@ from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs have no types
-Tensor: TypeAlias = Any  # nor have its tensors
+Tensor: TypeAlias = Any  # neither have its tensors
 Call: TypeAlias = Callable[[Tensor], Any]
 
 SERVING: Final = "serving_default"
@@ -128,7 +128,7 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
     # A table may be filled from an asset of the model, or from a file that is never read.
     graph = linker.graph
     origin = linker.origin(body, node.data_input(1))
-    if origin is None:  # safe if no one can run the function
+    if origin is None:  # safe if nothing can call the function
         called = linker.callers(body.name) or body.name in graph.objects.captures
         return not body.name or bool(called)
     if origin.object_id is not None:

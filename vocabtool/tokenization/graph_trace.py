@@ -14,7 +14,7 @@ from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS, Tensor
 from vocabtool.vocabulary import printable
 
-MAX_OPS: Final = 500  # per path
+MAX_OPS: Final = 500  # most ops to follow on one path
 
 # Ops that change only the shape.
 SAME: Final = frozenset(
@@ -46,7 +46,10 @@ class NotUnderstood(Exception):
 
 
 class TracePoint(NamedTuple):
-    """A tensor. ``calls`` are the calls that led into its body, the innermost last."""
+    """A tensor of a graph or function, its ``body``.
+
+    ``calls``: the calls through which the path entered the body, the innermost last.
+    """
 
     linker: Linker
     body: Body
@@ -55,7 +58,7 @@ class TracePoint(NamedTuple):
 
     @property
     def node(self) -> Node | None:
-        """The node that makes it; ``None`` for an argument of the body."""
+        """The node that produces the tensor; ``None`` for an argument of the function."""
         return self.body.node(self.reference.name)
 
     def input(self, node: Node, position: int) -> TracePoint:
@@ -79,7 +82,7 @@ class TracePoint(NamedTuple):
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the input of a call that becomes the argument; both lists match at the end."""
+        """Return the input of a call that is passed as this argument, counted from the end."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -94,7 +97,7 @@ class TracePoint(NamedTuple):
 
     def constant(self) -> Tensor | None:
         """Return the constant value of a tensor for all callers; ``None`` if it is not unique."""
-        found: dict[bytes, Tensor] = {}  # keys: the bytes of the value
+        found: dict[bytes, Tensor] = {}  # by the bytes of the value
         waiting, seen = [self], 0
         while waiting:
             here = waiting.pop()
@@ -130,7 +133,7 @@ class TracePoint(NamedTuple):
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
     def is_size_of(self, tensor: TracePoint) -> bool:
-        """Return whether it is the number of rows of a tensor, by its shape or size."""
+        """Return whether this is the number of rows of ``tensor``, from its shape or size."""
         number = self
         for _ in range(MAX_OPS):
             node = number.node

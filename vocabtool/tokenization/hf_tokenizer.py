@@ -60,15 +60,15 @@ BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
 MAX_GROWTH: Final = 64  # replacements may make a text at most this many times as long
 MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
-PANIC: Final = "PanicException"  # of pyo3: not an Exception, not importable
+PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
-DOUBTFUL_BLANKS: Final = b"\0\v\f"  # blanks for some tokenizers, not for others
+DOUBTFUL_BLANKS: Final = b"\0\v\f"  # white space for only some tokenizers
 SPACE: Final = ord(" ")
 FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """A token that was added to the model, at its place in a text."""
+    """An occurrence in a text of a token that was added to the model."""
 
     content: str
     id: int
@@ -143,7 +143,7 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Split and look up; each distinct chunk once if that is equivalent."""
+        """Split texts and look up the words; equal chunks only once if the result is the same."""
         found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
         if found is None:
             return self._look_up(texts)
@@ -234,9 +234,9 @@ class HFWordTokenizer:
         )
 
     def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
-        """Return the pre-tokens of each text, normalised, and the added tokens in it.
+        """Return the normalised pre-tokens and the added tokens of all texts, in order.
 
-        Returns all of them, and offsets of shape (len(texts) + 1,).
+        Also returns the offsets of each text, shape (len(texts) + 1,).
         """
         shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
@@ -249,7 +249,7 @@ class HFWordTokenizer:
         return spelled, _offsets(found.word_ids, len(shown))
 
     def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
-        """Return the model's pieces; none if it rejects a string without an unknown token."""
+        """Return the pieces of each string; no pieces for a string that the model rejects."""
         try:
             with library_errors("the tokenizers library fails on a word"):
                 found = self._model.encode(strings, is_pretokenized=True, add_special_tokens=False)
@@ -270,7 +270,7 @@ class HFWordTokenizer:
     def _known_words(
         self, plain: list[str], added: list[AddedToken], cuts: Pieces
     ) -> NDArray[np.bool_]:
-        """Return whether each string is completely known; added tokens are."""
+        """Return whether all of each string is known; added tokens are always known."""
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
         before = starts_of(cuts.ids == self._unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
@@ -301,7 +301,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Yield the words inside a pre-token; each begins with a marker."""
+        """Yield the words in a pre-token; each but the first begins with the marker."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.
@@ -316,7 +316,7 @@ class HFWordTokenizer:
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _readable(self, given: str) -> bytes:
-        """Return a word as people read it."""
+        """Return a word in readable form."""
         if self._byte_level:
             codes = [BYTES.get(ord(c), -1) for c in given]
             return given.encode() if -1 in codes else bytes(codes)

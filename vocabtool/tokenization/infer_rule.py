@@ -39,7 +39,7 @@ from vocabtool.vocabulary import Vocabulary, printable
 LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
-# Tokenizers that contain their own model, and the number of their text input.
+# Tokenizer ops that contain their own model, with the index of their text input.
 TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"SentencepieceTokenizeOp": ("sentencepiece", 1),
     b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
@@ -47,7 +47,7 @@ TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
 }
-# The output of these ops is subword pieces. A lookup of it is not a site; the op itself is.
+# These ops output subword pieces. The op itself is the site, not the lookup of its pieces.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
 UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
@@ -116,7 +116,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
             return here.end(node.name)
         steps, source = steps_of(OpOnWay(point, node))
         return [_Progress(point._replace(reference=source), (*here.steps, *reversed(steps)))]
-    # From a function's argument to its callers; without callers it is the input.
+    # An argument of a function: continue at its callers. Without callers it is the model's input.
     callers = point.callers()
     if not callers:
         if point.linker.is_captured(point.body, point.reference.name):
@@ -195,7 +195,7 @@ def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) ->
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """Return the node that makes a resource, also for a saved object with a creator."""
+    """Return the node that creates a resource, if needed in the creator function of its object."""
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
         made = linker.made_by(origin.object_id)
@@ -312,7 +312,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for site in find_lookup_sites(linker, tables):
         way = infer_steps(TracePoint(linker, site.body, site.text))
-        # A lookup that texts never reach serves batches without texts.
+        # Skip lookups of pieces, and lookups that only run for batches without texts.
         if isinstance(way, Unclear) and (way.op in PIECES_OF or way.why == NO_TEXTS):
             continue
         vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
@@ -340,7 +340,7 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the lookup of the vocabulary ``name``, or the first that is not of n-grams.
+    """Return the lookup of the vocabulary ``name``, or the first; n-grams come last.
 
     Raises :class:`NoVocabulary` if there is none.
     """

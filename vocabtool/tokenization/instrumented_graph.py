@@ -117,12 +117,12 @@ STATEFUL: Final = {
 LOOPS: Final = frozenset(("While", "StatelessWhile", "Enter", "RefEnter"))
 ITERATIONS: Final = "parallel_iterations"
 OWN: Final = "vocabtool_tap_"
-# Ops that make one string of each, in order; ops that split; most ops to follow.
+# Ops that output one string for each input string, in order.
 ELEMENTWISE: Final = frozenset(
     ("Identity", "RegexReplace", "Reshape", "StaticRegexReplace", "StringLower", "StringStrip")
 )
 SPLITS: Final = frozenset(("StringSplit", "StringSplitV2"))
-MAX_CHAIN: Final = 100
+MAX_CHAIN: Final = 100  # most ops to follow
 
 
 class _Body(NamedTuple):
@@ -160,7 +160,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
 
 def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
-    """Instrument the ops of a body. Return a new reference for each reference to their outputs."""
+    """Instrument the ops of a body. Return the new reference to each of their outputs."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     by_name = {node.name: node for node in old}

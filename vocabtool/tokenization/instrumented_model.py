@@ -55,12 +55,12 @@ from vocabtool.tokenization.text_arrays import (
 T = TypeVar("T")
 Rows: TypeAlias = NDArray[Any]
 Read: TypeAlias = Callable[[Any, int], Rows]
-"""A function that makes an array from the model's answer to n texts, one row for each."""
+"""A function of the model's output for n texts and n. Returns an array with a row per text."""
 
 FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
 SUFFIX: Final = b"##"
 BATCH_TEXTS: Final = 512  # texts per run
-BATCH_BYTES: Final = 1 << 22  # per batch, if all texts were as long as the longest
+BATCH_BYTES: Final = 1 << 22  # per batch, with all texts padded to the longest
 # Texts to find out how a model runs a batch, and whether texts influence each other.
 PROBES: Final = (
     b"qzproba qzprobb qzprobc",
@@ -77,8 +77,8 @@ _loads: Final = itertools.count()
 class TracedRun(NamedTuple):
     """One run of the model on n texts.
 
-    ``rows`` is what was read of its answers, shape (n, ...). ``traces`` are the records of each
-    live op.
+    ``rows``: the result of ``read`` for the model's outputs, shape (n, ...). ``traces``: the trace
+    of each live op.
     """
 
     rows: Rows
@@ -144,7 +144,7 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Return what each live op sees of the texts, in the order of ``ops``.
+        """Return the trace of each live op for the texts, in the order of ``ops``.
 
         The result for a text does not depend on the others, unless the model itself mixes them.
         Raises :class:`UnsupportedFormat` if the model fails on a text.
@@ -155,10 +155,10 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """Run given batches, and apply ``read`` to the model's answers.
+        """Run given batches, and apply ``read`` to the model's outputs.
 
-        There is at least one batch, and none is empty. The model runs once for each batch if it
-        :attr:`runs_together` and the answer is consistent, else once for each text.
+        There must be at least one batch, and no batch may be empty. The model runs once per batch
+        if :attr:`runs_together` is true and the result is consistent, else once per text.
         """
         with self._lock:
             runs = []
@@ -173,9 +173,9 @@ class InstrumentedModel:
 
     @property
     def runs_together(self) -> bool:
-        """Whether several texts can run at once and their strings can be assigned; tested once.
+        """Whether several texts can run at once. This is tested once.
 
-        It must hold that several texts, in two orders, give the same as one by one.
+        The test passes if texts in a batch, in two orders, get the same result as one by one.
         """
         with self._lock:
             if self._runs_together is None:
@@ -268,9 +268,9 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run a text without characters, on which some models fail unless there is another text.
+        """Run a blank text; if the model fails on it alone, run it together with another text.
 
-        It has no words if the result is that of the other text alone.
+        It has no words if the result equals that of the other text alone.
         """
         try:
             return self._run_each([text], read)

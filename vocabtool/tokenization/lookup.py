@@ -1,6 +1,6 @@
 """Look words up: which words of texts are known, with their ids and pieces.
 
-A tokenizer makes a :class:`WordLookup` of texts. It is a rule with a table of whole words or of
+A tokenizer returns a :class:`WordLookup` for texts. It is a rule with a table of whole words or of
 subword pieces, or another class with the same methods. A word is unknown if the model gives it the
 unknown id *and* the vocabulary does not contain it: ``<UNK>`` itself may be an entry.
 
@@ -165,7 +165,7 @@ class WordLookup(NamedTuple):
     - ``ids``: int64, shape (d,), the id of the word, -1 if a hash bucket determines it.
     - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``, or -1.
     - ``pieces``: int32, shape (d,), number of subword pieces, ``None`` for a model of whole words.
-    - ``unique``: Whether the words in ``distinct`` are distinct for certain.
+    - ``unique``: Whether ``distinct`` certainly contains no duplicates.
     - ``spelled``: The pieces of each distinct word, ``None`` if unknown.
     """
 

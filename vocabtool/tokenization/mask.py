@@ -8,7 +8,7 @@ alone decides which words are known. It may make one word of several surface wor
    its parts, joined, are the words of the chunk.
 
 2. If the words of all chunks, joined, are the words of the line, the alignment is *exact*. Words
-   that the rule makes of an empty text (``[START]``, ``[END]``) are removed first.
+   that the rule produces for an empty text (``[START]``, ``[END]``) are removed first.
 
 3. Otherwise, chunks are matched from both ends as far as they agree. Each word between is searched
    from left to right: as spelled, else by its letters and digits only, in Unicode's compatibility
@@ -155,9 +155,9 @@ class Word(NamedTuple):
 class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
-    ``known``: whether the model knows all of its words; ``None`` if it makes no word of them.
-    ``stray`` are words of the model that belong here but were not found in the line. They stand
-    between surface words if ``start`` equals ``end``.
+    ``known``: whether the model knows all words in this part; ``None`` if it has no words.
+    ``stray``: words of the model that belong here but were not found in the line. If ``start``
+    equals ``end``, they are between two surface words.
     """
 
     start: int
@@ -167,9 +167,9 @@ class SurfaceWord(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """A chunk, split as finely as possible. ``words`` are its words if it stands alone.
+    """A chunk, split as finely as possible into ``parts``.
 
-    ``blind`` is whether a part of it is unknown.
+    ``words``: the words of the chunk alone. ``blind``: whether one of its parts is unknown.
     """
 
     words: tuple[Word, ...]
@@ -272,7 +272,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return how many first chunks make exactly these words, and the number of these words."""
+    """Return how many of the first chunks match ``words`` from its start, and how many words."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -301,7 +301,7 @@ def _align_words(
     starts, ends = [span.start for span in surface], [span.end for span in surface]
     text = line[place : parts[-1].end if parts else place]
     spans = find_in_order(text, surface, [decode(word.key) for word in words])
-    # Words in the same surface words, the first and last of these, and the stray words before.
+    # Each group: stray words before it, its first and last surface word, the words in these.
     groups: list[tuple[list[Word], int, int, list[Word]]] = []
     stray: list[Word] = []
     for word, span in zip(words, spans, strict=True):
@@ -326,9 +326,9 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return surface words without a found word, with the stray words at this position.
+    """Return surface words in which no word was found, replaced by unknown stray words, if any.
 
-    ``place`` is the position of the stray words if there are no surface words.
+    ``place`` is the position of the stray words if no surface word has words.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -494,7 +494,7 @@ def _words(chunk: str) -> Iterator[Span]:
 def _bounds(chunk: str) -> list[int]:
     """Return all word boundaries, including both ends.
 
-    Searches window by window, because the search looks back over a run of flags.
+    Searches in windows: the regex looks back over a run of flag emojis, in quadratic time.
     """
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
@@ -513,8 +513,8 @@ def _bounds(chunk: str) -> list[int]:
 def _runs() -> regex.Pattern[str]:
     """Return the pattern of possible codes: runs of letters and digits joined by joiners.
 
-    Only scripts with spaces between words. Up to three joiners in a row; optionally a dot before,
-    or ``#`` or ``++`` behind.
+    It covers only scripts with spaces between words. It allows up to three joiners in a row, and
+    a dot before or ``#`` or ``++`` after the code.
     """
     letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
     joiner = r"[\-.:@#+/&=%?~\\]"

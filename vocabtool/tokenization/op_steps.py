@@ -329,7 +329,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Return no step for a slice that takes all: one that adds an axis, or the only row."""
+    """Return no step for a slice that keeps all words: it adds an axis or takes the only row."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")

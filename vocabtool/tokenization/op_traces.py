@@ -1,4 +1,4 @@
-"""Collect what ops saw while a model ran, and assign it to the texts.
+"""Collect the strings that ops processed while a model ran, and assign them to the texts.
 
 Strings are assigned to texts by their shape (one row per text), by the runs of the op (one run per
 text), or by the indices of the split that made them. An inconsistent result is rejected, and the
@@ -66,10 +66,9 @@ class Pieces(NamedTuple):
 
 
 class OpTrace(NamedTuple):
-    """What an op saw of n texts.
+    """The strings of n texts that an op looked up or split: ``tokens``, by text.
 
-    ``tokens`` are the strings that it looked up or split, by text. ``pieces`` are the pieces of a
-    tokenizer.
+    ``pieces``: the pieces, if the op is a tokenizer.
     """
 
     op: TracedOp
@@ -90,13 +89,13 @@ class OpTrace(NamedTuple):
 
 
 class RawTrace(NamedTuple):
-    """What an op saw in one call of the model, all runs in order.
+    """The strings that an op processed in one call of the model, all runs in order.
 
     - ``strings``: Arrow ``string`` array of length m.
     - ``shapes``: The shape of the strings of each run.
     - ``pieces``: As in :class:`OpTrace`.
-    - ``rows``, ``inputs``: Of the split that made the strings of the only run: for each string,
-      ascending, the position of its input in ``inputs``, shape (m,).
+    - ``rows``, ``inputs``: If a split made the strings of the only run: the inputs of the split,
+      and for each string, ascending, the position of its input in ``inputs``, shape (m,).
     """
 
     strings: pa.StringArray

@@ -373,7 +373,7 @@ class NGrams(Step):
         return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        """Yield for each width, and for each length of short texts: their numbers, and the runs."""
+        """Yield text indexes and runs, for each width and for each length of short texts."""
         pads = pa.array([self.left_pad, self.right_pad], pa.binary())
         words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
         lengths = np.diff(tokens.offsets)

@@ -187,7 +187,7 @@ class RegexSplit(SplitStep):
     def local(self) -> bool:
         """Whether matches do not mix whitespace with other characters or depend on the context.
 
-        The text after a NUL and a blank is lost only if texts are not split first.
+        A text ends at NUL; with texts split first, text after a NUL and a blank would be kept.
         """
         return _matches_whitespace_apart(self.delimiter)
 
