@@ -18,6 +18,7 @@ import click
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -54,7 +55,8 @@ html_css_files = ["custom.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
-pygments_style = "friendly"
+default_role = "literal"
+pygments_style = "default"
 pygments_dark_style = "monokai"
 
 
@@ -108,7 +110,10 @@ ITEM = re.compile(r"(?:^(?:- )?|(?<=[.;] )(?:- )?| - )(``\w+``(?:(?:,| and) ``\w
 
 
 def attributes(kind: str, item: Any) -> dict[str, str]:
-    """Return the public fields of a dataclass or named tuple, with their types and defaults."""
+    """Return the public fields of a dataclass or named tuple, with their types and defaults.
+
+    Fields with a docstring of their own are skipped: autodoc lists them.
+    """
     is_record = is_dataclass(item) or hasattr(item, "_field_defaults")
     if kind != "class" or not is_record:
         return {}
@@ -119,6 +124,7 @@ def attributes(kind: str, item: Any) -> dict[str, str]:
             for each in fields(item)
             if each.default is not MISSING and not is_dataclass(each.default)
         }
+    listed = ModuleAnalyzer.for_module(item.__module__).find_attr_docs()
     hints: dict[str, str] = {}
     for each in reversed(item.__mro__):
         for name, hint in vars(each).get("__annotations__", {}).items():
@@ -131,7 +137,9 @@ def attributes(kind: str, item: Any) -> dict[str, str]:
             else ""
         )
         for name, hint in hints.items()
-        if not name.startswith("_") and "ClassVar" not in hint
+        if not name.startswith("_")
+        and "ClassVar" not in hint
+        and (item.__qualname__, name) not in listed
     }
 
 
@@ -172,10 +180,25 @@ def skip_generated(
     text = getattr(item, "__doc__", None) or ""
     generated = text.startswith(("Alias for field number", "Create new instance of"))
     own = getattr(item, "__qualname__", "").endswith(("__init__", "__create_fn__"))
-    return True if generated or (own and not text) else None
+    inherited = name in ("__init__", "__new__") and not inspect.isfunction(item)
+    return True if generated or inherited or (own and not text) else None
+
+
+def finish_page(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark terminal tables, whose lines must not wrap; remove broken links; set dashes."""
+    for block in doctree.findall(nodes.literal_block):
+        if "───" in block.astext():
+            block["classes"].append("columns")
+    for link in list(doctree.findall(nodes.reference)):
+        if link.get("refuri") in ("https://", "FILE:LINE"):  # docutils takes them for addresses
+            link.replace_self(link.children)
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":  # between a parameter and its description
+            text.parent.replace(text, nodes.Text(" \u2013 "))
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", finish_page)
     app.connect("autodoc-process-docstring", list_items)
     app.connect("autodoc-skip-member", skip_generated)
     app.connect("sphinx-click-process-description", mark_options)

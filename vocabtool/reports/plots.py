@@ -201,7 +201,7 @@ def ranks(found: Ranks) -> str:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.plot([1, last], [1, last], color=INK, alpha=0.4, linewidth=1)
-        axes.plot(places + 1, found.b[places], ".", color=BLUE, markersize=3, alpha=0.7)
+        axes.plot(places + 1, found.b[places], ".", color=BLUE, markersize=5, alpha=0.8)
         axes.set_xlabel("rank in A")
         axes.set_ylabel("rank in B")
         for axis in (axes.xaxis, axes.yaxis):

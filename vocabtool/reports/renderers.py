@@ -309,7 +309,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; p
 body { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-.rates { display: flex; flex-wrap: wrap; gap: .75rem; }
+.rates { display: flex; flex-wrap: wrap; gap: .75rem; margin-bottom: .75rem; }
 .rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
 .rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
 .wide { overflow-x: auto; overflow-wrap: normal; }
@@ -320,6 +320,7 @@ th { font-weight: 600; border-bottom: 1px solid var(--line); }
 td { border-bottom: 1px solid var(--line); }
 td bdi { display: inline-block; max-width: min(24rem, 50vw); overflow-wrap: break-word; }
 .list { min-width: 14rem; }
+.list bdi { display: inline; overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number { white-space: nowrap; }
 .bar { display: block; height: .3rem; background: var(--bar); opacity: .6; border-radius: .15rem; }
@@ -331,9 +332,11 @@ ul { padding-left: 1.25rem; }
 figure { margin: 0 auto; max-width: 36rem; }
 svg { width: 100%; height: auto; }
 @media (max-width: 30rem) {
+  body { padding: .75rem; }
   table { font-size: .875rem; }
+  th { font-size: .8rem; }
   th, td { padding-right: .45rem; }
-  .list { min-width: 11.5rem; }
+  .list { min-width: 9rem; }
 }
 """
 )
