@@ -48,7 +48,7 @@ class RankedRows(NamedTuple):
 
 
 def are_among(rows: Rows, others: Rows) -> Mask:
-    """Return which ``rows`` occur in ``others``: like ``np.isin``, faster for short arrays."""
+    """Return which ``rows`` occur in ``others``, like ``np.isin``, but faster for short arrays."""
     if not len(others):
         return np.zeros(len(rows), np.bool_)
     ascending = np.sort(others)
@@ -58,7 +58,7 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 def mask_of(rows: Rows) -> Mask:
-    """Return a mask that is True for these rows. It ends at the highest of them."""
+    """Return a mask that is True for these rows and ends at the highest of them."""
     mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
     mask[rows] = True
     return mask
