@@ -278,7 +278,7 @@ def in_id_order(
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
     """Return ``stored``, ``first_id`` and ``ids`` for entries and ids in any order.
 
-    Entries with the same id keep their order. ``None``: the ids are the positions.
+    Entries with the same id keep their order. Without ``ids``, the positions are the ids.
     """
     if ids is None:
         return entries, 0, None

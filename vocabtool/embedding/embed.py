@@ -141,9 +141,9 @@ def embed(
     Called again with the same arguments after an interruption, it makes the missing shards; the
     folder then contains the same bytes as without the interruption.
 
-    ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
-    :func:`open_encoder`. ``options``, or the same as keyword arguments, say how documents are read:
-    see :class:`vocabtool.documents.ReadOptions`.
+    ``sources``: as in :func:`vocabtool.documents.batches`. ``model``: as in :func:`open_encoder`.
+    ``options``, or the same as keyword arguments: how documents are read, see
+    :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether to store the text too. ``shard_rows``: rows of a shard; fewer if their text
     exceeds 256 MB. ``batch_size``: texts encoded at once; by default the encoder's choice.
     ``check``: whether changed files are detected by size and time, or by content.

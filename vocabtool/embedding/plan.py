@@ -32,7 +32,7 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file. ``size``: in bytes; ``changed``: its modification time in nanoseconds.
+    """An input file. ``name``: as given. ``size``: in bytes. ``changed``: mtime, in nanoseconds.
 
     ``sha256``: with ``--check content``, instead of ``changed``: hash of its content, hexadecimal.
     """
@@ -77,12 +77,12 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
 
 
 def can_be_read_again(files: Iterable[str] | None) -> bool:
-    """Whether files can be read twice: not standard input, pipes or documents (``None``)."""
+    """Whether files can be read twice. Standard input, pipes and documents (``None``) cannot."""
     return files is not None and not any(map(_is_stream, files))
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """Return the facts that identify each file, except standard input and pipes."""
+    """Return name, size, and time or hash of each file, except standard input and pipes."""
     facts = []
     for name in files:
         if _is_stream(name):
@@ -217,8 +217,8 @@ class Plan:
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        If the model differs, consequences of this are omitted: its words, the length of its
-        vectors, and the batch size, if the caller gave none.
+        If the model differs, differences that follow from this are omitted: its words, the length
+        of its vectors, and the batch size, if the caller gave none.
         """
         implied = set()
         if self.encoder != now.encoder:

@@ -226,7 +226,7 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Connect to Ray; stop it after the block if it was started here. Convert its errors."""
+    """Connect to Ray, stop it later if it was started here, and convert its errors to ours."""
     try:
         import ray
         import ray.data

@@ -166,13 +166,13 @@ class Shards:
         folder = Path(path)
         manifest = read_manifest(folder)
         if manifest is None:
-            what = "no run of `vocabtool embed`"
+            what = "contains no run of `vocabtool embed`"
             if (folder / RUN).exists():
                 what = "a run that is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "its run is not the run of the manifest" if plan else "missing"
+            what = "describes another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)

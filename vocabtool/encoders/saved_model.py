@@ -339,7 +339,7 @@ class TensorFlowEncoder(Encoder):
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
-        """Return the vectors. Raises :class:`UnsupportedFormat` for a wrong length or for NaN."""
+        """Return vectors. Raises :class:`UnsupportedFormat` for a wrong length, NaN or infinity."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
                 f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "

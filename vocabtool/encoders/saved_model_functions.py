@@ -260,7 +260,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield the calls for these texts, each of which is in one call. There must be a text."""
+        """Yield calls that together contain each of these texts (at least one) exactly once."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:

@@ -308,6 +308,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank of a row, from 1; 1,000 if it is lower or the row is not found."""
+    """Return the rank of a row, from 1 to 1,000; 1,000 also for a row that is not found."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

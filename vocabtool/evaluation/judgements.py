@@ -149,7 +149,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries that have a relevant document; the others are skipped, as no ranking is better.
+    """The queries that have a relevant document. All rankings of the others would be equally good.
 
     ``at``: their places among all ``count`` queries. ``notes``: what was skipped.
     """
@@ -164,7 +164,7 @@ class JudgedQueries:
         """Return the vectors of these queries, shape (len(queries), dim).
 
         They are chosen from ``vectors``, one for each of all ``count`` queries. Without ``vectors``
-        the index encodes the queries, or returns ``None`` if it has no encoder. Raises
+        the queries are encoded; the result is ``None`` if the index has no encoder. Raises
         ``ValueError`` for a wrong number of vectors.
         """
         if vectors is None:
@@ -198,7 +198,7 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
 
 
 def read_queries(path: str | Path) -> list[JudgedQuery]:
-    """Read the queries of a file, in its order.
+    """Read the queries of a file, in the order of the file.
 
     Raises :class:`InvalidFile` for an invalid line, a repeated id, or no query; :class:`NotFound`.
     """
@@ -319,7 +319,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank. Raise for lines of more than a megabyte."""
+    """Yield lines that are not blank. Raises :class:`InvalidFile` for one of over a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

@@ -85,7 +85,7 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest documents, including the copy, and similarities of rows."""
+        """Return the nearest documents, including the copy, and the similarities of ``rows``."""
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan

@@ -328,7 +328,7 @@ class _Statement:
         return f"{name} {asked.operator} ?"
 
     def _contains(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``contains``: an element of a list (kept as JSON), or a substring of a text."""
+        """Translate ``contains``: a test for an element of a list (in JSON) or for a substring."""
         if kind != "string":
             what = f"contains {PLAIN[kind]}: 'contains' works only on strings and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
@@ -353,7 +353,7 @@ class _Statement:
         )
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
-        """Refuse values whose type differs from the field's."""
+        """Refuse values whose type is not the type of the field."""
         numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
             is_text = isinstance(value, str)

@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection; turn errors of SQLite into our own."""
+        """Give this thread sole use of the connection; convert SQLite's errors to vocabtool's."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -211,7 +211,7 @@ class Database:
             first = end
 
     def close(self) -> None:
-        """Close the connection. Optional for a reader."""
+        """Close the connection. A reader need not call this."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -265,7 +265,7 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database; only one at a time per folder."""
+    """A write transaction on the database. A folder has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
@@ -327,7 +327,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Convert the texts of a column, from row ``first`` on, to a kind; create its index."""
+        """Convert a column's texts from row ``first`` on to values of a kind; index the column."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -364,7 +364,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 def _before_fork() -> None:
     """Close idle connections, because a child process would not inherit SQLite's file locks.
 
-    The locks prevent that the database files are replaced while they are open.
+    The locks protect the database files from being replaced while they are open.
     """
     for database in [*_OPEN]:
         database._lock.acquire()

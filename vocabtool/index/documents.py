@@ -371,7 +371,7 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` for an invalid field name, or if there are too many ``others``."""
+    """Raise :class:`BadRow` for an invalid field name, and if ``others`` reach the limit."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():

@@ -113,7 +113,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Similarity that unrelated vectors reach by chance (``raw_vectors.py``) among so many rows."""
+    """Similarity that unrelated vectors reach by chance, measured in an index of ``rows`` rows."""
 
     similarity: float
     rows: int
@@ -211,7 +211,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 class Commit:
     """The commit of an index that was the last one when it was read.
 
-    ``folder``: its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
+    ``folder``: path of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
     """
 
     folder: Path
@@ -291,7 +291,7 @@ def is_index(path: Path) -> bool:
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """Create an empty folder for the next generation; return its path, and its later path."""
+    """Create an empty folder for the next generation; return its path, and its final path."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -395,7 +395,7 @@ def remove_build(build: Path) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by one that was built in its ``.new-…`` folder, and return its path.
+    """Replace an index by one that was built in its ``.new-…`` folder; return the index's path.
 
     The old index is valid until a single rename; readers that have it open continue with it. Raises
     :class:`FolderInUse` if another process writes to either.
@@ -414,7 +414,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return advice for a damaged file, from its path alone; ``None`` if it is not in an index.
+    """Return advice for a damaged file by its path alone; ``None`` for a file outside an index.
 
     Only codes and keywords can be rebuilt: they are computed from vectors and documents.
     """

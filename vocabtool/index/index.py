@@ -474,7 +474,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """Search for each text, or its ``given`` vector, in one commit."""
+        """Search for each text or its vector in ``given``; all searches read the same commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
@@ -518,7 +518,7 @@ class Index:
         return removed
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check every byte: checksums, both legs, and the recall.
+        """Check every byte by checksums, compare both legs with the documents, measure the recall.
 
         Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
         the damaged file.

@@ -192,7 +192,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents, with commits; a sync deletes in the last commit."""
+        """Load the remaining documents in several commits; a sync deletes in the last one."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
@@ -244,8 +244,8 @@ class Loader:
     def _remove(self) -> int:
         """Delete documents that are no longer in the files; return their number.
 
-        Raises :class:`VocabtoolError`, and rolls back, if they are more than a third or rows were
-        skipped (unless forced), or if files changed.
+        Raises :class:`VocabtoolError`, and rolls back, if more than a third would be deleted, if
+        rows were skipped (both unless forced), or if files changed.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]

@@ -64,7 +64,7 @@ class OpenedModel:
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
     def save(self, folder: Path) -> dict[str, int]:
-        """Write the files of the model, and return the CRC-32C of each by its name."""
+        """Write the files of the model; return the CRC-32C of each file by file name."""
         found: dict[str, int] = {}
 
         def keep(start: str, end: str, write: Callable[[Path], object]) -> None:
@@ -131,7 +131,7 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Read the tokenizer file that the word rule names, if any; name it by SHA-256 in the rule."""
+    """Read the tokenizer file that the word rule names, if any; put its SHA-256 into the rule."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -198,7 +198,7 @@ class IndexModel:
     def encoder(self) -> Encoder | None:
         """The encoder; ``None`` if the index was created without a model.
 
-        Raises :class:`OtherModel` if it did not make the vectors, :class:`NotFound` if the caller
+        Raises :class:`OtherModel` if another one made the vectors, :class:`NotFound` if the caller
         passed no model and the recorded one is not a file or folder here.
         """
         held, given = self._configuration, self._given

@@ -93,7 +93,7 @@ class RawVectors:
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield the vectors from row ``start`` to ``stop`` in blocks, each with its first row."""
+        """Yield the vectors from row ``start`` to ``stop`` in blocks: first row number, vectors."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -278,7 +278,7 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return, for each of ``counts``, the mean recall of so many candidates and its standard error.
+    """Return the mean recall of the first candidates, and its standard error, for each of ``counts``.
 
     ``truth``: the result of :func:`nearest_rows`. ``candidates``: shape (queries, most), nearest
     first.
@@ -331,8 +331,8 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
     """Return the similarity reached by chance; for ``inner-product`` with a query of length 1.
 
     This is the greater of two 95th percentiles: the similarity of random pairs of documents, and
-    that of random mixtures, which have no meaning, to their nearest documents. The first decides
-    if all vectors lie in a narrow cone, the second grows with the number of documents. ``None`` if
+    that of random mixtures, which have no meaning, to their nearest documents. The first is greater
+    if all vectors lie in a narrow cone; the second grows with the number of documents. ``None`` if
     fewer than ten rows have a vector, or if products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)

@@ -294,8 +294,8 @@ def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
     FastScan does not find a vector whose code has the lowest value of the query's lookup table in
-    every place. The new centroids lie on both sides of the old ones, so such vectors get a middle
-    one.
+    every place. The new centroids lie on both sides of the old ones, so that such vectors get one
+    in the middle.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -329,7 +329,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """Let FAISS use one thread: in a forked process it would wait for the others forever."""
+    """Let FAISS use one thread, as after a fork it would wait forever for threads that are gone."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

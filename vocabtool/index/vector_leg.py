@@ -33,7 +33,7 @@ class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
     ``raw``: all rows; ``codes``, ``facts``: the codes of the first rows, and how they were built.
-    ``kept_bytes``: the vectors of rows without codes are cached if they need no more memory.
+    ``kept_bytes``: maximum memory for caching the vectors of rows without codes.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class VectorLeg:
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask of the rows that may be found; rows beyond its end may not. Zero vectors
-        are never found, and a zero query finds nothing. Raises :class:`ValueError` for a vector of
-        another shape, NaN and infinity.
+        ``among``: a mask of the rows that may be found; rows beyond its end are excluded. Zero
+        vectors are never found, and a zero query finds nothing. Raises :class:`ValueError` for a
+        vector of another shape, NaN and infinity.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 

@@ -49,7 +49,7 @@ class Writer:
     An exception in the block rolls everything back. One thread may use a writer at a time, while
     others search the index. To add many documents, call :meth:`commit` now and then, or use
     :meth:`Index.load`.
-    ``left_out``: counts skipped values that did not fit their fields; has the first ones' places.
+    ``left_out``: counts skipped values that did not fit their fields, and keeps the first places.
     ``sources``: the files that the next commit records.
     """
 
@@ -306,7 +306,7 @@ def after_other_change(load: Load | None) -> Load | None:
 
 
 def check_choice(on_existing: str) -> None:
-    """Raise ``ValueError`` for an unknown choice."""
+    """Raise ``ValueError`` for an unknown value of ``on_existing``."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 

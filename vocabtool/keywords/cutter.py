@@ -230,7 +230,7 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return the cache entry of a chunk: its words, humps and surfaces, a space after each.
+        """Return the cache entry of a chunk: words, humps and surfaces, each followed by a space.
 
         The three kinds are separated by ``_BETWEEN``, unless there are only words.
         """

@@ -174,7 +174,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging; files then stay until the next commit."""
+        """Write everything to disk and finish merging, so that files stay until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()

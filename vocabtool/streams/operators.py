@@ -347,7 +347,7 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream. ``rows``: number of elements; ``exact``: whether that is no estimate.
+    """The size of a stream. ``rows``: number of elements. ``exact``: false for an estimate.
 
     ``bytes``: total size of the files. ``None``: unknown or endless.
     """
@@ -505,7 +505,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source, read when they are iterated.
+    """Consecutive documents of one source, read when the shard is iterated.
 
     ``count``: number of documents; ``None``: all to the end of the source.
     """

@@ -121,7 +121,7 @@ class Stream(Generic[T]):
         ``workers``: number of threads or processes; 0: ``fn`` runs in the caller's thread. At most
         ``2 * workers`` elements are read ahead. ``ordered=False``: results come as they finish.
         ``kind="processes"``: for a pure Python ``fn``; ``fn``, elements and results are pickled, so
-        make each element a batch. Elements are read in the caller's thread.
+        batch the elements first. Elements are read in the caller's thread.
         Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
         """
         if workers < 0:

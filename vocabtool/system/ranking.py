@@ -34,13 +34,13 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in ascending order, faster than :meth:`of`; keep the best ``limit``."""
+        """Rank rows given in ascending order; keep the best ``limit``. Faster than :meth:`of`."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given by descending score, equal scores in any order; keep ``limit``."""
+        """Rank rows given with falling scores (ties in any order); keep the best ``limit``."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
