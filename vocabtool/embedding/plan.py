@@ -68,7 +68,7 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: is in the output folder {folder}: name one outside")
+            raise VocabtoolError(f"{name}: is in the output folder {folder}: name a source outside")
     return [
         name
         for name in files

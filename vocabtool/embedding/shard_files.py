@@ -111,7 +111,8 @@ class Counts:
 
     ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
-    ``tokens``, ``tokens_unknown``: words and unknown words; 0 if the model's words are not known.
+    ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if the words that the
+    model knows are unknown.
     """
 
     documents: int = 0

@@ -193,7 +193,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The result of :func:`self_check`. ``rates``: of each fusion for each kind of query.
+    """The result of :func:`self_check`. ``rates``: hit rates by fusion and kind of query.
 
     ``recall``: recall@10 of the vector leg, or ``None``. ``sample``: number of documents, drawn
     with ``seed``.

@@ -93,7 +93,7 @@ class RawVectors:
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield the vectors from row ``start`` to ``stop`` in blocks: first row number, vectors."""
+        """Yield the vectors from row ``start`` to ``stop`` in blocks: pairs of first row and vectors."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -278,10 +278,10 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return the mean recall of the first candidates, and its standard error, for each of ``counts``.
+    """Return the mean recall, and its standard error, for each of ``counts``.
 
-    ``truth``: the result of :func:`nearest_rows`. ``candidates``: shape (queries, most), nearest
-    first.
+    ``counts``: how many of the first candidates to use. ``candidates``: shape (queries, most),
+    nearest first. ``truth``: the result of :func:`nearest_rows`.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
