@@ -93,7 +93,7 @@ class RawVectors:
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield the vectors from row ``start`` to ``stop`` in blocks: pairs of first row and vectors."""
+        """Yield the vectors from row ``start`` to ``stop`` in blocks: (first row, vectors)."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
