@@ -123,11 +123,9 @@ COMMON: Final = 1e-3  # a word of this frequency has half the weight
 def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
     """Return the most frequent words and their vectors, float32, shape (n, dim).
 
-    The result is deterministic.
-
     The vectors are a truncated singular value decomposition of the positive pointwise mutual
     information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
-    Factorization", 2014). Rare words get no vector, so the model does not know them.
+    Factorization", 2014). They are deterministic. Rare words get none, so the model lacks them.
     ``rule``: the rule that splits texts into words, as in ``Words.of``.
     """
     no_words = Vocabulary("words", "list", ByteStrings.of([]))

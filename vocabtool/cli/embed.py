@@ -156,10 +156,7 @@ def embed_command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show progress while the context is open. Yield the function that updates the progress.
-
-    Yield ``None`` if standard error is not a terminal.
-    """
+    """Show progress. Yield the function that updates it; ``None`` if there is no terminal."""
     from vocabtool.reports.index import progress_line
 
     with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA

@@ -3,9 +3,9 @@
 :class:`OovCounter` is public. :class:`OovCounts` counts the words of one vocabulary.
 
 All counts are exact as long as the distinct words fit the budget. Otherwise, the rarest words are
-dropped, and a bound is kept: no dropped word occurred more often. If a word is first stored, or
-stored again, after that, its count may be too low by the bound. The number of distinct words is
-then estimated from a sample of hashes.
+dropped, and a bound is kept: no dropped word occurred more often. The count of every word that is
+stored from then on may be too low by the bound, because the word may have been dropped before. The
+number of distinct words is then estimated from a sample of hashes.
 """
 
 from __future__ import annotations
