@@ -269,7 +269,7 @@ REFUSED: dict[str, Callable[[Path], Path]] = {
         file, CONFIG, compression=zipfile.ZIP_LZMA
     ),
     "a zip archive without config.json": lambda file: archive(file, ("metadata.json", "{}")),
-    "the member '../../etc/x' is a path out of the archive": lambda file: archive(
+    "the path of the member '../../etc/x' leads out of the archive": lambda file: archive(
         file, CONFIG, ("../../etc/x", "a")
     ),
     "two members are named 'config.json'": lambda file: rewritten(

@@ -126,8 +126,8 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"filters": None}, "filters is null, wanted a text of characters"),
-        ({"filters": ["ab"]}, "filters is a list, wanted a text of characters"),
+        ({"filters": None}, "filters is null, wanted a text"),
+        ({"filters": ["ab"]}, "filters is a list, wanted a text"),
         ({"split": ""}, "split is empty, wanted a text to split at"),
         ({"split": None}, "split is null, wanted a text to split at"),
         ({"split": "\ud800"}, "split has a lone surrogate"),

@@ -372,7 +372,7 @@ def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        pytest.param(b"x" * (2 << 22), "a line of more than 4,194,304 bytes", id="no end"),
+        pytest.param(b"x" * (2 << 22), "a line has more than 4,194,304 bytes", id="no end"),
         pytest.param(b"and 0.125 0.5", "line 4 has 2 values,", id="cut"),
         pytest.param(b"\n", "line 4 has 0 values, wanted 3", id="empty line"),
         pytest.param(line(b"and", 4), "line 4 has more than", id="one more"),
@@ -491,9 +491,9 @@ def test_newline_in_a_word(tmp_path: Path) -> None:
     ("data", "message"),
     [
         pytest.param(records()[:-1], "vector 7 of 7 is truncated", id="cut by one byte"),
-        pytest.param(records()[:60], "the header states 7 vectors of 5 dimensions", id="cut"),
-        pytest.param(records() + b"\n\n", "2 bytes follow the 7 vectors", id="more"),
-        pytest.param(records() + b"x", "1 bytes follow the 7 vectors", id="one more"),
+        pytest.param(records()[:60], "7 vectors of 5 dimensions, as the header states", id="cut"),
+        pytest.param(records() + b"\n\n", "states 7 vectors, but 2 more bytes follow", id="more"),
+        pytest.param(records() + b"x", "states 7 vectors, but 1 more bytes follow", id="one more"),
         pytest.param(b"%d 5\n" % 10**17 + records(), "states 100,000,000,000,000,000", id="liar"),
         pytest.param(
             b"1 100000\n" + records(), "at least 1 vector of 1 to 65,536", id="a long vector"
