@@ -89,7 +89,7 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
     assert vocabulary.tokens[19:21] == ["[TOOL_CONTENT]", "<SPECIAL_20>"]
     assert vocabulary.id_of("th") == 30 + 256
     document["config"]["version"] = "v11"
-    with pytest.raises(InvalidFile, match="no special_tokens, which version v11 requires"):
+    with pytest.raises(InvalidFile, match="special_tokens is missing, which version v11 requires"):
         only(document, tmp_path)
 
 

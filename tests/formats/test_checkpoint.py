@@ -283,7 +283,7 @@ BARE = HEADER + ONE_RESTART
             index_of(
                 *(pair(b"table" + side, entry(1, [1], 0, 0, 0)) for side in (b"-keys", b"-values"))
             ),
-            "^table table: its keys are neither strings nor integers: words not read",
+            "^table table: the keys are neither strings nor integers: words not read",
         ),
         (
             of_compression(2),
@@ -390,8 +390,11 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
             varint(1 << 40) + PACKED[1:],
             "1,099,511,627,776 bytes decompressed, wanted at most 16,777,216",
         ),
-        (b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:], "Snappy does not unpack it to 120 bytes"),
-        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack it to 120 bytes"),
+        (
+            b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:],
+            "Snappy does not unpack the block to 120 bytes",
+        ),
+        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack the block to 120 bytes"),
         (b"\0", "a block is too small for its restart points"),
     ],
     ids=message_only,

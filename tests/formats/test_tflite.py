@@ -325,7 +325,11 @@ def flex(*values: Any) -> bytes:
             "field 1 runs 127 bytes past the end of its message (at byte 2)",
         ),
         ("TFText>FastSentencepieceTokenize", b"", "the operator does not contain its model"),
-        ("FlexNobodyKnows", bytes(2_000), "an unknown operator: its 2,000 bytes of options"),
+        (
+            "FlexNobodyKnows",
+            bytes(2_000),
+            "an unknown operator, whose options (2,000 bytes) may contain words",
+        ),
     ],
 )
 def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:

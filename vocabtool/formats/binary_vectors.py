@@ -356,13 +356,14 @@ def _array_words(data: bytes) -> Iterator[bytes]:
             f"words of type {head.dtype} and shape {head.shape}, wanted text in one dimension"
         )
     if len(data) - head.start != head.size:
-        got = f"{len(data) - head.start:,}"
-        raise InvalidFile(f"the array of words needs {head.size:,} bytes, got {got}")
+        there = len(data) - head.start
+        raise InvalidFile(f"the array of words needs {head.size:,} bytes, got {there:,}")
     words = np.frombuffer(data, head.dtype, offset=head.start)
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
         if codes.max(initial=0) > MAX_CHARACTER:
-            raise InvalidFile(f"a word is not Unicode: a character above {MAX_CHARACTER:#x}")
+            what = f"it has a character above {MAX_CHARACTER:#x}"
+            raise InvalidFile(f"a word is not Unicode: {what}")
     try:
         for at in range(0, len(words), CHUNK):
             for word in words[at : at + CHUNK].tolist():
@@ -459,7 +460,7 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries, all of type ``wanted``, from ``start`` on; return them and an end."""
+    """Read ``count`` entries of type ``wanted`` at ``start``; return them and where they end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)

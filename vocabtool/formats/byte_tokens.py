@@ -103,7 +103,7 @@ def _recognise_ranks(source: Source) -> str | None:
     """Return ``None`` if most lines are base64 and a rank, and some base64 has padding.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
-    words and counts looks similar, but no word ends in ``=``. The reader reports other lines.
+    words and counts looks similar, but no word ends in ``=``. Other lines are errors in the file.
     """
     lines = _whole_lines(source)
     if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
@@ -115,15 +115,17 @@ def _recognise_ranks(source: Source) -> str | None:
 
 def _read_ranks(source: Source) -> Findings:
     if source.size > MAX_FILE:
-        size = f"{source.size:,} bytes"
-        raise UnsupportedFormat(f"the file of ranks has {size}, wanted at most {MAX_FILE:,}")
+        what = f"the file of ranks has {source.size:,} bytes, wanted at most {MAX_FILE:,}"
+        raise UnsupportedFormat(what)
     data = source.file.read_bytes().rstrip(b"\r\n")
     columns = word_list.read_columns(data, 0, 1, b" ")
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")
     if blanks != len(encoded):
-        got = f"{blanks:,} spaces in {len(encoded):,} lines"
-        raise InvalidFile(f"{got}: wanted one in each line, between the token and its rank")
+        raise InvalidFile(
+            f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line, between the "
+            "token and its rank"
+        )
     ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
@@ -209,8 +211,10 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
-        wanted = f"wanted at least default_num_special_tokens, which is {room:,}"
-        raise InvalidFile(f"default_vocab_size is {size:,}, {wanted}")
+        raise InvalidFile(
+            f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens, which is "
+            f"{room:,}"
+        )
     version = show(str(config.get("version")))
     if document.get("special_tokens") is not None:
         stated = expect(document["special_tokens"], list, "special_tokens")
@@ -218,11 +222,13 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     else:
         digits = version.removeprefix("v")
         if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
-            raise InvalidFile(f"no special_tokens, which version {version} requires")
+            raise InvalidFile(f"special_tokens is missing, which version {version} requires")
         special = list(IMPLIED)
     if len(special) > room:
-        most = f"wanted at most default_num_special_tokens, which is {room:,}"
-        raise InvalidFile(f"{len(special):,} special tokens, {most}")
+        raise InvalidFile(
+            f"{len(special):,} special tokens, wanted at most default_num_special_tokens, which is "
+            f"{room:,}"
+        )
     fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
     names = strings([*special, *fillers], "special token")
     if names.distinct < room:

@@ -56,7 +56,8 @@ def named_file(folder: Path, name: bytes) -> Path:
     except UnicodeDecodeError:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
-        raise InvalidFile(f"the model names the file {printable(name)!r}, a path: it is not opened")
+        what = f"the model names the file {printable(name)!r}, which is a path: it is not opened"
+        raise InvalidFile(what)
     return folder / text
 
 

@@ -130,8 +130,8 @@ def _pieces(vocab: object) -> list[Any]:
         if not isinstance(item, list) or len(item) != 2:
             raise InvalidFile(f"model.vocab: item {number:,} is not a list [piece, score]")
         if type(item[1]) not in (int, float):
-            got = f"the score of piece {number:,} is {kind(item[1])}"
-            raise InvalidFile(f"model.vocab: {got}, wanted a number")
+            got = kind(item[1])
+            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}, not a number")
     return [piece for piece, _ in listed]
 
 
@@ -208,7 +208,7 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """Return how pieces mark words (``##``, ``▁``, ...); notes on marks that are no Marker."""
+    """Return how pieces are marked (``##``, ``▁``, ...), and notes on marks not in ``Marker``."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:

@@ -59,8 +59,8 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    ``path``: of the layer (else of its parent) in the object graph, such as ``root.layer-0``, or
-    in an archive.
+    ``path``: in an archive, that of the layer's asset; else that of the layer in the object graph,
+    such as ``root.layer-0``, or of its parent if the layer has none.
     ``vocabulary``: entries except mask and unknown ones; numbers as decimal text; ``None`` if the
     file does not contain them.
     ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
@@ -189,9 +189,9 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return how many entries at the front are for mask and unknown: all of the layer's, or 0.
+    """Return the number of mask and unknown entries at the front: ``first_id`` if all are there.
 
-    Keras removes them from a vocabulary that begins with all of them.
+    Else return 0. Keras removes these entries from the front of a vocabulary.
     """
     if layer.first_id > len(entries):
         return 0
@@ -327,7 +327,7 @@ def _read_assets(
             data = archive.read(name)
             with reading(shown):
                 if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
-                    raise InvalidFile("most of its lines are empty: it is not a vocabulary")
+                    raise InvalidFile("most lines of the file are empty: it is not a vocabulary")
                 path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
                 parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
                 layer = layers.get("/".join(parts))

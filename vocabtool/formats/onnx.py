@@ -69,7 +69,7 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` for a ModelProto (only known fields, with a version and a graph) or a reason.
+    """Return ``None`` for a ModelProto: known fields only, with a version and a graph; else why.
 
     A SavedModel begins with the same two fields, but has no field 7. A GraphDef and a SentencePiece
     model begin with a length-delimited field, but a ModelProto with a number.

@@ -50,7 +50,10 @@ Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
-    """Return strings of unknown purpose; a skipped list if they are few or ``why`` says so."""
+    """Return strings of unknown purpose as a vocabulary, or as a skipped list.
+
+    They are skipped if they are few, or if a reason ``why`` is given.
+    """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
     if why is not None:

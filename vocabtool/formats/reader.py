@@ -130,8 +130,8 @@ class Source:
 class Findings:
     """Results of reading one model, collected part by part.
 
-    ``warnings`` lists parts that could not be read, with reasons. ``format`` is set by readers of
-    several formats.
+    ``warnings`` lists parts that could not be read, with reasons. ``format`` is only set by
+    readers of several formats.
     """
 
     found: list[Finding] = field(default_factory=list)

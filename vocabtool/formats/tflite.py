@@ -115,8 +115,9 @@ class _Model:
             parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
             parts += len(graph.tables(GRAPH_OPERATORS))
             if parts > MAX_PARTS:
-                what = f"more than {MAX_PARTS:,} tensors and operators"
-                raise UnsupportedFormat(f"the model has {what}")
+                raise UnsupportedFormat(
+                    f"the model has more than {MAX_PARTS:,} tensors and operators"
+                )
             yield graph
 
     def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
@@ -207,7 +208,8 @@ class _Model:
             strings = wire.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
                 raise InvalidFile(
-                    f"its options contain {len(strings)} strings, wanted 2: a name and a NodeDef"
+                    f"the operator's options contain {len(strings)} strings, wanted 2: a name and "
+                    "a NodeDef"
                 )
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
         elif op in KINDS or op in DETOKENIZERS:
@@ -215,8 +217,9 @@ class _Model:
             models = [each for each in tensors if each.type in BYTES and each.buffer]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
-            what = f"its {len(options):,} bytes of options may contain words"
-            raise InvalidFile(f"an unknown operator: {what}")
+            raise InvalidFile(
+                f"an unknown operator, whose options ({len(options):,} bytes) may contain words"
+            )
         else:
             return
         if not data:
@@ -248,7 +251,7 @@ class _Model:
     def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile("its value is stored after the flatbuffer: not read")
+            raise InvalidFile("the tensor's value is stored after the flatbuffer: not read")
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:

@@ -434,7 +434,8 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
     vector = root - _flex_number(buffer, root, buffer[-1])
     count = _flex_number(buffer, vector - width, width)
     if count > MAX_FLEX_VALUES:
-        raise InvalidFile(f"{count:,} values, wanted at most {MAX_FLEX_VALUES:,}", offset=vector)
+        what = f"a FlexBuffer vector of {count:,} values, wanted at most {MAX_FLEX_VALUES:,}"
+        raise InvalidFile(what, offset=vector)
     found = []
     for number in range(count):
         at = vector + number * width

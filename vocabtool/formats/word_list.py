@@ -81,8 +81,9 @@ def read_columns(
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
         if not 0 <= vocab_size <= len(lines):
-            got = f"the file has {len(lines):,} lines"
-            raise InvalidFile(f"{got}, but the table's vocab_size is {vocab_size:,}")
+            raise InvalidFile(
+                f"the file has {len(lines):,} lines, but the table's vocab_size is {vocab_size:,}"
+            )
         lines = ByteStrings(lines.data, lines.starts[:vocab_size], lines.ends[:vocab_size])
     cuts = None
     if max(key_index, value_index) >= 0:
@@ -229,7 +230,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary of ``kind``, or of WordPiece by their look.
+    """Return the lines of ``data`` as a vocabulary: of ``kind``, or WordPiece if they look so.
 
     Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
     """

@@ -111,8 +111,9 @@ class WordVectors:
         """
         wanted = np.asarray(positions, np.int64).reshape(-1)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
-            got = f"positions from {wanted.min()} to {wanted.max()}"
-            raise IndexError(f"{got}, wanted them from 0 to {len(self) - 1:,}")
+            raise IndexError(
+                f"positions {wanted.min()} to {wanted.max()}, wanted 0 to {len(self) - 1:,}"
+            )
         with reading(str(self._file)):
             return self._held.take(wanted)
 

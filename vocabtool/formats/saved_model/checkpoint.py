@@ -263,8 +263,10 @@ def _tensor_entry(value: bytes) -> TensorEntry:
             for dimension in messages(value, (start, end), 2):
                 size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
-                    wanted = f"wanted a size of 0 or more, and at most {MAX_RANK} dimensions"
-                    raise InvalidFile(f"dimension {len(shape)} has size {size}; {wanted}")
+                    raise InvalidFile(
+                        f"dimension {len(shape)} has size {size}; wanted a size of 0 or more, and "
+                        f"at most {MAX_RANK} dimensions"
+                    )
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = _uint32(value, start)
@@ -328,8 +330,10 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 unshared, at = varint(entries, at, end)
                 size, at = varint(entries, at, end)
                 if shared > len(key):
-                    what = f"a key shares {shared:,} bytes with the previous key"
-                    raise InvalidFile(f"{what}, which has only {len(key):,}")
+                    raise InvalidFile(
+                        f"a key shares {shared:,} bytes with the previous key, which has only "
+                        f"{len(key):,}"
+                    )
                 if unshared + size > end - at:
                     raise InvalidFile("an entry extends past the end of the block")
                 key = key[:shared] + entries[at : at + unshared]
@@ -390,7 +394,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:
                 raise InvalidFile(
-                    f"Snappy does not unpack it to {size:,} bytes ({error})"
+                    f"Snappy does not unpack the block to {size:,} bytes ({error})"
                 ) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"

@@ -1,7 +1,7 @@
 """Read lists of strings outside lookup tables: constants and variables.
 
 A constant is followed through copies, calls and captures to the ops that use it. It is not a
-vocabulary if these only save, restore, assert, parse examples or initialise a variable.
+vocabulary if these ops only save, restore, assert, parse examples or initialise a variable.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as an argument, if any. Captured ones come last."""
+        """Return the id of the object captured as an argument, if any; such arguments come last."""
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None

@@ -153,9 +153,9 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Return the index of the graph to run: the first that is tagged ``serve``, else the first.
+    """Return the index of the graph to run. ``tags``: the tags of each graph.
 
-    A graph without other tags than ``serve`` is preferred. ``tags``: the tags of each graph.
+    This is the first graph tagged only ``serve``, else one tagged also ``serve``, else the first.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 

@@ -354,7 +354,7 @@ def read_saved_contents(
                 continue
             keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
             if keys is None and not isinstance(values, ByteStrings):
-                raise InvalidFile("its keys are neither strings nor integers: words not read")
+                raise InvalidFile("the keys are neither strings nor integers: words not read")
             if keys is not None and values is not None and len(keys) != len(values):
                 raise InvalidFile(f"{len(keys):,} keys but {len(values):,} values: words not read")
             if DENSE in table.node.op:
@@ -397,5 +397,5 @@ def _used_buckets(
         elif isinstance(keys, np.ndarray) and isinstance(marker, int):
             used &= keys != marker
         else:
-            raise InvalidFile("its empty or deleted key is not a constant: words not read")
+            raise InvalidFile("the empty or deleted key is not a constant: words not read")
     return np.flatnonzero(used)

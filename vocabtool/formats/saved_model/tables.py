@@ -46,7 +46,7 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
 class Buckets(NamedTuple):
-    """A hash maps unknown words to ``first .. first+size-1``; ``first=None``: the table's size."""
+    """A hash gives unknown words ``size`` ids. ``first``: the first; ``None``: the table's size."""
 
     first: int | None
     size: int
@@ -249,7 +249,7 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """Return the mask token with which ``condition`` compares each key, if any, with its id."""
+    """Return the mask token and its id if ``condition`` compares keys with one, else ``None``."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:

@@ -241,7 +241,7 @@ def read_tokenizer(
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
-            raise InvalidFile("its model is not in the graph: words not read")
+            raise InvalidFile("the tokenizer's model is not in the graph: words not read")
     else:
         data = buffer_of(linker, body, node)
     if data not in known:
@@ -258,7 +258,7 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
         tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
         if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
             return tensors.raw_bytes(tensor)
-    raise InvalidFile("its model is not a constant: words not read")
+    raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
@@ -358,7 +358,8 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
     total = len(model.vector(7, "<f4"))
     if len(leaves.values) and int(leaves.values.max()) >= total:
-        raise InvalidFile(f"a piece has id {leaves.values.max()}, but there are {total:,} scores")
+        got = leaves.values.max()
+        raise InvalidFile(f"a piece has id {got}, wanted it below the number of scores, {total:,}")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset
     notes = ["▁ stands for a space"]
