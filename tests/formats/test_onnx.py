@@ -413,7 +413,9 @@ def test_string_to_vector(tmp_path: Path) -> None:
     assert (ids(table), table.unknown) == ([(1, "b"), (2, "a")], Unknown(-1))
     vectors = extension(tmp_path, "StringToVector", map="a\t0 0 1 2\nd\t0 1 3 4", unk="0 0 0 0")
     assert (ids(vectors), vectors.unknown) == ([(0, "a"), (1, "d")], None)
-    assert vectors.notes == ("a table to vectors of 4 numbers; the ids are their positions",)
+    assert vectors.notes == (
+        "a table that maps these to vectors of 4 numbers; the ids are their positions",
+    )
 
 
 def test_vector_to_string(tmp_path: Path) -> None:
@@ -422,7 +424,9 @@ def test_vector_to_string(tmp_path: Path) -> None:
     assert ids(table) == [(1, "c"), (2, "a"), (5, "a")]
     vectors = extension(tmp_path, "VectorToString", map="a\t0 1\nd\t0 2", unk="?")
     assert list(vectors) == ["a", "d"]
-    assert vectors.notes == ("a table from vectors of 2 numbers; the ids are their positions",)
+    assert vectors.notes == (
+        "a table that maps vectors of 2 numbers to these; the ids are their positions",
+    )
 
 
 @pytest.mark.parametrize(

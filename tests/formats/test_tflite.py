@@ -313,7 +313,11 @@ def flex(*values: Any) -> bytes:
     [
         ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
         ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
-        ("FlexSentencepieceOp", flex("SentencepieceOp"), "1 strings in its options, wanted a"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp"),
+            "the operator's options contain 1 strings, wanted 2: a name",
+        ),
         (
             "FlexSentencepieceOp",
             flex("SentencepieceOp", ""),
@@ -371,7 +375,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "table 9 does not exist: there are 1" in warning
     path = write(tmp_path, MODEL)
     for bound, message in (
-        ("MAX_READ", "buffers overlap"),
+        ("MAX_READ", "buffers of the model overlap"),
         ("MAX_PARTS", "more than 0 tensors and operators"),
     ):
         monkeypatch.setattr(f"vocabtool.formats.tflite.{bound}", 0)

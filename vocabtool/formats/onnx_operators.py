@@ -297,8 +297,9 @@ def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Voc
     # as in the library, the first vector sets the length of all
     size = len(vectors[0].split()) if len(vectors) else 0
     if size != 1:
-        each = f"a table that maps {'from' if inverse else 'to'} vectors of {size:,} numbers"
-        return _table(name, place, words, note=f"{each}; {POSITIONS}")
+        vector = f"vectors of {size:,} numbers"
+        maps = f"{vector} to these" if inverse else f"these to {vector}"
+        return _table(name, place, words, note=f"a table that maps {maps}; {POSITIONS}")
     ids = word_list.integers(vectors)
     if inverse:
         return _table(name, place, words, ids, note=OF_AN_ID)
