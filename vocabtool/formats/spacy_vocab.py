@@ -185,7 +185,7 @@ def _integer_map(data: bytes) -> dict[int, int]:
     elif data[0] & 0xF0 != 0x80:
         raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
     if 2 * count > len(data) - pos:
-        raise InvalidFile(f"{count:,} pairs do not fit in {len(data):,} bytes", offset=0)
+        raise InvalidFile(f"{count:,} pairs exceed {len(data):,} bytes", offset=0)
     values = []
     for _ in range(2 * count):
         kind = data[pos] if pos < len(data) else -1
