@@ -272,7 +272,7 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
-        """Return the words marked in ``where`` that occurred, by falling frequency, then bytes."""
+        """Return the words marked in ``where`` that occurred, by descending count, then bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]

@@ -197,8 +197,8 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Raise ``InvalidFile`` for an invalid row, or count it as skipped, as ``on_error``
-        says."""
+        """Count an invalid row as skipped, or raise ``InvalidFile`` if ``on_error`` is
+        ``raise``."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
