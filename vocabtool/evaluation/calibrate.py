@@ -230,7 +230,7 @@ def calibrate(
 
     Two queries are made from each of ``sample`` documents. For each query, the document is copied
     without the text that became the query. The encoder of the index encodes queries and copies.
-    ``progress``: called with the step and its share, 0 to 1.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
     that is too small.

@@ -118,9 +118,9 @@ def evaluate(
     """Search for every judged query with every fusion; return the scores.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
-    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: as for a
-    search.
-    ``progress``: called with the step and its share, 0 to 1.
+    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: the
+    options of :meth:`Index.search_many`.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
     """
@@ -223,7 +223,7 @@ def self_check(
     The ``ordinary`` query consists of four rare words of the document that the model knows; the
     ``unknown`` query, of two of these and one that the model does not know. The words stay in the
     document, so this shows whether an index works, not how good it is. ``progress``:
-    called with the step and its share, 0 to 1.
+    called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric

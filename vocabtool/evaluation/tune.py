@@ -73,7 +73,7 @@ class CopyStore:
         self.near_spellings = store.keywords.near_spellings
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best rows by BM25. The copy is scored instead of the document of ``row``."""
+        """Return the best rows by BM25, using the terms of the copy for ``row``."""
         others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -86,7 +86,7 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest rows, and the similarities of ``rows``, also with the copy instead."""
+        """Return the nearest rows and the similarities of ``rows``, using the copy for ``row``."""
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -203,7 +203,7 @@ def tune(
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     ``seed``: seed of the random division of the queries into folds.
-    ``progress``: called with the step and its share, 0 to 1.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
     if there is neither an encoder nor ``vectors``.
     """

@@ -90,7 +90,7 @@ class LookupLayer:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Class and name. A model may describe a layer several times; these are always the same."""
+        """Class and name: they identify a layer that a model describes several times."""
         return self.class_name, self.name
 
 

@@ -204,7 +204,7 @@ class Findings:
     ) -> Iterator[None]:
         """Turn an error into a warning that names the part, so that reading continues.
 
-        ``effect`` describes the consequence. Errors of other kinds than ``kind`` propagate.
+        The warning ends with ``effect``, the consequence. Only errors of type ``kind`` are caught.
         """
         try:
             yield

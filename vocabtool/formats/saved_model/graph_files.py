@@ -199,7 +199,7 @@ def why_no_graphs(source: Source) -> str | None:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file is text: UTF-8 without control characters. Every graph contains some."""
+    """Whether a file is text, and so not a graph: UTF-8 without control characters."""
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 

@@ -304,7 +304,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    """Return the keys and the values from the asset file that fills a table; ``origin`` names it."""
+    """Return the keys and the values from the asset file that fills a table (see ``origin``)."""
     graph, filename = linker.graph, None
     if origin.object_id is not None:
         filename = graph.asset_of_object(origin.object_id)

@@ -160,7 +160,7 @@ def boolean(tensor: Tensor) -> bool:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """Return the bytes of a uint8 or int8 tensor, which may be empty. It is a stored tokenizer."""
+    """Return the bytes of a uint8 or int8 tensor, such as a stored tokenizer; it may be empty."""
     return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
 
 
