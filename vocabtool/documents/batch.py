@@ -197,8 +197,7 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count an invalid row as skipped, or raise ``InvalidFile`` if ``on_error`` is
-        ``raise``."""
+        """Count an invalid row as skipped. If ``on_error`` is ``raise``, raise ``InvalidFile``."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
