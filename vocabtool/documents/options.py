@@ -53,7 +53,7 @@ class ReadOptions:
 
     @property
     def passes(self) -> int:
-        """Return how many times each file is read."""
+        """Return how many times each file is read: twice to find the last document of each id."""
         return 2 if self.on_duplicate == "last" else 1
 
     def __post_init__(self) -> None:
