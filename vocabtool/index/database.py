@@ -73,17 +73,17 @@ _INHERITED: Final[list[sqlite3.Connection]] = []  # from the parent process; mus
 
 
 def text_hash(text: bytes) -> int:
-    """Return 64 bits of BLAKE2b as a signed integer, to find equal texts and damaged ones."""
+    """Return 64 bits of BLAKE2b as a signed integer: it identifies equal texts and damaged ones."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def column(fields: Fields, name: str) -> str:
-    """Return the name of the column of a kept field."""
+    """Return the name of the database column that stores the field ``name``."""
     return f"field_{[*fields].index(name)}"
 
 
 class Database:
-    """The database of one generation, open for reading; ``file``: its path.
+    """The database of one generation of an index, open for reading. ``file``: its path.
 
     Every method raises :class:`InvalidFile` with the file name if the database is damaged, and
     :class:`NotFound` if it does not exist.
@@ -152,7 +152,7 @@ class Database:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return the row numbers that a statement selects, perhaps millions: int64, shape (n,)."""
+        """Return the row numbers that a statement selects, as an array: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
@@ -221,7 +221,7 @@ class Database:
 class Documents:
     """Reads documents of one commit by row number. ``fields``: the kind of each field.
 
-    ``rows`` in the methods: int64, shape (n,).
+    The argument ``rows`` of the methods contains row numbers: int64, shape (n,).
     """
 
     database: Database
@@ -265,7 +265,7 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database. A folder has at most one at a time."""
+    """A write transaction on the database of an index. An index has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
@@ -364,7 +364,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 def _before_fork() -> None:
     """Close idle connections, because a child process would not inherit SQLite's file locks.
 
-    The locks protect the database files from being replaced while they are open.
+    The locks protect an open database from being replaced by another process.
     """
     for database in [*_OPEN]:
         database._lock.acquire()
@@ -381,7 +381,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Set inherited connections aside: a child must neither use nor close them."""
+    """Drop inherited connections, but keep the objects: a child must neither use nor close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:
