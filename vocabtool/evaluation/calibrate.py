@@ -175,7 +175,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss with weight ``a``: mean natural logarithm of the ranks of the documents to find."""
+    """The loss with weight ``a``: mean logarithm (base e) of the ranks of the source documents."""
 
     a: float
     loss: float
@@ -183,7 +183,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone ranks the document of a query first, and among the first ten."""
+    """How often one leg alone ranks the source document of a query first, and in the top ten."""
 
     kind: Kind
     leg: str
