@@ -137,7 +137,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
 
 
 def _find_folder(model: str | Path) -> Path:
-    """Return the folder of a model, perhaps in the local cache. Raises :class:`NotFound`."""
+    """Return the folder of a model, given its path or name in the cache, or raise ``NotFound``."""
     folder = Path(model)
     if folder.is_dir():
         return folder
