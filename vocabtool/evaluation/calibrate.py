@@ -183,7 +183,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often a leg (vectors, keywords) alone finds a query's document first, or among ten."""
+    """How often one leg alone ranks the source document of a query first, and in the top ten."""
 
     kind: Kind
     leg: str
