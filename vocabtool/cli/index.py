@@ -251,7 +251,8 @@ def update_command(
     Each FILE is read with the options that were passed to index for it; a new FILE is read with the
     options of the last FILE. Documents with new ids are added, and changed documents are replaced.
     Only changed texts are encoded. --sync also deletes documents that came from a FILE and are no
-    longer in it. It needs every FILE to be complete and readable, and deletes in the last commit.
+    longer in it, and no others. It needs every FILE to be complete and readable, and deletes in the
+    last commit.
     """
 
     _refuse_an_index(files)

@@ -168,7 +168,7 @@ def words_command(
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:
-    """Return the ``Words`` of MODEL, with the options of ``WORDS_OPTIONS``."""
+    """Return the ``Words`` of MODEL; ``options``: the values of ``WORDS_OPTIONS``."""
     from vocabtool.tokenization.words import Words
 
     if options["exact"] and options["rule"] is not None:
