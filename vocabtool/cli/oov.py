@@ -75,7 +75,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     "--fail-over",
     metavar="SHARE",
     callback=_share,
-    help="Exit with code 1 if a greater share of the tokens is unknown: 2%, or 0.02.",
+    help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02.",
 )
 @click.option(
     "--budget",

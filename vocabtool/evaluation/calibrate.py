@@ -240,7 +240,7 @@ def calibrate(
     encoder = index.encoder
     if encoder is None:
         raise VocabtoolError(
-            f"{index.path}: calibration encodes changed documents, but this index contains your "
+            f"{index.path}: calibration must encode new texts, but this index was made from your "
             "own vectors and has no encoder. Tune with judged queries instead"
         )
     snapshot, metric = index.snapshot(), index.configuration.metric
