@@ -33,7 +33,7 @@ from vocabtool.tokenization.lookup import (
     WordLookup,
     keras_tokenizer_for,
 )
-from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.rule import Rule, guess_rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
@@ -212,7 +212,7 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a file without graphs: a SentencePiece model or a tokenizer.json.
+    """Return the words of a file without graphs: one with a tokenizer, or word vectors.
 
     Without ``name``, the first vocabulary with a tokenizer is used.
     """
@@ -232,6 +232,11 @@ def _from_file(model: str | Path, name: str | None) -> Words:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
+    if chosen.kind == "vectors":
+        rule, reason = guess_rule(chosen)
+        note = f"no --rule given: using {rule}, because {reason}"
+        words = Words.of(chosen, rule=rule)
+        return replace(words, notes=(*found.warnings, note))
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
