@@ -5,7 +5,8 @@ libraries: ``formats/static_embedding.py`` finds and maps the files. With t the 
 
     vector = 1/n sum over t of weight(t) matrix[mapping(t)], perhaps scaled to length 1
 
-in float32; ``weight`` is 1 and ``mapping`` t where the model has none. The libraries differ in t:
+in float32 (float64 if the matrix is). Without weights, ``weight`` is 1; without a mapping, it is t.
+The libraries differ in t:
 
 ``model2vec``              the first ``max_length`` tokens of the first ``max_length`` times the
                            median length of an entry characters, then without the unknown token
@@ -169,24 +170,25 @@ class Model2VecEncoder(Encoder):
             parts.append(means)
         return np.concatenate(parts)
 
-    def _means(self, texts: list[str]) -> Vectors:
+    def _means(self, texts: list[str]) -> NDArray[np.floating]:
         """Return the mean of the token vectors of each text, zero without tokens."""
         from scipy.sparse import csr_array
 
         ids, offsets = self._tokens(texts)
         table, rows, weights = self._matrix, ids, self._weights
-        if table.dtype != np.float32 or weights is not None or self._mapping is not None:
+        number = np.float64 if table.dtype == np.float64 else np.float32
+        if table.dtype != number or weights is not None or self._mapping is not None:
             distinct, rows = np.unique(ids, return_inverse=True)
             places = distinct if self._mapping is None else self._mapping[distinct]
-            table = self._matrix[places].astype(np.float32)
+            table = self._matrix[places].astype(number)
             if weights is not None:
-                table *= weights[distinct].astype(np.float32)[:, None]
-        # A sparse matrix of ones adds the rows one after the other in float32, as the libraries do.
+                table *= weights[distinct].astype(number)[:, None]
+        # A sparse matrix of ones adds the rows one after the other, as the libraries do.
         shape = (len(texts), len(table))
-        ones = np.ones(len(rows), np.float32)
+        ones = np.ones(len(rows), number)
         sparse = csr_array((ones, rows.astype(np.int32), offsets.astype(np.int32)), shape=shape)
-        counts = np.maximum(np.diff(offsets), 1).astype(np.float32)
-        means: Vectors = (sparse @ table) / counts[:, None]
+        counts = np.maximum(np.diff(offsets), 1).astype(number)
+        means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
 
     def _tokens(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -159,8 +159,8 @@ def _recognise(model: str | Path) -> EncoderKind:
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
             f"tensorflow: it contains none of {', '.join(graph_files.SAVED_MODELS)}",
-            no_embedding,
             f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
+            no_embedding,
         ),
     )
 
