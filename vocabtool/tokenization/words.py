@@ -49,7 +49,7 @@ NAME_TOKENIZER = (
 )
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
-How = Literal["recovered", "named", "exact"]
+How = Literal["recovered", "named", "guessed", "exact"]
 
 
 class Word(NamedTuple):
@@ -71,7 +71,8 @@ class Words:
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
-      it, ``"exact"`` if the running model makes the words.
+      it, ``"guessed"`` if it fits the words of a file of vectors best, ``"exact"`` if the running
+      model makes the words.
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
     """
@@ -236,7 +237,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         rule, reason = guess_rule(chosen)
         note = f"no --rule given: using {rule}, because {reason}"
         words = Words.of(chosen, rule=rule)
-        return replace(words, notes=(*found.warnings, note))
+        return replace(words, how="guessed", notes=(*found.warnings, note))
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
