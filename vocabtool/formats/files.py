@@ -128,7 +128,7 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder, or that of a model in the local Hugging Face cache.
+    """Return the folder of a model, perhaps in the local Hugging Face cache.
 
     Raises :class:`NotFound`, and :class:`UnsupportedFormat` if the library of the cache is missing.
     """
