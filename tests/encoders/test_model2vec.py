@@ -161,7 +161,7 @@ def test_sentence_transformers(
 
 def test_left_to_sentence_transformers(tmp_path: Path) -> None:
     """A default prompt, or another module: the library itself encodes."""
-    more = {"prompts": {"query": "use "}, "default_prompt_name": "query"}
+    more: Any = {"prompts": {"query": "use "}, "default_prompt_name": "query"}
     library = saved_by_sentence_transformers(tmp_path / "prompt", **more)
     encoder = open_encoder(tmp_path / "prompt")
     assert encoder.kind == "sentence-transformers"
