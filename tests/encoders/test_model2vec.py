@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,15 @@ from safetensors.numpy import load_file, save_file
 
 from tests.cli.running import environment
 from tests.encoder_cases import PIECES, tokenizer_of
-from vocabtool import Words, open_encoder
-from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
+from vocabtool import Index, Words, open_encoder
+from vocabtool.errors import (
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    UnknownFormat,
+    UnsupportedFormat,
+    VocabtoolError,
+)
 
 model2vec: Any = pytest.importorskip("model2vec", reason="the oracle model2vec is missing")
 
@@ -303,6 +311,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "vector": (embeddings(shape=[len(PIECES)]), InvalidFile, "wanted a matrix"),
     "no numbers": (tensors(embeddings=ROWS > 0), InvalidFile, "wanted a matrix.*bool"),
     "no rows": (embeddings(shape=[0, 4], data_offsets=[0, 0]), InvalidFile, "wanted a matrix"),
+    "no columns": (embeddings(shape=[1 << 61, 0], data_offsets=[0, 0]), InvalidFile, "matrix"),
     "few rows": (tensors(embeddings=ROWS[1:]), InvalidFile, "need 16 rows, the matrix has 15"),
     "no matrix": (tensors(embeddings=None, other=ROWS), InvalidFile, "wanted a matrix"),
     "short mapping": (tensors(mapping=np.zeros(3, np.int64)), InvalidFile, "'mapping' is int64"),
@@ -358,6 +367,32 @@ def test_damage(name: str, model: Path) -> None:
     with pytest.raises(error, match=message) as caught:
         open_encoder(f"model2vec:{model}")
     assert re.search(r"[/ ](model\.safetensors|\w+\.json|model)\b", f" {caught.value}")
+
+
+def test_flipped(model: Path, full: bool) -> None:
+    """A bit of the file that is another one: vectors, or our own error."""
+    file = model / "model.safetensors"
+    held = file.read_bytes()
+    most = 8 + int.from_bytes(held[:8], "little") + 60  # and of the first values
+    fine = 0
+    for at in range(0, most, 1 if full else 5):
+        file.write_bytes(held[:at] + bytes([held[at] ^ 1 << at % 8]) + held[at + 1 :])
+        with suppress(VocabtoolError):
+            fine += open_encoder(f"model2vec:{model}").encode(TEXTS[:5]).shape[0] == 5
+    assert 0 < fine < most
+
+
+def test_index(model: Path, tmp_path: Path) -> None:
+    """An index opens its model again, knows its words, and notices that it changed."""
+    index = Index.create(tmp_path / "index", model)
+    with index.writer() as writer:
+        writer.add(["I love", "to use", "questions"])
+    hits = Index.open(tmp_path / "index").search("use lucene")
+    assert hits[0].text == "to use"
+    assert [each.surface for each in hits.query.words if not each.known] == ["lucene"]
+    edit(model, normalize=True)
+    with pytest.raises(OtherModel, match="encoder"):
+        Index.open(tmp_path / "index").search("use lucene")
 
 
 def test_numbers_that_are_none(model: Path) -> None:

@@ -30,7 +30,6 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
-from vocabtool.encoders.model2vec import Model2VecEncoder
 from vocabtool.encoders.sentence_transformers import MODEL_FILES, SentenceTransformersEncoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
@@ -106,6 +105,8 @@ def open_encoder(
     if kind == "static":
         return StaticEncoder.open(cast(str | Path, model), options)
     if kind == "model2vec":
+        from vocabtool.encoders.model2vec import Model2VecEncoder
+
         return Model2VecEncoder(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         return SentenceTransformersEncoder(cast(str | Path, model), options)

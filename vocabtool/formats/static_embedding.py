@@ -210,6 +210,6 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
             offset=begin + start,
         )
     if start == end:
-        return np.zeros(shape, dtype)
+        return np.zeros(0, dtype)  # its shape may be too large for NumPy
     mapped = np.memmap(file, dtype, "r", begin + start, tuple(shape))
     return np.require(np.asarray(mapped), requirements="A")  # unaligned values are copied
