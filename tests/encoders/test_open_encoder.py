@@ -78,6 +78,7 @@ GIVEN: dict[str, Any] = {
 OPTIONS: dict[Any, str] = {
     "tensorflow": "signature output name rule exact_words trust max_batch",
     "static": "rule weights remove_component fitted max_batch",
+    "model2vec": "max_batch",
     "sentence-transformers": "trust max_batch",
     "python": "fingerprint max_batch",
 }

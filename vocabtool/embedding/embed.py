@@ -106,6 +106,7 @@ class Progress:
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # one batch is tokenized while another is multiplied
     "static": 2,
+    "model2vec": 2,  # one batch is tokenized while another is added up
     "sentence-transformers": 1,
     "python": 1,
 }

@@ -120,6 +120,7 @@ class Encoder(ABC):
     """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
+    ``max_tokens``: tokens of a text that count, ``None`` for all of them, or if that is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
     """
@@ -127,6 +128,7 @@ class Encoder(ABC):
     kind: ClassVar[EncoderKind]
     dim: int
     max_batch: int
+    max_tokens: int | None = None
     exact: bool = False
     options: EncoderOptions
     _notes: tuple[str, ...] = ()

@@ -20,12 +20,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
@@ -149,19 +149,8 @@ def _name(model: Model) -> str | None:
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
         return None
-    prefix, rest = _split_kind(model)
+    prefix, rest = split_kind(model)
     return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - as above; accepts any text
-
-
-def _split_kind(model: str) -> tuple[str, str]:
-    """Split a prefix such as ``static:``, which gives the kind of a model, from its path.
-
-    ``python:`` is not split off: what follows is not a path but is imported.
-    """
-    prefix, colon, rest = model.partition(":")
-    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
-        return prefix + colon, rest
-    return "", model
 
 
 class IndexModel:
@@ -214,7 +203,7 @@ class IndexModel:
             encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
         else:
             model = held.model
-            path = _split_kind(model)[1] if model else ""
+            path = split_kind(model)[1] if model else ""
             # A name that is not an absolute path could be one to import or download.
             if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - accept any text
                 maker = (

@@ -199,6 +199,7 @@ def vocabulary_html(vocabulary: Vocabulary) -> str:
 SOURCES: Final = {
     "recovered": "the model's own rule, from its files",
     "named": "the rule that you named",
+    "guessed": "the rule that fits the entries best",
     "exact": "the running model",
 }
 UNKNOWN: Final = "unknown"

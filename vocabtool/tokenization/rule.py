@@ -50,11 +50,16 @@ from vocabtool.tokenization.text_arrays import (
     string_array,
     text_data,
 )
-from vocabtool.vocabulary import decode, encode
+from vocabtool.vocabulary import Vocabulary, decode, encode
 
 MAX_GROWTH: Final = 64  # output bytes per byte of the texts
 GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always produce
 SHORT: Final = 4096  # bytes; shorter texts are not searched for repeated chunks
+MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries such as <UNK>
+MARKS: Final = (b",", b".")
+CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
+CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
+
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -278,3 +283,24 @@ def tokenizer_file(spec: str) -> Path | None:
     path = Path(file)
     inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
     return next(filter(Path.is_file, inside), path)
+
+
+def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
+    """Return the word-splitting rule that fits the entries best, and the reason.
+
+    Files of word vectors do not state how texts were split. If entries have capitals, texts are not
+    lower-cased; if punctuation marks are entries, they are split off as words.
+    """
+    has_capitals = False
+    if len(vocabulary):
+        entries = vocabulary.to_arrow().column("token")
+        share = np.mean(pc.match_substring_regex(entries, "[A-Z]").to_numpy())
+        has_capitals = bool(share > MIN_CAPITALS)
+    has_marks = all(mark in vocabulary for mark in MARKS)
+    reason = (
+        f"the vocabulary has {'capital letters' if has_capitals else 'no capital letters'}; "
+        f"the comma and the full stop are {'entries' if has_marks else 'not entries'}"
+    )
+    if has_capitals:
+        return CASED_WITH_MARKS if has_marks else CASED, reason
+    return "ptb" if has_marks else "keras", reason

@@ -33,7 +33,7 @@ from vocabtool.tokenization.lookup import (
     WordLookup,
     keras_tokenizer_for,
 )
-from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.rule import Rule, guess_rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
@@ -49,7 +49,7 @@ NAME_TOKENIZER = (
 )
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
-How = Literal["recovered", "named", "exact"]
+How = Literal["recovered", "named", "guessed", "exact"]
 
 
 class Word(NamedTuple):
@@ -72,7 +72,8 @@ class Words:
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
-      it, ``"exact"`` if the running model makes the words.
+      it, ``"guessed"`` if it fits the words of a file of vectors best, ``"exact"`` if the running
+      model makes the words.
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
     """
@@ -216,7 +217,7 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the ``Words`` of a file without graphs: a SentencePiece model or a tokenizer.json.
+    """Return the ``Words`` of a file without graphs: one with a tokenizer, or word vectors.
 
     Without ``name``, the first vocabulary that has a tokenizer is used.
     """
@@ -236,6 +237,11 @@ def _from_file(model: str | Path, name: str | None) -> Words:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
+    if chosen.kind == "vectors":
+        rule, reason = guess_rule(chosen)
+        note = f"no --rule given: using {rule}, because {reason}"
+        words = Words.of(chosen, rule=rule)
+        return replace(words, how="guessed", notes=(*found.warnings, note))
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
