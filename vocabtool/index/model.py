@@ -215,14 +215,12 @@ class IndexModel:
                     f"{self._folder}: its vectors were made by {maker}; pass the model (--model, "
                     "in Python model=)"
                 )
-            known: dict[str, Any] = {}
-            if held.kind == "static":  # no need to detect the kind, rule or weights
-                known = {"kind": "static", "rule": self._rule(str(held.rule)), "fitted": fitted}
+            known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
+            if held.kind == "static":
+                known |= {"rule": self._rule(str(held.rule)), "fitted": fitted}
             try:
                 encoder = open_encoder(model, **{**known, **options})
             except VocabtoolError:
-                if not known:
-                    raise
                 encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
         made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
