@@ -296,7 +296,8 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index with the options of ``INDEX_MODEL``."""
     from vocabtool.index.index import Index
 
-    return Index.open(folder, model["model"], **({"trust": True} if model["trust"] else {}))
+    given = {name: each for name, each in model.items() if each is not None and each is not False}
+    return Index.open(folder, **given)
 
 
 def _open(

@@ -105,6 +105,7 @@ THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # one batch is tokenized while another is multiplied
     "static": 2,
     "sentence-transformers": 1,
+    "openai": 2,  # each sends several requests
     "python": 1,
 }
 ANOTHER_STREAM: Final = (

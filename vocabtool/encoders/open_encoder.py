@@ -48,17 +48,24 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
     "sentence-transformers": frozenset(("trust", "max_batch")),
+    "openai": frozenset(
+        (
+            *("max_batch", "api_key_env", "timeout", "retries", "requests"),
+            *("requests_per_minute", "tokens_per_minute"),
+        )
+    ),
     "python": frozenset(("fingerprint", "max_batch")),
 }
 PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
     "static": "files of word vectors",
     "sentence-transformers": "sentence-transformers models",
+    "openai": "models behind HTTP (openai:MODEL@URL)",
     "python": "Python callables",
 }
 FORMS: Final = (
     "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
-    "NAME, python:package.module:attribute"
+    "NAME, openai:MODEL@URL, python:package.module:attribute"
 )
 
 
@@ -103,6 +110,10 @@ def open_encoder(
         return StaticEncoder.open(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         return SentenceTransformersEncoder(cast(str | Path, model), options)
+    if kind == "openai":
+        from vocabtool.encoders.openai import OpenAIEncoder
+
+        return OpenAIEncoder(str(model), options)
     value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
         return _open_already(value, None, given)
