@@ -6,17 +6,19 @@ fault from ``schedule``; when none is left, it answers as it should.
 
 from __future__ import annotations
 
-import json
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import Lock, Thread
 from typing import Any, Final
+
+import orjson
 
 Encode = Callable[[list[str]], Sequence[Sequence[float]]]
 
@@ -86,8 +88,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, encode: Encode = lengths, seconds: float = 0.0) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, encode: Encode = lengths, seconds: float = 0.0, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.encode, self.seconds = encode, seconds
         self.schedule: deque[Fault | None] = deque()
         self.asked: Counter[str] = Counter()
@@ -95,6 +97,7 @@ class Server(ThreadingHTTPServer):
         self.requests: list[tuple[float, dict[str, str], dict[str, Any]]] = []
         self.running = self.most = 0
         self.lock = Lock()
+        self.connections: set[socket.socket] = set()
 
     @property
     def url(self) -> str:
@@ -105,6 +108,19 @@ class Server(ThreadingHTTPServer):
     def model(self) -> str:
         """As ``open_encoder`` takes it."""
         return f"openai:{WORKS}@{self.url}"
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer all requests of a connection."""
+        self.connections.add(request)
+        super().finish_request(request, client_address)
+
+    def stop(self) -> None:
+        """As if its process was killed: what is not answered yet never is."""
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with suppress(OSError):  # it was closed before
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was killed, or waits no longer, is no error."""
@@ -118,9 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         server = self.server
-        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        given = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with server.lock:
-            server.requests.append((time.monotonic(), dict(self.headers), given))
+            headers = {name.title(): value for name, value in self.headers.items()}
+            server.requests.append((time.monotonic(), headers, given))
             server.asked.update(given["input"])
             fault = server.schedule.popleft() if server.schedule else None
             server.running += 1
@@ -148,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send(self, reply: Reply) -> None:
         """Send the reply; after a part of it the connection ends."""
         time.sleep(reply.seconds)
-        data = json.dumps(reply.answer).encode() if reply.body is None else reply.body
+        data = orjson.dumps(reply.answer) if reply.body is None else reply.body
         self.send_response(reply.status)
         for name, value in {"Content-Length": str(len(data)), **reply.headers}.items():
             self.send_header(name, value)
@@ -162,16 +179,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(encode: Encode = lengths, seconds: float = 0.0) -> Iterator[Server]:
+def serve(encode: Encode = lengths, seconds: float = 0.0, port: int = 0) -> Iterator[Server]:
     """A server in a thread, to look into."""
-    with Server(encode, seconds) as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Server(encode, seconds, port)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
 
 
 def start(encode: Encode = lengths, seconds: float = 0.0) -> str:

@@ -81,7 +81,8 @@ OPTIONS: dict[Any, str] = {
     "tensorflow": "signature output name rule exact_words trust max_batch",
     "static": "rule weights remove_component fitted max_batch",
     "sentence-transformers": "trust max_batch",
-    "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout retries",
+    "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout "
+    "retries",
     "python": "fingerprint max_batch",
 }
 FOREIGN = [(k, option) for k in OPTIONS for option in GIVEN if option not in OPTIONS[k].split()]

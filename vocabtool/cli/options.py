@@ -139,7 +139,7 @@ HTTP: Final = (
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         metavar="SECONDS",
-        help="HTTP: time for each request. [default: 60]",
+        help="HTTP: time for each request. [default: 120]",
     ),
     click.option(
         "--retries",

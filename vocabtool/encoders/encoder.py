@@ -76,7 +76,7 @@ class EncoderOptions:
     ``fingerprint``: for a Python callable, any text that changes whenever its vectors do.
     For ``openai:MODEL@URL``: ``api_key_env``: the environment variable with the key, default
     ``OPENAI_API_KEY``; ``requests``: how many run at once, default 8; ``requests_per_minute``,
-    ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a request, default 60;
+    ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a request, default 120;
     ``retries``: of each request, default 8.
     Raises ``ValueError`` for numbers that are too small and for unknown ``weights``.
     """

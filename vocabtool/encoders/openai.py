@@ -58,7 +58,8 @@ PROBE: Final = "How long is a vector?"
 
 MAX_BATCH: Final = 32  # texts in a request: Text Embeddings Inference accepts no more by default
 REQUESTS: Final = 8  # at once
-TIMEOUT: Final = 60.0  # seconds for a whole answer
+TIMEOUT: Final = 120.0  # seconds for a whole answer; servers without a graphics card are slow
+CONNECT_TIMEOUT: Final = 10.0
 RETRIES: Final = 8
 BACKOFF: Final = 0.5  # seconds before the first retry, doubled for each further one
 MAX_BACKOFF: Final = 30.0
@@ -94,7 +95,7 @@ class TryAgain(Exception):
         super().__init__(what)
 
 
-class Served(NamedTuple):
+class ModelFacts(NamedTuple):
     """What a server told: the name of its model (``None``: it gives none), length of a vector."""
 
     model: str | None
@@ -110,7 +111,9 @@ class OpenAIEncoder(Encoder):
 
     kind = "openai"
 
-    def __init__(self, model: str, options: EncoderOptions, served: Served | None = None) -> None:
+    def __init__(
+        self, model: str, options: EncoderOptions, served: ModelFacts | None = None
+    ) -> None:
         """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector.
 
         Raises :class:`NotFound` if no server is there, :class:`VocabtoolError` if the address is
@@ -215,7 +218,9 @@ class OpenAIEncoder(Encoder):
                 f"{self._url}/embeddings",
                 body=body,
                 headers=headers,
-                timeout=self._timeout,
+                timeout=urllib3.Timeout(
+                    connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout
+                ),
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -225,7 +230,7 @@ class OpenAIEncoder(Encoder):
             finally:
                 response.close()
         except exceptions.HTTPError as error:
-            what = self._shown(f"{type(error).__name__}: {error}".encode())
+            what = self._show(f"{type(error).__name__}: {error}".encode())
             if isinstance(error, UNREACHABLE) and self._served is None:
                 raise NotFound(f"{self._url}: no such server can be reached: {what}") from error
             if isinstance(error, PASSING):
@@ -238,7 +243,7 @@ class OpenAIEncoder(Encoder):
                 f"{self._url}: an answer of more than {limit:,} bytes to {texts:,} texts, wanted "
                 f"at most {dim:,} numbers for each"
             )
-        what = f"the answer is status {response.status}: {self._shown(data)}"
+        what = f"the answer is status {response.status}: {self._show(data)}"
         if response.status in RETRIED or response.status >= 500:
             raise TryAgain(what, seconds_to_wait(response.headers.get("Retry-After")))
         advice = ADVICE.get(response.status, "").format(key=self.options.api_key_env or KEY)
@@ -276,10 +281,10 @@ class OpenAIEncoder(Encoder):
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError as error:
-            raise TryAgain(f"the answer is not JSON ({error}): {self._shown(data)}") from error
+            raise TryAgain(f"the answer is not JSON ({error}): {self._show(data)}") from error
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != texts:
-            got = f"{len(rows):,}" if isinstance(rows, list) else self._shown(data)
+            got = f"{len(rows):,}" if isinstance(rows, list) else self._show(data)
             raise VocabtoolError(f"{self._url}: wanted {texts:,} vectors in `data`, got {got}")
         found: dict[int, Any] = {
             row["index"]: row for row in rows if isinstance(row, dict) and is_count(row)
@@ -287,7 +292,7 @@ class OpenAIEncoder(Encoder):
         if len(found) != texts or max(found) >= texts:
             raise VocabtoolError(
                 f"{self._url}: wanted each `index` from 0 to {texts - 1:,} once in `data`, got "
-                f"{self._shown(data)}"
+                f"{self._show(data)}"
             )
         dim = self._served.dim if self._served else None
         given = [found[at].get("embedding") for at in range(texts)]
@@ -307,21 +312,22 @@ class OpenAIEncoder(Encoder):
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             raise VocabtoolError(
                 f"{self._url}: wanted the name of a model with at most {MAX_NAME} characters, got "
-                f"{self._shown(repr(name).encode('utf-8', 'replace'))}"
+                f"{self._show(repr(name).encode('utf-8', 'replace'))}"
             )
         if self._served is None:
-            self._served = Served(name, dim)
+            self._served = ModelFacts(name, dim)
         if name != self._served.model:
             raise VocabtoolError(
                 f"{self._url}: the server changed its model: it was {self._served.model!r}, is "
                 f"{name!r}; vectors of two models cannot be mixed"
             )
 
-    def _shown(self, data: bytes) -> str:
+    def _show(self, data: bytes) -> str:
         """Return the beginning of what a server sent, printable and without the key."""
-        text = data.decode("utf-8", "replace").replace("\\/", "/")
+        text = data.decode("utf-8", "replace")
         if key := os.getenv(self.options.api_key_env or KEY, "").strip():
-            text = text.replace(key, "***")
+            escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
+            text = re.sub(escaped, "***", text)
         return printable(" ".join(text.split())[:MAX_SHOWN].encode())
 
 
@@ -400,11 +406,11 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
         credentials = urllib3.util.parse_url(proxy).auth
         headers = urllib3.make_headers(proxy_basic_auth=credentials)
         return urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers)
-    except exceptions.HTTPError as error:
+    except exceptions.HTTPError:
         name = f"{parts.scheme.upper()}_PROXY"
         raise VocabtoolError(
             f"{name}: wanted the URL of a proxy, http://HOST:PORT, in this environment variable"
-        ) from error
+        ) from None  # its text contains the URL
 
 
 def seconds_to_wait(value: str | None) -> float | None:
