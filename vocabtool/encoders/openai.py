@@ -19,7 +19,6 @@ import random
 import re
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from itertools import count
 from threading import Lock, Semaphore
 from time import monotonic, sleep, time
 from typing import Any, Final, NamedTuple
@@ -186,7 +185,8 @@ class OpenAIEncoder(Encoder):
         body = orjson.dumps(asked)
         tokens = len(body) // BYTES_PER_TOKEN
         with self._slots:
-            for attempt in count():
+            attempt = 0
+            while True:
                 while (wait := self._pace.take(tokens)) > 0:
                     sleep(wait)
                 try:
@@ -205,37 +205,13 @@ class OpenAIEncoder(Encoder):
                     self._pace.pause(failure.wait or 0)
                 delay = min(BACKOFF * 2 ** min(attempt, 16), MAX_BACKOFF)
                 sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - not a secret
-        raise AssertionError  # `count` does not end
+                attempt += 1
 
     def _post(self, body: bytes, texts: int) -> bytes:
         """Return the body of an answer. Raises :class:`TryAgain` or :class:`VocabtoolError`."""
-        headers = {"Content-Type": "application/json", **self._authorization()}
         dim = self._served.dim if self._served else MAX_DIM
         limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
-        try:
-            response = self._pool.request(
-                "POST",
-                f"{self._url}/embeddings",
-                body=body,
-                headers=headers,
-                timeout=urllib3.Timeout(
-                    connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout
-                ),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-            )
-            try:
-                data = self._read(response, limit if response.status == 200 else MAX_FACTS)
-            finally:
-                response.close()
-        except exceptions.HTTPError as error:
-            what = self._show(f"{type(error).__name__}: {error}".encode())
-            if isinstance(error, UNREACHABLE) and self._served is None:
-                raise NotFound(f"{self._url}: no such server can be reached: {what}") from error
-            if isinstance(error, PASSING):
-                raise TryAgain(what) from error
-            raise VocabtoolError(f"{self._url}: {what}") from error
+        response, data = self._send(body, limit)
         if response.status == 200:
             if len(data) <= limit:
                 return data
@@ -248,6 +224,34 @@ class OpenAIEncoder(Encoder):
             raise TryAgain(what, seconds_to_wait(response.headers.get("Retry-After")))
         advice = ADVICE.get(response.status, "").format(key=self.options.api_key_env or KEY)
         raise VocabtoolError(f"{self._url}: {what}.{advice}")
+
+    def _send(self, body: bytes, limit: int) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """Return an answer of any status, and its body, of which ``limit`` bytes are needed."""
+        seconds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout)
+        headers = {"Content-Type": "application/json", **self._authorization()}
+        try:
+            response = self._pool.request(
+                "POST",
+                f"{self._url}/embeddings",
+                body=body,
+                headers=headers,
+                timeout=seconds,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            try:
+                most = limit if response.status == 200 else MAX_FACTS
+                return response, self._read(response, most)
+            finally:
+                response.close()
+        except exceptions.HTTPError as error:
+            what = self._show(f"{type(error).__name__}: {error}".encode())
+            if isinstance(error, UNREACHABLE) and self._served is None:
+                raise NotFound(f"{self._url}: no such server can be reached: {what}") from error
+            if isinstance(error, PASSING):
+                raise TryAgain(what) from error
+            raise VocabtoolError(f"{self._url}: {what}") from error
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
         """Return the body, or its beginning if it is longer than ``limit``."""
