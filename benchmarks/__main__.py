@@ -43,6 +43,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "search": "--documents 10000 --only ours",
     "retrieval": "--only codes",
     "identifiers": "--documents 5000",
+    "encoders": "--only http",
 }
 
 

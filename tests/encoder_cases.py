@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.builders import embedding_server
 from vocabtool import Encoder, open_encoder
 
 MAX_BATCH = 4
@@ -152,6 +153,19 @@ def model2vec(folder: Path) -> Case:
     return Case("model2vec", partial(opened, model), partial(opened, other), oracle, 1e-6)
 
 
+def openai(folder: Path) -> Case:
+    """The same numbers from a server in a process of its own; a blank text is zero."""
+    pytest.importorskip("urllib3", reason="the extra http is not installed")
+    model = embedding_server.start()
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
+
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    other = model.replace("numbers@", "others@")
+    return Case("openai", partial(opened, model), partial(opened, other), oracle, 0.0)
+
+
 def tensorflow(folder: Path) -> Case:
     """A SavedModel of two numbers: how many bytes, and a hash."""
     tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
@@ -185,5 +199,6 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
     "python": python,
     "model2vec": model2vec,
     "sentence-transformers": sentence_transformers,
+    "openai": openai,
     "tensorflow": tensorflow,
 }

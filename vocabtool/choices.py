@@ -16,7 +16,9 @@ FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
 Only = Literal["a", "b", "both"]  # which vocabularies contain the listed entries
 
 # Encoders.
-EncoderKind = Literal["tensorflow", "static", "model2vec", "sentence-transformers", "python"]
+EncoderKind = Literal[
+    "tensorflow", "static", "model2vec", "sentence-transformers", "openai", "python"
+]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf", "sif"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)

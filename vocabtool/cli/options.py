@@ -112,6 +112,44 @@ TRUST = click.option(
 )
 
 
+HTTP: Final = (
+    click.option(
+        "--api-key-env",
+        metavar="NAME",
+        help="HTTP: environment variable with the key. [default: OPENAI_API_KEY]",
+    ),
+    click.option(
+        "--requests",
+        type=click.IntRange(1, 1024),
+        help="HTTP: requests of a worker at once. [default: 8]",
+    ),
+    click.option(
+        "--requests-per-minute",
+        type=click.IntRange(1),
+        metavar="N",
+        help="HTTP: limit of each worker. [default: none]",
+    ),
+    click.option(
+        "--tokens-per-minute",
+        type=click.IntRange(1),
+        metavar="N",
+        help="HTTP: limit of each worker. [default: none]",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="HTTP: time for each request. [default: 120]",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0),
+        metavar="N",
+        help="HTTP: how often a failed request is repeated. [default: 8]",
+    ),
+)
+
+
 def encoder_options(*first: Decorator) -> Decorator:
     """Pass the encoder's options to the command as one argument, ``encoder``.
 
@@ -168,6 +206,7 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="FILE",
             help="Word vectors: the _weights.json of an earlier run.",
         ),
+        *HTTP,
         into=make,
     )
 
@@ -251,4 +290,5 @@ INDEX_MODEL = gather(
         "--model", metavar="MODEL", help="Model of the vectors. [default: the model of the index]"
     ),
     TRUST,
+    *HTTP,
 )

@@ -108,6 +108,7 @@ THREADS: Final[dict[EncoderKind, int]] = {
     "static": 2,
     "model2vec": 2,  # one batch is tokenized while another is added up
     "sentence-transformers": 1,
+    "openai": 2,  # each sends several requests
     "python": 1,
 }
 ANOTHER_STREAM: Final = (

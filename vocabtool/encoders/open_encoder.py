@@ -49,6 +49,12 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
     "model2vec": frozenset(("max_batch",)),
     "sentence-transformers": frozenset(("trust", "max_batch")),
+    "openai": frozenset(
+        (
+            *("max_batch", "api_key_env", "timeout", "retries", "requests"),
+            *("requests_per_minute", "tokens_per_minute"),
+        )
+    ),
     "python": frozenset(("fingerprint", "max_batch")),
 }
 PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
@@ -56,11 +62,12 @@ PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "static": "files of word vectors",
     "model2vec": "static embeddings",
     "sentence-transformers": "sentence-transformers models",
+    "openai": "models behind HTTP (openai:MODEL@URL)",
     "python": "Python callables",
 }
 FORMS: Final = (
     "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
-    "sentence-transformers:FOLDER-OR-NAME, python:package.module:attribute"
+    "sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, python:package.module:attribute"
 )
 
 
@@ -110,6 +117,10 @@ def open_encoder(
         return Model2VecEncoder(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         return SentenceTransformersEncoder(cast(str | Path, model), options)
+    if kind == "openai":
+        from vocabtool.encoders.openai import OpenAIEncoder
+
+        return OpenAIEncoder(str(model), options)
     value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
         return _open_already(value, None, given)
