@@ -97,11 +97,13 @@ class HFWordTokenizer:
     starts no threads, which would cause warnings in processes that fork.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
-    Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
+    ``raw``: the vocabulary has byte-level entries as the bytes that they stand for. Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
     and :class:`InvalidFile` with the library's message for a file that it rejects.
     """
 
-    def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, data: bytes, document: Json, vocabulary: Vocabulary, *, raw: bool = False
+    ) -> None:
         from tokenizers import Tokenizer, models
 
         _refuse_growth(document)
@@ -123,7 +125,7 @@ class HFWordTokenizer:
                 f"the tokenizer skips merges at random (dropout {dropout:g}), so its words differ "
                 "from run to run; set model.dropout to null in the file"
             )
-        self._document, self._vocabulary = document, vocabulary
+        self._document, self._vocabulary, self._raw = document, vocabulary, raw
         self._model_type = type(full.model).__name__
         self._whole_words = self._model_type == "WordLevel"
         name = getattr(full.model, "unk_token", None)
@@ -167,7 +169,7 @@ class HFWordTokenizer:
         elif self._mark is not None:
             begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
             given = begin + shown.replace(" ", self._mark)
-        return tuple(map(str.encode, self._cut([given]).pieces))
+        return tuple(map(self._stored, self._cut([given]).pieces))
 
     def describe(self) -> tuple[str, ...]:
         return tuple(description.describe(self._document, self._model_type, self._added))
@@ -211,14 +213,14 @@ class HFWordTokenizer:
         firsts = cuts.offsets[single]
         ids[single] = cuts.ids[firsts]
         entries = self._vocabulary.positions
-        positions[single] = [entries.get(cuts.pieces[at].encode(), -1) for at in firsts.tolist()]
+        positions[single] = [entries.get(self._stored(cuts.pieces[at]), -1) for at in firsts.tolist()]
         positions[~known] = -1
         readable = list(map(self._readable, plain))
         readable += (word.content.encode() for word in added)
         spelled = pieces = None
         if not self._whole_words:
             is_known = cuts.ids != self._unknown_id
-            spelled = Spellings(list(map(str.encode, cuts.pieces)), is_known, cuts.offsets)
+            spelled = Spellings(list(map(self._stored, cuts.pieces)), is_known, cuts.offsets)
             pieces = counts.astype(np.int32)
         unique = len(set(readable)) == len(readable)
         return WordLookup(
@@ -314,6 +316,10 @@ class HFWordTokenizer:
             pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
             is_known = bool(known[at]) or (told and self._unknown_id not in ids)
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
+
+    def _stored(self, piece: str) -> bytes:
+        """Return a piece as the vocabulary has it."""
+        return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 
     def _readable(self, given: str) -> bytes:
         """Return a word in readable form."""

@@ -33,7 +33,7 @@ from vocabtool.tokenization.lookup import (
     WordLookup,
     keras_tokenizer_for,
 )
-from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.rule import Rule, makes_pieces, parse_rule, tokenizer_file
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
@@ -97,7 +97,8 @@ class Words:
         - ``name``: The vocabulary, as ``inspect`` prints it. The default is the largest vocabulary
           in which the model looks words up.
         - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
-          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN`` or ``tokenizer:FILE``.
+          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN``, ``bert-uncased``, ``bert-cased``,
+          ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
         - ``exact``: Run the model itself. This needs TensorFlow.
         - ``trust``: Run the model even if it contains ops that read files, use the network or run
           Python.
@@ -117,6 +118,10 @@ class Words:
                 words = tokenizer_of(file)
                 check_pieces(words, file, vocabulary)
                 return cls(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
+            if makes_pieces(rule):
+                from vocabtool.tokenization import described
+
+                return cls(vocabulary, "named", described.named(rule, vocabulary))
             steps = Rule(parse_rule(rule))
             marker = vocabulary.marker or guess_marker(vocabulary.stored)
             if marker is not None or vocabulary.kind in SUBWORDS:
@@ -242,7 +247,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Return the tokenizer of the file that contains the vocabulary; ``None`` if there is none."""
-    from vocabtool.tokenization import hf_tokenizer
+    from vocabtool.tokenization import described, hf_tokenizer
 
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
@@ -251,8 +256,8 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
-    for file in files:
-        for tokenizer_for in (hf_tokenizer.tokenizer_for, keras_tokenizer_for):
+    for tokenizer_for in (hf_tokenizer.tokenizer_for, keras_tokenizer_for, described.tokenizer_for):
+        for file in files:
             tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
             if tokenizer is not None:
                 return tokenizer
