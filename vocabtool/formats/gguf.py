@@ -191,7 +191,7 @@ class _Header:
         found = self.value(name, _Array)
         if found is None or found.item_type not in NUMBERS:
             return np.zeros(0, np.int32)
-        dtype = np.dtype(NUMBERS[found.item_type]).newbyteorder(self._order)
+        dtype = np.dtype(self._order + NUMBERS[found.item_type])
         return np.frombuffer(self._buffer[found.start : found.end], dtype)
 
 

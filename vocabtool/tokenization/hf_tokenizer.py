@@ -97,8 +97,9 @@ class HFWordTokenizer:
     starts no threads, which would cause warnings in processes that fork.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
-    ``raw``: the vocabulary has byte-level entries as the bytes that they stand for. Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
-    and :class:`InvalidFile` with the library's message for a file that it rejects.
+    ``raw``: the vocabulary has the bytes that byte-level entries stand for. Methods are
+    thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random, and
+    :class:`InvalidFile` with the library's message for a file that it rejects.
     """
 
     def __init__(
@@ -213,7 +214,9 @@ class HFWordTokenizer:
         firsts = cuts.offsets[single]
         ids[single] = cuts.ids[firsts]
         entries = self._vocabulary.positions
-        positions[single] = [entries.get(self._stored(cuts.pieces[at]), -1) for at in firsts.tolist()]
+        positions[single] = [
+            entries.get(self._stored(cuts.pieces[at]), -1) for at in firsts.tolist()
+        ]
         positions[~known] = -1
         readable = list(map(self._readable, plain))
         readable += (word.content.encode() for word in added)

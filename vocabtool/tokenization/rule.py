@@ -243,7 +243,9 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
     """
     if makes_pieces(spec):
-        raise VocabtoolError(f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE")
+        raise VocabtoolError(
+            f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE"
+        )
     match spec:
         case "whitespace":
             return (SplitWhitespace(),)

@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
+TOKENIZER = "a tokenizer.json, a SentencePiece .model or a GGUF file"
 NAME_TOKENIZER = (
-    "name their tokenizer, a tokenizer.json or a SentencePiece .model: --rule tokenizer:FILE "
-    "(in Python rule='tokenizer:FILE')"
+    f"name their tokenizer, {TOKENIZER}: --rule tokenizer:FILE (in Python rule='tokenizer:FILE')"
 )
+# Rules for pieces with a marker, if no tokenizer is there.
+OR_NAME: Final = {"##": "bert-uncased or --rule bert-cased", " ": "tiktoken:ENCODING"}
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
 How = Literal["recovered", "named", "exact"]
@@ -217,7 +219,7 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a file without graphs: a SentencePiece model or a tokenizer.json.
+    """Return the words of a file without graphs: a SentencePiece model, a tokenizer.json, GGUF.
 
     Without ``name``, the first vocabulary with a tokenizer is used.
     """
@@ -239,9 +241,11 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
+    marker = chosen.marker or guess_marker(chosen.stored)
+    other = f", or --rule {OR_NAME[marker]}" if marker in OR_NAME else ""
     raise VocabtoolError(
         f"{path}: contains subword pieces, but no tokenizer that vocabtool can read; "
-        f"{NAME_TOKENIZER}"
+        f"{NAME_TOKENIZER}{other}"
     )
 
 
@@ -265,22 +269,19 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
 
 
 def tokenizer_of(file: Path) -> Words:
-    """Return the words of a tokenizer.json or a SentencePiece model.
+    """Return the words of a tokenizer.json, a SentencePiece model or a GGUF file.
 
     Raises :class:`NotFound`, and :class:`VocabtoolError` if the file contains no tokenizer.
     """
     if not file.is_file():
-        raise NotFound(
-            f"{file}: no such file (expected a tokenizer.json, a SentencePiece .model, or a folder "
-            "with one of them)"
-        )
+        raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
     from vocabtool.formats.registry import extract
 
     vocabulary = extract(file)
     tokenizer = _own_tokenizer(vocabulary, file)
     if tokenizer is None:
         raise VocabtoolError(
-            f"{file}: not a tokenizer (expected a tokenizer.json or a SentencePiece .model)"
+            f"{file}: not a tokenizer that says how it splits texts (expected {TOKENIZER})"
         )
     return Words(vocabulary, "recovered", tokenizer)
 
