@@ -3,8 +3,8 @@
 Layout: ggml-org/ggml, docs/gguf.md. A header consists of the magic, a version, two counts, and keys
 with typed values. Counts have 32 bits in version 1, else 64; version 3 may be big-endian. The keys
 ``tokenizer.ggml.*`` are read; scores and merges only for the rule from texts to tokens, which
-``tokenization/described.py`` makes of them. Other lists of strings are skipped. Arrays of arrays
-are refused: no known program writes them.
+``tokenization/tokenizer_files.py`` makes of them. Other lists of strings are skipped. Arrays of
+arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
         return opened
-    from vocabtool.tokenization.described import copy_of
+    from vocabtool.tokenization.tokenizer_files import copy_of
 
     with reading(str(file)):
         tokenizer = copy_of(file)

@@ -170,7 +170,7 @@ class HFWordTokenizer:
         elif self._mark is not None:
             begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
             given = begin + shown.replace(" ", self._mark)
-        return tuple(map(self._stored, self._cut([given]).pieces))
+        return tuple(map(self._entry, self._cut([given]).pieces))
 
     def describe(self) -> tuple[str, ...]:
         return tuple(description.describe(self._document, self._model_type, self._added))
@@ -215,7 +215,7 @@ class HFWordTokenizer:
         ids[single] = cuts.ids[firsts]
         entries = self._vocabulary.positions
         positions[single] = [
-            entries.get(self._stored(cuts.pieces[at]), -1) for at in firsts.tolist()
+            entries.get(self._entry(cuts.pieces[at]), -1) for at in firsts.tolist()
         ]
         positions[~known] = -1
         readable = list(map(self._readable, plain))
@@ -223,7 +223,7 @@ class HFWordTokenizer:
         spelled = pieces = None
         if not self._whole_words:
             is_known = cuts.ids != self._unknown_id
-            spelled = Spellings(list(map(self._stored, cuts.pieces)), is_known, cuts.offsets)
+            spelled = Spellings(list(map(self._entry, cuts.pieces)), is_known, cuts.offsets)
             pieces = counts.astype(np.int32)
         unique = len(set(readable)) == len(readable)
         return WordLookup(
@@ -320,7 +320,7 @@ class HFWordTokenizer:
             is_known = bool(known[at]) or (told and self._unknown_id not in ids)
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
-    def _stored(self, piece: str) -> bytes:
+    def _entry(self, piece: str) -> bytes:
         """Return a piece as the vocabulary has it."""
         return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 

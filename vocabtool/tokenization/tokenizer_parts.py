@@ -1,11 +1,11 @@
 r"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps and models.
 
-``described.py`` makes documents of these parts. The patterns of GGUF (``tokenizer.ggml.pre``) have
-the names of ``src/llama-vocab.cpp`` in ggml-org/llama.cpp. They are those of each model's own
-``tokenizer.json``, with English endings and capitals as llama.cpp takes them. Names that need more
-than patterns are left out: ``kimi-k2``, ``afmoe``, ``superbpe``. The patterns of tiktoken are those
-of ``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of Oniguruma, which the
-``tokenizers`` library uses.
+``tokenizer_files.py`` makes documents of these parts. The patterns of GGUF have the names that
+``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). They are those of each
+model's own ``tokenizer.json``, with English endings and capitals as llama.cpp takes them. Names
+that need more than patterns are left out: ``kimi-k2``, ``afmoe``, ``superbpe``. The patterns of
+tiktoken are those of ``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of
+Oniguruma, which the ``tokenizers`` library uses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DEEPSEEK_LETTERS: Final = (
 BLOOM: Final = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
 
-def _cased(end: str, more: str) -> str:
+def _cased_words(end: str, more: str) -> str:
     """Return the pattern of words that begin with capitals, as in o200k; ``end``: what follows."""
     upper, lower = r"(?:(?=\p{L})[^a-z])", r"(?:(?=\p{L})[^A-Z])"
     first = r"[^\r\n\p{L}\p{N}]?"
@@ -67,8 +67,8 @@ BY_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "deepseek-coder": ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_CJK, r"\p{N}"),
     "bloom gpt3-finnish poro-chat": (BLOOM,),
     "viking": (BLOOM, r"\p{N}"),
-    "tekken": (_cased("", r"\p{N}"),),
-    "gpt-4o llama4 kanana2 talkie minimax-m2": (_cased(f"(?:{ENGLISH})?", r"\p{N}{1,3}"),),
+    "tekken": (_cased_words("", r"\p{N}"),),
+    "gpt-4o llama4 kanana2 talkie minimax-m2": (_cased_words(f"(?:{ENGLISH})?", r"\p{N}{1,3}"),),
     "bailingmoe bailingmoe2 llada-moe": (
         rf"{ENGLISH}|{LETTERS}|\p{{N}}|{SIGNS}|\s*[\r\n]|\s+(?!\S)|\s+",
     ),

@@ -121,9 +121,9 @@ class Words:
                 check_pieces(words, file, vocabulary)
                 return cls(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
             if makes_pieces(rule):
-                from vocabtool.tokenization import described
+                from vocabtool.tokenization import tokenizer_files
 
-                return cls(vocabulary, "named", described.named(rule, vocabulary))
+                return cls(vocabulary, "named", tokenizer_files.tokenizer_by_name(rule, vocabulary))
             steps = Rule(parse_rule(rule))
             marker = vocabulary.marker or guess_marker(vocabulary.stored)
             if marker is not None or vocabulary.kind in SUBWORDS:
@@ -251,7 +251,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Return the tokenizer of the file that contains the vocabulary; ``None`` if there is none."""
-    from vocabtool.tokenization import described, hf_tokenizer
+    from vocabtool.tokenization import hf_tokenizer, tokenizer_files
 
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
@@ -260,7 +260,8 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
-    for tokenizer_for in (hf_tokenizer.tokenizer_for, keras_tokenizer_for, described.tokenizer_for):
+    readers = (hf_tokenizer.tokenizer_for, keras_tokenizer_for, tokenizer_files.tokenizer_for)
+    for tokenizer_for in readers:  # settings beside the entries count if nothing else does
         for file in files:
             tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
             if tokenizer is not None:

@@ -67,16 +67,18 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
     with reading(str(file)):
         found = document_of(file)
         if found is not None:
-            return described(found, vocabulary)
+            return tokenizer_from(found, vocabulary)
         if vocabulary.kind != "bpe" or vocabulary.marker != " ":
             return None
         pattern = _pattern_of(file)
     return (
-        None if pattern is None else described(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
+        None
+        if pattern is None
+        else tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
     )
 
 
-def named(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
+def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
     """Return the tokenizer that ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME`` makes.
 
     Raises :class:`VocabtoolError` if the entries do not fit.
@@ -84,17 +86,17 @@ def named(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
     _, _, encoding = rule.partition(":")
     for name, pattern in TIKTOKEN.items():
         if name == encoding:
-            return described(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
+            return tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
     if vocabulary.marker != "##":
         raise VocabtoolError(
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
     lower = rule == "bert-uncased"
-    return described(_bert(_texts(vocabulary), lowercase=lower), vocabulary)
+    return tokenizer_from(_bert(_texts(vocabulary), lowercase=lower), vocabulary)
 
 
-def described(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
+def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
     """Return the tokenizer that a document describes; ``raw``: the entries are plain bytes."""
     return HFWordTokenizer(json.dumps(contents).encode(), contents, vocabulary, raw=raw)
 
