@@ -253,12 +253,18 @@ def test_refused_gguf(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "message"), [([b"a", b"a"], "1 tokens occur twice"), ([b"\xff"], "not UTF-8")]
+    ("tokens", "message"),
+    [
+        ([b"a", b"a"], "1 tokens occur twice"),
+        ([b"\xff"], "not UTF-8"),
+        ([b"a" * 1_000], "a token of 1,000 characters, wanted at most 512"),
+    ],
 )
 def test_refused_tokens(tokens: list[bytes], message: str, tmp_path: Path) -> None:
-    """Tokens that occur twice or are not text."""
+    """Tokens that occur twice, are not text, or are too long."""
+    file = write(tmp_path / "m.gguf", "llama", tokens, token_scores=[0.0] * len(tokens))
     with pytest.raises(InvalidFile, match=message):
-        Words.of(write(tmp_path / "m.gguf", "llama", tokens))
+        Words.of(file)
 
 
 def ranks_of(tokenizer: Tokenizer) -> dict[bytes, int]:

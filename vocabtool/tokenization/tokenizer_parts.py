@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from vocabtool.choices import TiktokenName
+from vocabtool.errors import InvalidFile
 from vocabtool.tokenization.hf_description import Json
 
 # Patterns. Each is matched on the parts that the one before it left; matches and the text between
@@ -158,6 +159,8 @@ PUBLISHED: Final[dict[str, TiktokenName]] = {
 
 # Steps and models.
 
+MAX_PIECE: Final = 512  # characters; the longest known token that is made of pairs has 128
+
 
 def document(
     model: Json, normalizers: Iterable[Json], splits: Iterable[Json], added: Iterable[Json]
@@ -204,7 +207,13 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that make a token; those that make the lowest rank come first."""
+    """Return all pairs of tokens that make a token; those that make the lowest rank come first.
+
+    Raises :class:`InvalidFile` for a token of more than ``MAX_PIECE`` characters.
+    """
+    longest = max(map(len, rank_of), default=0)
+    if longest > MAX_PIECE:
+        raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")
     found = [
         (rank, at, f"{token[:at]} {token[at:]}")
         for token, rank in rank_of.items()
