@@ -233,7 +233,7 @@ DAMAGED = {
     ),
     "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
     "is longer than 10 bytes": one_attribute(b"values_int64s", b"\x40" + b"\xff" * 800 + b"\x01"),
-    "9 bytes of numbers, each takes 8": one_attribute(
+    "9 bytes of numbers, not a multiple of 8": one_attribute(
         b"values_tensor", field(5, field(9, bytes(9)) + b"\x10\x07")
     ),
     "the last string runs 123 bytes past the end": one_attribute(

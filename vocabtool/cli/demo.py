@@ -69,7 +69,11 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
             with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # templates
                 warnings.simplefilter("ignore")  # invalid escapes in some files
                 module = ".".join(parts).removesuffix(".__init__")
-                tree = ast.parse(file.read_bytes())
+                source = file.read_bytes()
+                try:
+                    tree = ast.parse(source)
+                except SystemError:  # a fault of CPython before 3.11.5, gh-106905
+                    tree = ast.parse(source)
                 own = ast.get_docstring(tree) or ""
                 for name, text in ((module, own), *_docstrings(tree, module)):
                     if len(text) >= MIN_CHARACTERS:

@@ -169,7 +169,8 @@ def _compare(
     documents = read_documents(corpus, read, log, BATCH_BYTES)
     comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
     tell_skipped(log.skipped)
-    refuse_nothing(comparison.use.documents if comparison.use else 0, corpus)
+    documents_read = comparison.use.documents if comparison.use else 0
+    refuse_nothing(documents_read, corpus, skipped=log.skipped.first)
     left = left_out([*corpus])
     tell_notes(left)
     return replace(comparison, notes=notes + left)

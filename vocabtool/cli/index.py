@@ -126,7 +126,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: for a new or doubled index]",
+    help="Calibrate the weight of the keyword leg. [default: if the index has 1,000 documents and "
+    "is new, or twice as large as at the last calibration]",
 )
 
 
@@ -212,7 +213,7 @@ def index_command(
                 report = index.load(
                     list(files), read, on_existing=existing, progress=progress, **filling
                 )
-                refuse_nothing(report.read, files)
+                refuse_nothing(report.read, files, skipped=report.first_skipped)
                 before = held - report.resumed
                 seconds = _calibrate(index, before, calibrate, report, quiet, progress)
         if build != Path(folder):
@@ -265,7 +266,7 @@ def update_command(
                 list(files) or None, sync=sync, force=force, progress=progress, **filling
             )
             if not sync:  # --sync may have deleted the last document
-                refuse_nothing(report.read, files or [folder])
+                refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)

@@ -171,8 +171,22 @@ def encoder_options(*first: Decorator) -> Decorator:
 
 # Documents.
 
+
+def _one_field(
+    context: click.Context, option: click.Parameter, fields: tuple[str, ...]
+) -> str | None:
+    """Refuse several fields; the last one would silently replace the others."""
+    if len(fields) > 1:
+        raise click.BadParameter(
+            f"expected one field, got {' and '.join(fields)}; join them into one field first"
+        )
+    return fields[0] if fields else None
+
+
 FIELD = click.option(
     "--field",
+    multiple=True,
+    callback=_one_field,
     metavar="FIELD",
     help="Field or column of the text. [default: text, or the only one]",
 )

@@ -187,10 +187,13 @@ def read_documents(
             update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", total, log.bytes)
 
 
-def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
-    """Raise :class:`NotFound` if no documents or queries were read."""
+def refuse_nothing(
+    documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
+) -> None:
+    """Raise :class:`NotFound` if no documents or queries were read; name the first skipped row."""
     if not documents:
-        raise NotFound(f"{', '.join(names)}: no {what} in it")
+        first = "".join(f"; skipped: {skip.place}: {skip.reason}" for skip in skipped[:1])
+        raise NotFound(f"{', '.join(names)}: no {what} in it{first}")
 
 
 def tell_notes(notes: Iterable[str]) -> None:

@@ -229,7 +229,7 @@ class _Model:
             return Values(integer, integers=_Fields(self._buffer, span, NO_FIELD, field).integers)
         width = np.dtype(item).itemsize
         if (end - start) % width:
-            what = f"{end - start:,} bytes of numbers, each takes {width}"
+            what = f"{end - start:,} bytes of numbers, not a multiple of {width}"
             raise InvalidFile(what, offset=start)
         numbers = np.frombuffer(self._buffer[start:end], item).astype(np.int64)
         return Values(integer, integers=numbers)

@@ -262,7 +262,8 @@ class _Model:
             return None
         value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
         if len(value) % item.itemsize:
-            raise InvalidFile(f"{len(value):,} bytes of numbers, each takes {item.itemsize}")
+            size = item.itemsize
+            raise InvalidFile(f"{len(value):,} bytes of numbers, not a multiple of {size}")
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:

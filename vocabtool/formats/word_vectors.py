@@ -152,7 +152,7 @@ class WordVectors:
 
 
 class _Layout(NamedTuple):
-    """``promised``: number of words in the header; ``start``: position of the first line."""
+    """Layout of a text file. ``promised``: words stated by its header; ``start``: first line."""
 
     dim: int
     promised: int | None
