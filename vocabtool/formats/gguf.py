@@ -2,7 +2,7 @@
 
 Layout: ggml-org/ggml, docs/gguf.md. A header is a magic number, a version, the numbers of tensors
 and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones; version
-3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merge rules only for the rule
+3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merges only for the rule
 from texts to tokens (``tokenization/tokenizer_files.py``). Other lists of strings are skipped.
 Arrays of arrays are refused: no known program writes them.
 """
