@@ -7,7 +7,13 @@ from typing import Final, Literal, get_args
 # Word splitting and masking.
 RuleName = Literal["whitespace", "lower", "keras", "ptb"]
 NAMED: Final[tuple[RuleName, ...]] = get_args(RuleName)
-RULE_NAMES: Final = (*NAMED, "regex:PATTERN", "tokenizer:FILE")
+BertRule = Literal["bert-uncased", "bert-cased"]
+TiktokenName = Literal[
+    "gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony"
+]  # fmt: skip
+RULE_NAMES: Final = (
+    *(*NAMED, "regex:PATTERN", *get_args(BertRule), "tiktoken:ENCODING", "tokenizer:FILE"),
+)
 MaskMode = Literal["known", "unknown"]
 
 # Comparing vocabularies.

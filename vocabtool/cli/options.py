@@ -51,10 +51,10 @@ def _together(*options: Decorator) -> Decorator:
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """Raise :class:`click.BadParameter` if a rule is unknown or invalid."""
     if spec is not None:
-        from vocabtool.tokenization.rule import parse_rule, tokenizer_file
+        from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file
 
         try:
-            if tokenizer_file(spec) is None:
+            if tokenizer_file(spec) is None and not makes_pieces(spec):
                 parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error

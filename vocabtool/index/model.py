@@ -136,8 +136,10 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
         return opened
+    from vocabtool.tokenization.tokenizer_files import copy_of
+
     with reading(str(file)):
-        tokenizer = file.read_bytes()
+        tokenizer = copy_of(file)
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
     options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
     return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)

@@ -13,8 +13,11 @@ instead of text, the caller names one of these:
                      ASCII punctuation, split at ASCII whitespace
 ``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
 ``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
-``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json or a SentencePiece model,
-                     FILE or in the folder FILE; ``sentencepiece:FILE`` is the same
+``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
+``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
+``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
+                     file, or entries that have settings beside them; FILE or in the folder FILE;
+                     ``sentencepiece:FILE`` is the same
 ===================  ===========================================================================
 """
 
@@ -24,15 +27,15 @@ import hashlib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import NAMED, RULE_NAMES
+from vocabtool.choices import NAMED, RULE_NAMES, BertRule, TiktokenName
 from vocabtool.errors import VocabtoolError
 from vocabtool.tokenization.string_steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
@@ -59,7 +62,7 @@ MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries su
 MARKS: Final = (b",", b".")
 CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
 CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
-
+TOKENIZERS: Final = ("tokenizer.json", "*.model", "*.gguf", "vocab.json", "vocab.txt", "*.tiktoken")
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -239,10 +242,14 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """Return the steps of the rule with the name ``spec``; ``tokenizer:FILE`` is not supported.
+    """Return the steps of one of :data:`RULE_NAMES` that makes words, not pieces.
 
     Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
     """
+    if makes_pieces(spec):
+        raise VocabtoolError(
+            f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE"
+        )
     match spec:
         case "whitespace":
             return (SplitWhitespace(),)
@@ -272,16 +279,30 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     return (Matches(pattern),)
 
 
+def makes_pieces(spec: str) -> bool:
+    """Return whether a rule makes the pieces of a vocabulary: BERT's, or an encoding of tiktoken.
+
+    Raises :class:`VocabtoolError` for an unknown encoding.
+    """
+    name, _, encoding = spec.partition(":")
+    if name != "tiktoken":
+        return spec in get_args(BertRule)
+    if encoding not in get_args(TiktokenName):
+        listed = ", ".join(get_args(TiktokenName))
+        raise VocabtoolError(f"unknown encoding {encoding!r} (expected one of {listed})")
+    return True
+
+
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    If FILE is a folder, this is the tokenizer.json in it, else the first ``.model`` file.
+    If FILE is a folder, this is the first of :data:`TOKENIZERS` that exists in it.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:
         return None
     path = Path(file)
-    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
+    inside = chain.from_iterable(sorted(path.glob(each)) for each in TOKENIZERS)
     return next(filter(Path.is_file, inside), path)
 
 

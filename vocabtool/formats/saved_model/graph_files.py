@@ -157,9 +157,10 @@ def path_of(model: str | Path) -> Path:
     if kind.removesuffix(":") in files.FOLDERS and not path.exists():
         path = files.find_folder(model)
     if not path.exists():
-        if str(model).startswith("python:"):
+        if kind == "openai:" or str(model).startswith("python:"):
+            what = "a server" if kind else "a callable"
             raise VocabtoolError(
-                f"{model}: a callable has no vocabulary; pass a file with its words"
+                f"{kind}{model}: {what} has no vocabulary; pass a file with its words"
             )
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
