@@ -10,6 +10,10 @@ NAMED: Final[tuple[RuleName, ...]] = get_args(RuleName)
 RULE_NAMES: Final = (*NAMED, "regex:PATTERN", "tokenizer:FILE")
 MaskMode = Literal["known", "unknown"]
 
+# Counting unknown and split words.
+SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
+LimitedFigure = Literal["unknown", "split3", "fertility"]
+
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]
 FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
