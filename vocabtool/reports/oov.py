@@ -373,21 +373,18 @@ def _pieces(report: OovReport, page: bool) -> Iterator[Block]:
         *((f"tokens in words of {name} pieces", rate) for name, rate in _split_rates(report)),
         ("documents with a word of 3+ pieces", report.document_rate_split3),
     ]
-    mean = f"{report.fertility:.2f}"
-    if page:
-        name = "pieces per token"
-        figures = [Figure(name, Exact(name, report.fertility, mean), ())]
-        figures += [Figure(name, Exact(name, rate, percent(rate)), ()) for name, rate in rates[3:]]
-        yield Figures(figures)
-        if report.pieces is not None:
-            pieces = report.pieces
-            yield Plot(lambda: plots.pieces(pieces))
-            if len(pieces.histogram) > MOST_PIECES:
-                text = f"The last bar counts words of {MOST_PIECES} pieces or more."
-                yield Paragraph(text, small=True)
-    else:
-        yield Paragraph(f"{mean} pieces per token")
-    yield Table((Column("share"), Column("rate", "percent")), rates)
+    shown = [("pieces per token", report.fertility, f"{report.fertility:.2f}")]
+    shown += [(name, rate, percent(rate)) for name, rate in rates]
+    if not page:
+        yield Facts([(name, text) for name, _, text in shown])
+        return
+    yield Figures([Figure(name, Exact(name, value, text), ()) for name, value, text in shown])
+    if report.pieces is not None:
+        pieces = report.pieces
+        yield Plot(lambda: plots.pieces(pieces))
+        if len(pieces.histogram) > MOST_PIECES:
+            text = f"The last bar counts words of {MOST_PIECES} pieces or more."
+            yield Paragraph(text, small=True)
 
 
 def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word") -> Table:
