@@ -60,7 +60,7 @@ class InvalidFile(VocabtoolError, ValueError):
 
 
 class UnknownFormat(VocabtoolError, ValueError):
-    """A file of an unknown format; ``tried`` contains one reason per supported format."""
+    """A file of an unknown format. ``tried``: for each supported format, why it does not fit."""
 
     def __init__(self, what: str, tried: Sequence[str] = ()) -> None:
         self.what = what

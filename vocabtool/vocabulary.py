@@ -104,7 +104,7 @@ class Vocabulary:
         notes: tuple[str, ...] = (),
         marker: Marker | None = None,
     ) -> Self:
-        """Create a vocabulary; ``ids`` has shape (n,), any order; ``None`` means positions."""
+        """Create a vocabulary. ``ids``: shape (n,), in any order; ``None``: 0, 1, 2, ..."""
         stored, first_id, uneven = in_id_order(entries, ids)
         return cls(
             name, kind, stored, first_id, uneven, unknown, places=places, notes=notes, marker=marker
@@ -166,7 +166,7 @@ class Vocabulary:
 
     @property
     def linked(self) -> bool:
-        """Whether the model uses it to look words up; otherwise its purpose is a guess."""
+        """Whether the model looks words up in this vocabulary; if not, its purpose is a guess."""
         return self.kind in LINKED
 
     @property
@@ -185,7 +185,7 @@ class Vocabulary:
         return len(self) - self.stored.distinct
 
     def entries(self) -> list[str]:
-        """Return stored and special entries in id order, as Keras' ``get_vocabulary()``."""
+        """Return stored and special entries in id order, as Keras' ``get_vocabulary()`` does."""
         joined = [(special.id, special.entry) for special in self.specials]
         joined += zip(self.id_array().tolist(), self, strict=True)
         return [entry for _, entry in sorted(joined, key=lambda pair: pair[0])]
@@ -197,7 +197,7 @@ class Vocabulary:
         return np.arange(self.first_id, self.first_id + len(self), dtype=np.int64)
 
     def id_of(self, entry: str | bytes) -> int:
-        """Return the id of a stored or special entry; of the first one if it repeats.
+        """Return the id of a stored or special entry; the lowest id if the entry is repeated.
 
         Raises ``KeyError`` if the entry does not exist.
         """
@@ -245,7 +245,7 @@ class Vocabulary:
 
     @cached_property
     def positions(self) -> dict[bytes, int]:
-        """First position of each stored entry; created on first use, one object per entry."""
+        """First position of each stored entry. Created on first use, with one object per entry."""
         positions: dict[bytes, int] = {}
         for position, entry in enumerate(self.stored):
             positions.setdefault(entry, position)
@@ -278,7 +278,7 @@ def in_id_order(
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
     """Return ``stored``, ``first_id`` and ``ids`` for entries and ids in any order.
 
-    Entries with the same id keep their order. ``None``: the ids are the positions.
+    Entries with the same id keep their order. Without ``ids``, the positions are the ids.
     """
     if ids is None:
         return entries, 0, None
@@ -293,7 +293,7 @@ def in_id_order(
 
 
 def decode(entry: bytes) -> str:
-    """Decode an entry as text; invalid UTF-8 bytes become lone surrogates, so none is lost."""
+    """Decode an entry as text. Invalid UTF-8 bytes become lone surrogates, so no byte is lost."""
     return entry.decode("utf-8", "surrogateescape")
 
 

@@ -439,7 +439,7 @@ BAD = {"bad.txt.gz": b"", "bad.parquet": b"PAR1vocabtool", "bad.pb": b""}  # how
         (["oov", "model", "corpus.txt", "--html", "no/f"], "no: the folder does not exist"),
         (["oov", "nowhere", "corpus.txt"], "nowhere: no such file or folder"),
         (["words", "corpus.txt"], "corpus.txt: a list of words"),
-        (["oov", "model", "corpus.txt", "--name", "x"], "no vocabulary named 'x'"),
+        (["oov", "model", "corpus.txt", "--name", "x"], "no words in a vocabulary named 'x'"),
         (["words", "bad.pb"], "bad.pb: "),
     ],
 )

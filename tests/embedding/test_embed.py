@@ -459,7 +459,7 @@ def test_what_is_written_is_not_read(
     monkeypatch.chdir(tmp_path)
     vocabtool.embed(corpus, encode, "out")
     before = files_of(tmp_path / "out")
-    with pytest.raises(VocabtoolError, match="is in the output folder out: name one outside"):
+    with pytest.raises(VocabtoolError, match="is in the output folder out: name a source outside"):
         vocabtool.embed(source, encode, "out", force=True)
     assert files_of(tmp_path / "out") == before
 
@@ -480,7 +480,7 @@ def test_an_input_that_changes_on_the_way_is_told(corpus: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("before", "now", "told"),
-    [(8, 10, "shard 1 contains 3 documents, but the sources now have 5"), (10, 4, "now have 0")],
+    [(8, 10, "shard 1 contains 3 documents, but they now have 5"), (10, 4, "now have 0")],
 )
 def test_a_stream_that_is_not_what_its_name_says(
     before: int, now: int, told: str, out: Path
@@ -725,7 +725,10 @@ def test_standard_input(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    *(({"keep": [name]}, f"'{name}' is a column") for name in ("id", "vector", "unknown", "text")),
+    *(
+        ({"keep": [name]}, f"'{name}' is reserved for a column of every shard")
+        for name in ("id", "vector", "unknown", "text")
+    ),
     *(
         ({n: 0}, f"{n}: wanted at least 1")
         for n in ("shard_rows", "batch_size", "workers", "threads")

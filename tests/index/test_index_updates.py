@@ -240,7 +240,10 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (folder / "2.csv.gz").rename(two)
     with two.open("a") as file:
         file.write("no json\n")
-    with pytest.raises(VocabtoolError, match=r"skipped rows may be these documents .*2\.jsonl:11"):
+    with pytest.raises(
+        VocabtoolError,
+        match=r"rows are invalid and were skipped .*2\.jsonl:11.*--force \(force=True",
+    ):
         index.update(sync=True)
     assert texts(index) == rows(10) | rows(10, "e")
     assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)

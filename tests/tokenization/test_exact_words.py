@@ -543,7 +543,7 @@ def test_a_model_that_tensorflow_does_not_load_is_said(table: Tensor, tmp_path: 
     save(tmp_path, table.lookup, table=table, variable=variable)
     for file in (tmp_path / "variables").iterdir():
         file.unlink()
-    with pytest.raises(UnsupportedFormat, match="TensorFlow cannot load it") as caught:
+    with pytest.raises(UnsupportedFormat, match="TensorFlow cannot load the model") as caught:
         Words.of(tmp_path, exact=True)
     assert "vocabtool_" not in str(caught.value)
 

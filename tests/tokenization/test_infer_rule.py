@@ -112,15 +112,15 @@ REFUSED: list[tuple[str, Nodes]] = [
     (f"StridedSlice: {PART}", slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)),
     ("Pack: it combines several texts", [y(b"Pack", b"text", b"text")]),
     (
-        "StringSplitV2: the lookup uses another output than the words",
+        "StringSplitV2: the lookup reads an output that does not contain the words",
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
     (
-        "StringSplitV2: an input that determines its behaviour is not a constant",
+        "StringSplitV2: an input that must be a constant is not",
         [b.node(b"split", b"StringSplitV2", b"text", b"text"), y(b"Identity", b"split:1")],
     ),
     (
-        "RegexReplace: an input is not a constant string",
+        "RegexReplace: an input that must be a constant string is a number",
         [y(b"RegexReplace", b"text", b"range/start", b"blank")],
     ),
     (
@@ -140,7 +140,7 @@ REFUSED: list[tuple[str, Nodes]] = [
         [y(b"UnicodeTranscode", b"text", output_encoding=b"UTF-16-BE")],
     ),
     (
-        "UnicodeEncode: its code points do not come from a text",
+        "UnicodeEncode: its input was not made by an op that decodes text into code points",
         [y(b"UnicodeEncode", b"text", **UTF8)],
     ),
     (
@@ -213,7 +213,7 @@ CIRCLE = (b.node(b"a", b"Identity", b"b:output:0"), b.node(b"b", b"Identity", b"
 BOTH = {"then_branch": name(b"find"), "else_branch": name(b"find")}
 BRANCH = b.node(b"branch", b"If", b"text", b"text", **BOTH)
 MANY = "more than 64 paths lead to it"
-CHANGES = "the op While: a loop changes the text in each iteration"
+CHANGES = "the op While: the loop changes the text in each iteration"
 AGAIN = call(b"again", b"x", b"f")
 ODD = b.node(b"odd", b"Frobnicate", b"text")
 FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
@@ -243,7 +243,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a caller that passes too little": (
         [call(b"call", b"text", b"inner")],
         [function(b"inner", [b"x", b"y"], *find(b"x"))],
-        "the op PartitionedCall: it passes too few arguments",
+        "the op PartitionedCall: it passes too few arguments to its function",
     ),
     "an output that is not there": (
         [call(b"call", b"text", b"lowering"), *find(b"call:2")],
@@ -268,7 +268,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
     "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
     "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
-    "a branch": ([BRANCH], [FINDING], "the op If: its branch depends on the text"),
+    "a branch": ([BRANCH], [FINDING], "the op If: which branch it takes may depend on the text"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],
@@ -311,7 +311,7 @@ def test_long_chains(length: int, tmp_path: Path) -> None:
 def test_two_lookups(tmp_path: Path) -> None:
     """The supported path is used; without a table there is no lookup."""
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(TEXT, LOWER, *find(b"lower"))))
-    with pytest.raises(VocabtoolError, match="no op of the model looks words up"):
+    with pytest.raises(VocabtoolError, match="no supported op of the model looks words up"):
         Words.of(tmp_path)
     second = (b"table", b"odd", b"default")
     lookup = b.node(b"find2", b"LookupTableFindV2", *second, Tin=b.number(6, b.STRING))

@@ -140,7 +140,9 @@ def test_errors() -> None:
     """Errors have the expected types."""
     with pytest.raises(NotFound, match="nowhere"):
         Words.of("nowhere")
-    with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'x'.*\n  Embeddings_words"):
+    with pytest.raises(
+        NoVocabulary, match=r"(?s)no words in a vocabulary named 'x'.*\n  Embeddings_words"
+    ):
         Words.of(MODEL, name="x")
     with pytest.raises(VocabtoolError, match="unknown rule 'x'"):
         Words.of(MODEL, rule="x")

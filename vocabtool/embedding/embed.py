@@ -36,12 +36,13 @@ from vocabtool.vocabulary import encode, printable
 
 @dataclass(frozen=True, slots=True)
 class EmbedReport:
-    """The result of a run. ``counts``: of the whole folder; ``encoded``: documents of this call.
+    """The result of a run.
 
-    ``resumed``: shards that existed before; ``redone``: shards lost in an interruption and made
-    again. ``hits``: vectors found in the cache. ``skipped``: invalid rows; ``dropped``: documents
-    with a repeated id. ``seconds``: from the first document to the manifest. ``notes``: notes of
-    the encoder and, if shards were made, kept fields without a value in any document.
+    ``counts``: counts of the whole folder; ``encoded``: number of documents encoded in this call.
+    ``resumed``: number of shards that existed before; ``redone``: number of shards that were lost
+    in an interruption and made again. ``hits``: vectors found in the cache. ``skipped``: invalid
+    rows; ``dropped``: documents with a repeated id. ``seconds``: from the first document to the
+    manifest. ``notes``: notes of the encoder, unread files, and kept fields without any value.
     """
 
     folder: str
@@ -72,11 +73,12 @@ class EmbedReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a run: counts of this call, vectors found in the cache, elapsed seconds.
+    """The progress of a run. ``counts``: of this call; ``hits``: vectors found in the cache.
 
-    ``read``: bytes of the files read so far, of ``to_do`` in total (``None`` for a stream).
-    ``passed``, ``passed_read``: elapsed seconds and bytes read when the first documents were done.
-    ``remaining`` ignores what came before, as a resumed run skips finished shards quickly.
+    ``seconds``: elapsed time. ``read``: number of bytes read so far; ``to_do``: number of bytes to
+    read in total, ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes
+    read when the first documents were encoded. ``remaining`` is computed from the time after that,
+    because a resumed run skips finished shards quickly.
     """
 
     counts: Counts
@@ -94,7 +96,7 @@ class Progress:
 
     @property
     def remaining(self) -> float | None:
-        """Estimated seconds left at the speed so far; ``None`` if it cannot be estimated."""
+        """Estimated seconds left, at the speed so far; ``None`` if there is no estimate."""
         read = self.read - self.passed_read
         if not self.to_do or read <= 0:
             return None
@@ -139,16 +141,16 @@ def embed(
     Called again with the same arguments after an interruption, it makes the missing shards; the
     folder then contains the same bytes as without the interruption.
 
-    ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
-    :func:`open_encoder`. ``options``, or the same as keyword arguments, say how documents are read:
-    see :class:`vocabtool.documents.ReadOptions`.
+    ``sources``: as in :func:`vocabtool.documents.batches`. ``model``: as in :func:`open_encoder`.
+    ``options``, or the same as keyword arguments: how documents are read, see
+    :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether to store the text too. ``shard_rows``: rows of a shard; fewer if their text
     exceeds 256 MB. ``batch_size``: texts encoded at once; by default the encoder's choice.
     ``check``: whether changed files are detected by size and time, or by content.
     ``source``: a name for a stream that is not a file, so that its run can be resumed.
     ``force``: start over. ``cache``: a folder that caches vectors by encoder and text.
     ``workers``: number of processes or Ray actors; 1: threads of this process. ``threads``: slabs
-    of a shard encoded in parallel. ``progress``: called about once per thousand documents.
+    (parts of a shard) encoded in parallel. ``progress``: called about every thousand documents.
 
     Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
     already writes to it, :class:`NotFound` if there is no document, and :class:`VocabtoolError` for
@@ -162,8 +164,8 @@ def embed(
     for name in options.keep:
         if name in RESERVED:
             raise ValueError(
-                f"keep: {name!r} is a column of every shard ({', '.join(RESERVED)}): leave it out "
-                "of --keep"
+                f"keep: the name {name!r} is reserved for a column of every shard "
+                f"({', '.join(RESERVED)}): leave it out of --keep"
             )
     if len({*options.keep}) < len(options.keep):
         raise ValueError(f"keep: wanted each field once, got {', '.join(options.keep)}")
@@ -196,8 +198,8 @@ def embed(
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
-                "exact words need a run of the model, but the cache avoids running it: use either "
-                "--cache or --exact-words"
+                "exact words need a run of the model for each text, but a cache avoids runs: use "
+                "either --cache or --exact-words"
             )
         if runner == "ray" and (files is None or STDIN in files):
             raise VocabtoolError("the runner ray reads files by name: wanted files, got a stream")
@@ -257,7 +259,7 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """Return the encoder, with ``weights`` or weights fitted on a sample if it needs any."""
+    """Return the encoder. If it needs weights, give it ``weights``, or fit some on a sample."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -320,8 +322,8 @@ class _Run:
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
     """Whether the folder contains shards of this run. Raises :class:`ChangedRun` for another run.
 
-    A run without shards (it failed at once) has nothing to lose and is started anew, even if it is
-    the same: its folder may contain weights of another run that was killed while starting.
+    A run without shards (because it failed at once) is started anew, even if it is the same run:
+    nothing is lost, and the folder may contain weights of another run that was killed at its start.
     """
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():

@@ -1,7 +1,8 @@
 """The plan of a run, which is everything that decides the bytes of its shards; comparing plans.
 
-It is written to ``_run.json`` in the folder before the first shard. It does not include how a run
-is executed (threads, processes, Ray, a cache). Input files are identified by size and time or hash.
+The plan is written to ``_run.json`` in the folder before the first shard. It does not include how a
+run is executed (threads, processes, Ray, a cache). Input files are identified by their size, and by
+their modification time or hash.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file. ``name``: as given; ``size``: in bytes; ``changed``: its mtime in nanoseconds.
+    """An input file. ``name``: as given. ``size``: in bytes. ``changed``: mtime, in nanoseconds.
 
-    ``sha256``: hash of its content, hexadecimal, instead of ``changed`` with ``--check content``.
+    ``sha256``: with ``--check content``, instead of ``changed``: hash of its content, hexadecimal.
     """
 
     name: str
@@ -55,9 +56,10 @@ def files_of(sources: Sources) -> list[str] | None:
 
 
 def files_outside(sources: Sources, folder: Path) -> list[str] | None:
-    """Return the files of ``sources``, except files in ``folder`` found by a folder or glob.
+    """Return the files of ``sources`` outside the output ``folder``, which is never read.
 
-    The output is never read. Raises :class:`VocabtoolError` if a source itself is in ``folder``.
+    Raises :class:`VocabtoolError` if a source itself is in ``folder``; files there that a folder or
+    glob includes are left out.
     """
     files = files_of(sources)
     if files is None:
@@ -66,7 +68,7 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: is in the output folder {folder}: name one outside")
+            raise VocabtoolError(f"{name}: is in the output folder {folder}: name a source outside")
     return [
         name
         for name in files
@@ -75,12 +77,12 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
 
 
 def can_be_read_again(files: Iterable[str] | None) -> bool:
-    """Whether files can be read twice: not standard input, pipes or documents (``None``)."""
+    """Whether files can be read twice. Standard input, pipes and documents (``None``) cannot."""
     return files is not None and not any(map(_is_stream, files))
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """Return name, size and time or hash of files in order, except standard input and pipes."""
+    """Return name, size, and time or hash of each file, except standard input and pipes."""
     facts = []
     for name in files:
         if _is_stream(name):
@@ -103,9 +105,9 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or one for a changed order.
+    """Return a line for each added, removed or changed file; if none, one if the order changed.
 
-    ``of_time``: added to the line of a file if only its modification time changed.
+    ``of_time``: text appended to the line of a file if only its modification time changed.
     """
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
@@ -120,12 +122,12 @@ def changes(
                 what = "its content changed"
             lines.append(f"{name}: {what}")
     if not lines and [each.name for each in before] != [each.name for each in now]:
-        lines.append("the order of the inputs")
+        lines.append("the order of the inputs changed")
     return tuple(lines)
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield the first texts of each file, equally many, to fit weights of word vectors on.
+    """Yield the first texts of each file, equally many, as a sample to fit word weights on.
 
     Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
     Raises :class:`NotFound` at the end if there was no document.
@@ -173,8 +175,8 @@ class Plan:
     """Everything that decides the bytes of the shards of a run.
 
     ``encoder``, ``words``: their fingerprints; ``source``: the caller's name for a stream.
-    ``keeps``: which document of a repeated id is kept. Whether repeated ids and invalid rows are
-    errors is not part of the plan: shards made before such an error are the same either way.
+    ``keeps``: which of several documents with one id is kept. Whether repeated ids and invalid rows
+    are errors is not part of the plan, because the shards made before an error are the same.
     """
 
     encoder: str
@@ -215,8 +217,8 @@ class Plan:
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        For another model, its consequences are omitted: its words, the length of its vectors, and
-        the batch size if the caller gave none.
+        If the model differs, differences that follow from this are omitted: its words, the length
+        of its vectors, and the batch size, if the caller gave none.
         """
         implied = set()
         if self.encoder != now.encoder:

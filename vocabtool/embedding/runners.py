@@ -1,8 +1,8 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous one is on disk, so a kill costs one shard per worker;
-only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray dataset,
-and every node must see inputs and output under the same paths.
+A worker starts a shard when its previous one is on disk, so a kill loses at most one shard of each
+worker; only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray
+dataset, and every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Columns = dict[str, Any]
 class Reading:
     """The documents of a run and their read options.
 
-    ``done``: the number of documents of each finished shard, by shard number. It can be pickled if
-    the sources can (for example file names), so that another process can read.
+    ``done``: the number of documents of each finished shard, by shard number. The object can be
+    pickled if the sources can (for example file names), so that another process can read.
     """
 
     sources: Sources
@@ -58,8 +58,8 @@ class Reading:
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
         """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
 
-        Raises :class:`VocabtoolError` at the end if a finished shard has another number of
-        documents than now: another stream of the same name, or a changed file with its old time.
+        Raises :class:`VocabtoolError` at the end if the sources now contain more or fewer documents
+        for a finished shard: another stream has the same name, or a changed file has its old time.
         """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
@@ -72,8 +72,8 @@ class Reading:
         for number, documents in self.done.items():
             if found[number] != documents:
                 raise VocabtoolError(
-                    f"shard {number} contains {documents:,} documents, but the sources now have "
-                    f"{found[number]:,} for it: they changed; start over with --force"
+                    f"the sources changed: shard {number} contains {documents:,} documents, but "
+                    f"they now have {found[number]:,} for it; start over with --force"
                 )
 
 
@@ -89,7 +89,7 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """Yield the first slab of a shard and the slabs after it, up to the one that fills it."""
+    """Yield the slabs of a shard: ``first``, and from ``others`` up to the one that fills it."""
     yield first
     if not first.full:
         for slab in others:
@@ -102,7 +102,7 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 class Task:
     """The documents of a shard to be made. ``slabs``: an Arrow stream, one record batch per slab.
 
-    They are serialized because pickling a slab would include its whole parent batch.
+    Slabs are serialized by Arrow, because pickling a slab would include its whole parent batch.
     """
 
     number: int
@@ -122,7 +122,7 @@ def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
 
 
 class TaskMaker:
-    """Make whole shards in another process, which opens the encoder once."""
+    """Makes whole shards in another process, where the encoder is opened only once."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -148,9 +148,9 @@ class TaskMaker:
 def run_processes(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab, workers: int
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in several processes; results come as shards are finished.
+    """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory, and one more shard per process is ready.
+    Each process has the texts of one shard in memory; for each, one more shard waits here.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -169,11 +169,11 @@ def run_ray(
     workers: int,
     address: str | None = None,
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in ``workers`` Ray actors; results come as shards are finished.
+    """Make the missing shards in ``workers`` Ray actors; yield results as shards are finished.
 
-    ``address``: of a cluster; ``None``: Ray is started on this machine, and stopped at the end.
-    Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray fails,
-    and the errors of a worker as they were raised there.
+    ``address``: address of a cluster; ``None``: Ray is started on this machine, and stopped at the
+    end. Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray
+    fails, and the original errors of a worker.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -197,7 +197,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row per shard to be made, and last a row with the read log."""
+    """Yield a row for each shard to be made, and finally a row with the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -205,13 +205,13 @@ def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """A Ray actor with the encoder, which makes a shard per row."""
+    """A Ray actor that has the encoder and makes a shard from each row."""
 
     def __init__(self, work: Work) -> None:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row and return a row with its result; return the log row as is."""
+        """Make the shard of a row; return a row with the result. Return the log row unchanged."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))
@@ -226,7 +226,7 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Connect to Ray, stop it again if it was started here, and convert its errors to ours."""
+    """Connect to Ray, stop it later if it was started here, and convert its errors to ours."""
     try:
         import ray
         import ray.data

@@ -1,6 +1,6 @@
 """Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-The key ``vocabtool`` of the file's footer contains the run, the number and the counts of the shard.
+In the file's footer, the key ``vocabtool`` has the run, the number and the counts of the shard.
 Pages have checksums.
 """
 
@@ -60,7 +60,9 @@ def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
     if dtype == "float16":
         largest = np.finfo(np.float16).max
         if np.abs(vectors).max(initial=0) > largest:
-            raise InvalidFile(f"a vector has a number beyond {largest}: use --dtype float32")
+            raise InvalidFile(
+                f"a vector has a number above {largest}, the limit of float16: use --dtype float32"
+            )
         vectors = vectors.astype(np.float16)
     numbers = pa.array(vectors.reshape(-1))
     element = pa.field("element", numbers.type, nullable=False)
@@ -75,9 +77,9 @@ def vectors_of(batch: pa.RecordBatch) -> Vectors:
 
 
 def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
-    """Replace bytes that are not UTF-8 by U+FFFD; nulls stay.
+    """Replace bytes that are not UTF-8 by U+FFFD; keep nulls.
 
-    Returns the strings, an array of length n, and which of them were changed, bool, shape (n,).
+    Returns the n strings, and which of them were changed: bool, shape (n,).
     """
     nothing = np.zeros(len(strings), np.bool_)
     if not len(strings):
@@ -105,11 +107,12 @@ SYNC_BYTES: Final = 16 << 20  # written between flushes, so that the last flush 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of rows of shards, which are the same in every run of a plan.
+    """Counts of documents in shards; runs with the same plan have the same counts.
 
-    ``empty``: blank texts. ``zero``: zero vectors, of texts without a known word.
+    ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
-    ``tokens``, ``tokens_unknown``: words and unknown words; 0 if the model's words are not known.
+    ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if the words that the
+    model knows are unknown.
     """
 
     documents: int = 0
@@ -134,7 +137,7 @@ class ShardFacts(Counts):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard on disk. ``run``: the fingerprint of its plan; ``size``: of the file, in bytes."""
+    """A shard on disk. ``run``: the fingerprint of its plan; ``size``: file size in bytes."""
 
     file: str
     number: int
@@ -184,7 +187,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, also what Arrow wrote: Arrow's file has no buffer of its own."""
+    """Flush a file to disk, including what Arrow wrote, as Arrow's file has no own buffer."""
     os.fsync(file.fileno())
 
 
@@ -231,8 +234,8 @@ def _write(
 def read_shard(path: Path) -> Shard:
     """Read the description of a shard from its footer alone.
 
-    Raises :class:`InvalidFile` if the file is truncated, its footer is damaged, or it is not the
-    shard of its file name's number.
+    Raises :class:`InvalidFile` if the file is truncated, its footer is damaged, or the shard number
+    inside it differs from the one in its file name.
     """
     with reading(str(path)):
         with path.open("rb") as file, arrow_errors("truncated or damaged"):
@@ -244,14 +247,14 @@ def read_shard(path: Path) -> Shard:
             ShardFacts, json_file.parse(data), "the metadata of the shard"
         )
         if NAME.format(facts.shard) != path.name:
-            raise InvalidFile(f"contains shard {facts.shard}, not the shard of its file name")
+            raise InvalidFile(f"contains shard {facts.shard}, but its file name has another number")
         if footer.num_rows != facts.documents:
             raise InvalidFile(f"wanted {facts.documents:,} rows, got {footer.num_rows:,}")
         return Shard(path.name, facts.shard, facts.run, path.stat().st_size, facts + Counts())
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are null in every row; each is read up to its first value."""
+    """Return the columns that are null in every row. Reads each column up to its first value."""
     missing = tuple(columns)
     for path in files:
         if not missing:

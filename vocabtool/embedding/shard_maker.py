@@ -1,9 +1,9 @@
 """Make one shard from its documents; every runner uses this, in a thread, a process or an actor.
 
-Documents are cut into shards, and shards into slabs, which are encoded in one go. The bounds of a
-slab depend only on the documents, not on how they were read: so a batch of the encoder contains the
-same texts whenever and wherever a shard is made. Vectors can be cached by encoder and text, for
-later runs and other corpora too.
+Documents are cut into shards, and shards into slabs, each of which is encoded as a whole. The
+bounds of a slab depend only on the documents, not on how they were read. So a batch of the encoder
+contains the same texts whenever and wherever a shard is made. Vectors can be cached by encoder and
+text, also for later runs and other corpora.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ OnSlab = Callable[[Counts, int], None]
 class Slab:
     """Consecutive documents of one shard, encoded together.
 
-    ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
-    perhaps not UTF-8, each in one chunk. ``full``: whether it fills its shard, which then ends
-    without waiting for the next document; the last shard may end unfilled. ``unknown``: the unknown
-    words, which are looked up while the slab waits to be encoded.
+    ``shard``: number of its shard. ``table``: columns ``id``, ``text`` and the kept fields. Each
+    column has type ``string``, is one chunk, and may contain invalid UTF-8. ``full``: whether the
+    shard is full after this slab, so that it can be finished before the next document arrives. Only
+    the last shard may end without being full. ``unknown``: the unknown words, which are looked up
+    while the slab waits to be encoded.
     """
 
     shard: int
@@ -117,7 +118,7 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, in the form that is looked up, perhaps not UTF-8.
+    of first appearance, in the form that is looked up; they may contain invalid UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
     """
 
@@ -147,7 +148,7 @@ def unknown_words(words: WordLookup) -> Unknown:
 
 @dataclass(frozen=True)
 class Work:
-    """The settings of a worker; can be pickled if the encoder can.
+    """The settings of a worker. They can be pickled if the encoder can.
 
     ``threads``: number of slabs of one shard that are encoded in parallel.
     """
@@ -168,7 +169,7 @@ class ShardResult:
 
 
 class ShardMaker:
-    """Make the shards of one run, one after the other."""
+    """Makes the shards of one run, one after the other."""
 
     def __init__(self, work: Work) -> None:
         encoder, plan = work.encoder, work.plan
@@ -257,7 +258,7 @@ class ShardMaker:
         return Rows(table, counts, hits)
 
     def _encode_batches(self, texts: pa.StringArray) -> list[Vectors]:
-        """Return the vectors batch by batch, to be stored without a copy."""
+        """Return the vectors as a list of batches, which can be stored without copying them."""
         size = self._plan.batch_size
         return [self._encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
@@ -275,7 +276,7 @@ class ShardMaker:
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
     ) -> tuple[pa.Table, int]:
-        """Return the rows in the schema, and the number of rows with replaced bytes."""
+        """Return the rows of a shard, and the number of rows whose invalid UTF-8 was replaced."""
         replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self._schema:
@@ -304,8 +305,8 @@ Encode = Callable[[pa.StringArray], Vectors]
 class VectorCache:
     """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe.
 
-    ``fingerprint``, ``dim``: of the encoder. Raises :class:`InvalidFile` if the existing file is
-    not such a cache, :class:`NotFound` if the folder cannot be created.
+    ``fingerprint``, ``dim``: those of the encoder. Raises :class:`InvalidFile` if the file exists
+    and is not such a cache, :class:`NotFound` if the folder cannot be created.
     """
 
     def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
@@ -327,7 +328,7 @@ class VectorCache:
                 # Several processes may start at once, but SQLite's timeout does not cover this.
                 while not self._enter_wal_mode():
                     if monotonic() > end:
-                        raise sqlite3.OperationalError("another process keeps it locked")
+                        raise sqlite3.OperationalError("another process keeps the file locked")
                     sleep(PAUSE_SECONDS)
                 self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
                 self._connection.execute(TABLE)
@@ -349,9 +350,9 @@ class VectorCache:
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """Return the vector of each text, float32, shape (n, dim), and how many were not encoded.
+        """Return the vector of each text, float32, shape (n, dim), and how many needed no encoding.
 
-        ``encode`` is called with the new texts, each once, in order.
+        ``encode`` is called with the new texts in order, with each distinct text only once.
         """
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}
@@ -387,7 +388,7 @@ class VectorCache:
         return vectors, len(keys) - encoded
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """Return the vectors of the keys that are in the file."""
+        """Return the vectors of those keys that are in the file."""
         found: dict[bytes, Vectors] = {}
         with self._transaction() as connection:
             for at in range(0, len(keys), MAX_KEYS):

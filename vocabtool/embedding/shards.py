@@ -71,7 +71,8 @@ class _ManifestRecord(Counts):
 class Manifest:
     """The manifest of a finished run. ``checksums``: CRC-32C of each shard's file.
 
-    ``run``: fingerprint of the plan; ``skipped``: invalid rows; ``dropped``: repeated ids.
+    ``run``: fingerprint of the plan. ``skipped``: number of invalid rows; ``dropped``: number of
+    documents with a repeated id.
     """
 
     run: str
@@ -113,7 +114,9 @@ class Manifest:
             )
         names = list(map(NAME.format, range(len(record.shards))))
         if [each.file for each in record.shards] != names:
-            raise InvalidFile("manifest: the files of the shards are not named by their numbers")
+            raise InvalidFile(
+                "manifest: the file names of the shards must be numbered from 0 without gaps"
+            )
         shards = tuple(
             Shard(each.file, number, record.run, each.bytes, each + Counts())
             for number, each in enumerate(record.shards)
@@ -156,20 +159,20 @@ class Shards:
     def open(cls, path: str | Path) -> Shards:
         """Open a folder and check that every shard exists, is complete and belongs to this run.
 
-        The rows are checked with Parquet's page checksums when they are read, and all bytes by
-        :meth:`verify`. Raises :class:`NotFound` if the folder contains no finished run, and
-        :class:`InvalidFile`, which names the file, if a file was changed since.
+        Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
+        Raises :class:`NotFound` if the folder contains no finished run, and :class:`InvalidFile`,
+        which names the file, if a file was changed later.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
         if manifest is None:
-            what = "no run of `vocabtool embed`"
+            what = "contains no run of `vocabtool embed`"
             if (folder / RUN).exists():
                 what = "a run that is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "belongs to another run than the manifest" if plan else "missing"
+            what = "describes another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
@@ -199,11 +202,12 @@ class Shards:
             compare(self.path / shard.file, wanted)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order, a row group at a time; ``columns``: which (default: all).
+        """Yield the rows in order, a row group at a time; ``columns``: names (default: all).
 
         Columns: ``id`` (string), ``vector`` (fixed-size list of float32 or float16), ``unknown``
-        (list of string; if the model's words are known), ``text`` (string; unless left out),
-        and the kept fields (string, null where missing). Raises :class:`InvalidFile`.
+        (list of string; only if the model's words are known), ``text`` (string; unless the run
+        stored no texts), and the kept fields (string, null where missing). Raises
+        :class:`InvalidFile`.
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
@@ -213,7 +217,9 @@ class Shards:
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
-                raise InvalidFile("damaged: its columns are not those of its run", file=str(file))
+                raise InvalidFile(
+                    "damaged: its columns are not those that its run stored", file=str(file)
+                )
             for table in read_row_groups(file, names):
                 yield from table.to_batches()
 
@@ -223,7 +229,7 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order; ``fields`` has all but id and text, the vector as array."""
+        """Yield the documents in order; ``fields`` has the other columns (``vector``: an array)."""
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]
@@ -250,15 +256,15 @@ class Folder:
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:
-        """Return the weights that were used for the shards here; ``None`` if there are none."""
+        """Return the fitted weights of the existing shards; ``None`` without weights or shards."""
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
         """Remove the files of another run, and write the plan of this run.
 
-        The manifest is removed first, and the other plan is replaced last, so that the folder is
-        recognised as a run at any time. Files that do not belong to a run stay.
+        The manifest is removed first, and the plan of the other run is replaced last, so that the
+        folder is recognised as a run at any time. Files that do not belong to a run are kept.
         """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)
@@ -299,8 +305,8 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read again first, or the manifest would contain the checksum of a
-        shard that is already damaged. Raises :class:`InvalidFile` for such a shard.
+        The ``resumed`` shards are read again first, because otherwise the manifest could contain
+        the checksum of a damaged shard. Raises :class:`InvalidFile` for a damaged shard.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

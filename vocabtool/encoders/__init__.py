@@ -1,4 +1,4 @@
 """Encoders turn texts into vectors: SavedModels, word vectors, sentence-transformers, callables.
 
-Vectors are used in ``embedding/`` and ``index/``. Begin with ``open_encoder.py``.
+``embedding/`` and ``index/`` use the vectors. Begin with ``open_encoder.py``.
 """

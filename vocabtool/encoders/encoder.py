@@ -57,17 +57,18 @@ class EncoderOptions:
     ``kind``: the kind of model; without it, the content decides. ``max_batch``: the maximum number
     of texts encoded at a time.
 
-    For TensorFlow models: ``signature``: the function to call if several return vectors (or the
-    name of a method); ``output``: one of its outputs; ``name``: the vocabulary, as printed by
+    For TensorFlow models: ``signature``: the name of the signature or method to call, if several
+    return vectors; ``output``: the output to use; ``name``: name of the vocabulary, as printed by
     ``inspect``; ``exact_words``: report the words that the running model looks up
     (:meth:`Encoder.encode_with_words`).
     ``rule``: how texts are split into words, see ``Words.of``; for word vectors, and for TensorFlow
     models with ids as input.
-    For word vectors: ``weights`` of the words, default ``idf``; ``remove_component``: remove the
-    first component of the corpus; ``fitted``: weights and component that were fitted before, or
-    the file in which ``embed`` or ``FittedWeights.write`` saved them.
+    For word vectors: ``weights``: how words are weighted, default ``idf``; ``remove_component``:
+    whether to remove the first component of the corpus; ``fitted``: weights and component that were
+    fitted before, or the file in which ``embed`` or ``FittedWeights.write`` saved them.
     ``trust``: allow a model to read or write files, use the network or run its own code.
-    ``fingerprint``: for a Python callable, any text that changes whenever its vectors do.
+    ``fingerprint``: for a Python callable, a version string of your choice; change it whenever the
+    vectors of the callable change.
     Raises ``ValueError`` for ``max_batch`` below 1 and for unknown ``weights``.
     """
 
@@ -103,7 +104,7 @@ class EncoderOptions:
     def to_record(self) -> dict[str, str | bool]:
         """Return the options that a folder stores to open the same model again.
 
-        Trust is not among them: it must be given each time. Fitted weights have their own file.
+        ``trust`` is not stored: it must be given each time. Fitted weights have their own file.
         """
         return {name: value for name, value in self.given_options().items() if name in STORED}
 
@@ -145,18 +146,18 @@ class Encoder(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user: choices that were made, and how texts are changed."""
+        """Notes for the user: what was chosen, and how texts are changed before encoding."""
         return self._notes
 
     @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim); any n, 0 included.
+        """Return the vector of each text: float32, shape (n, dim); n may be 0.
 
-        Raises :class:`VocabtoolError` if the model fails or returns anything else.
+        Raises :class:`VocabtoolError` if the model fails or does not return such vectors.
         """
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """Return the vectors, and the words that the running model looks up, in one pass.
+        """Return the vectors, and the words that the model looks up while it computes them.
 
         Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
         """
@@ -170,9 +171,9 @@ class Encoder(ABC):
     ) -> Iterator[Vectors]:
         """Yield the vector of each text, shape (dim,), lazily and in order.
 
-        Texts are encoded in batches of ``batch_size`` (default ``max_batch``), with ``workers``
-        batches at a time in threads. At most ``2 * workers`` batches are read ahead of the vectors
-        yielded so far. Raises ``ValueError`` if either number is below 1.
+        Texts are encoded in batches of ``batch_size`` (default ``max_batch``); ``workers`` threads
+        encode one batch each at a time. At most ``2 * workers`` batches are read ahead of the
+        vectors yielded so far. Raises ``ValueError`` if either number is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size
         encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
@@ -185,10 +186,10 @@ def decode_texts(texts: Texts) -> list[str]:
 
 
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
-    """Convert the output of a model to float32 of shape (count, dim); ``dim`` ``None``: any.
+    """Convert the output of a model to float32, shape (count, dim); ``dim`` may be ``None`` (any).
 
     ``source``: name of the model and the batch, for messages. Raises :class:`VocabtoolError` for
-    another shape, and for values that are not finite numbers.
+    any other shape, and for values that are not finite numbers.
     """
     try:
         array = np.asarray(answer)

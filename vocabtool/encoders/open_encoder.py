@@ -67,10 +67,11 @@ def open_encoder(
 ) -> Encoder:
     """Open an encoder from a path, a handle, a name with a prefix, a callable, or an encoder.
 
-    ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``, a
-    prefix (``static:glove.txt``) or the content decides. With :attr:`Encoder.options` of an
-    encoder, the same encoder is opened again without examining the content.
-    Raises :class:`VocabtoolError` for an option that the kind does not support and for a model of
+    ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``,
+    the kind is given by a prefix (``static:glove.txt``) or recognised by the content. The
+    ``options`` of an encoder (:attr:`Encoder.options`) include the kind and open the same encoder
+    again.
+    Raises :class:`VocabtoolError` for an option that the kind does not support, and for a model of
     no known kind, with the formats that were tried; also the errors of opening that kind.
     """
     options = replace(options or EncoderOptions(), **arguments)
@@ -206,12 +207,12 @@ class PythonEncoder(Encoder):
     ) -> None:
         """Wrap a callable. Without ``dim``, it is called once to find the length of a vector.
 
-        ``max_batch``: the maximum number of texts per call. ``fingerprint``: any text that changes
-        whenever the vectors do; by default the attribute ``fingerprint`` of ``fn``, or else its
-        source code. ``made_by``: the class or function that returned ``fn``; its source code is
-        used instead. Raises :class:`VocabtoolError` if there is nothing to compute a fingerprint
-        from, and if ``fn`` fails (:class:`OperatorFailed`) or returns no vectors; ``ValueError``
-        for invalid arguments.
+        ``max_batch``: the maximum number of texts per call. ``fingerprint``: a version string that
+        you change whenever the vectors change; by default the attribute ``fingerprint`` of ``fn``,
+        or else a hash of its source code. ``made_by``: the class or function that returned ``fn``,
+        if its source code is to be hashed instead. Raises :class:`VocabtoolError` if there is
+        nothing to compute a fingerprint from, and if ``fn`` fails (:class:`OperatorFailed`) or
+        returns no vectors; ``ValueError`` for invalid arguments.
         """
         if not callable(fn):
             raise ValueError(f"wanted a callable, got {fn!r}")
@@ -262,9 +263,9 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``, also from the current folder.
 
-    If it is a class, or a function without parameters, it is called. Returns the value, and the
-    class or function that was called, or ``None``. The current folder is appended to ``sys.path``
-    and stays there for later imports.
+    If the attribute is a class, or a function without parameters, it is called. Returns the
+    result, and what was called; otherwise the attribute, and ``None``. The current folder is
+    appended to ``sys.path`` and stays there for later imports.
     Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
     """
     module_name, colon, path = name.partition(":")
@@ -293,10 +294,10 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Return the SHA-256 of module, qualified name and source code of a function or class, in hex.
+    """Return the hexadecimal SHA-256 of a function's or class's module, qualified name and source.
 
-    Raises :class:`VocabtoolError` if these do not determine what it does, because it contains other
-    values (closures, methods, objects), and if it has no name or no source code.
+    Raises :class:`VocabtoolError` if its behaviour also depends on other values (closures, methods,
+    objects), and if it has no name or no source code.
     """
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__

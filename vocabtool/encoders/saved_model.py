@@ -104,7 +104,7 @@ class TensorFlowEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes: function and output, conversions of numbers and texts, the cost of exact words."""
+        """Notes on the function and output, on conversions, and on the cost of exact words."""
         notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
         if self._output.dtype != "float32":
             notes.append(f"its vectors are {self._output.dtype}, converted to float32")
@@ -121,8 +121,8 @@ class TensorFlowEncoder(Encoder):
         """Return the vector of each text: float32, shape (n, dim).
 
         Texts are run in batches of ``max_batch``, in the given order.
-        Raises :class:`UnsupportedFormat`, naming the text, if the model fails or the vector is not
-        finite.
+        Raises :class:`UnsupportedFormat`, naming the text, if the model fails for a text or its
+        vector is not finite.
         """
         given = _as_byte_list(texts)
         return self._concatenate(
@@ -134,7 +134,7 @@ class TensorFlowEncoder(Encoder):
 
         Vectors equal those of :meth:`encode` bit for bit, or within 1e-6 if texts are run one at a
         time, which the notes then say.
-        Raises what :meth:`encode` raises, and :class:`VocabtoolError` if the encoder was opened
+        Raises the errors of :meth:`encode`, and :class:`VocabtoolError` if the encoder was opened
         without exact words.
         """
         if not self.exact:
@@ -142,7 +142,7 @@ class TensorFlowEncoder(Encoder):
         if isinstance(self._input, IdInput):
             return self._encode_ids(self._input, texts)
         if self._tap is None or self._exact_words is None:
-            raise TypeError("a model with text input must be loaded with instrumentation")
+            raise TypeError("exact words of a model with text input need an instrumented model")
         judge = cast(ExactTokenizer, self._exact_words.tokenizer)
         given = _as_byte_list(texts)
         if not given:
@@ -153,9 +153,10 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Load a model and choose its output; instrument it if exact words of texts are wanted.
+        """Load a model and choose its output; return both.
 
-        The first returned value must be kept alive as long as the model's functions are called.
+        If exact words are wanted and the input is texts, the model is instrumented instead, and the
+        first value is ``None``. The model must be kept alive as long as its functions are called.
         """
         options = self.options
         chosen: list[Output] = []
@@ -202,7 +203,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """The words, or the reason why they are unknown."""
+        """The words of the model, or a note that tells why they are unknown."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -219,7 +220,7 @@ class TensorFlowEncoder(Encoder):
             return None, f"the words of the model are unknown: {why}{advice}"
 
     def _probe_dim(self) -> int:
-        """Return the length of a vector by encoding a text, if the graph does not define it."""
+        """Encode a text to find the length of a vector, which the graph does not define."""
         failed: VocabtoolError | None = None
         for probe in PROBES:
             try:
@@ -253,9 +254,9 @@ class TensorFlowEncoder(Encoder):
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
-        """Return the SHA-256 of graph, variables, assets and options of the vectors, in hex.
+        """Return the hexadecimal SHA-256 of graph, variables, assets and the options that matter.
 
-        The name and size of each file are included, so that different models differ.
+        The name and size of each file are included, so that no two different models agree.
         """
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
@@ -301,7 +302,7 @@ class TensorFlowEncoder(Encoder):
         return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
 
     def _call(self, tensor: Any) -> Any:
-        """Call the function, and discard any reported lookups."""
+        """Call the model's function; lookups that an instrumented model reports are discarded."""
         if self._tap is None:
             return self._output.function.call(tensor)
         return self._tap.call_untraced(lambda: self._output.function.call(tensor))
@@ -338,7 +339,7 @@ class TensorFlowEncoder(Encoder):
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
-        """Raise :class:`UnsupportedFormat` for vectors of another length, or not finite."""
+        """Return vectors. Raises :class:`UnsupportedFormat` for a wrong length, NaN or infinity."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
                 f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "

@@ -1,4 +1,4 @@
-"""Choose the function of a loaded SavedModel that returns one vector per text, and its input.
+"""Choose the function of a loaded SavedModel that returns one vector per text; prepare its input.
 
 Function and output are chosen by types and shapes alone, or named by the caller. Error messages
 list each output that is not a vector, with the reason. The input is texts, or rows of ids.
@@ -40,7 +40,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 class Output:
     """An output of a function. ``leaf``: its index in the flattened result; ``spec``: its type.
 
-    ``per_text``: whether the function accepts only a single text, so that one row is expected.
+    ``per_text``: whether the function accepts only a single text and so returns a single vector.
     """
 
     function: ModelFunction
@@ -65,7 +65,7 @@ class Output:
 
     @property
     def why_not(self) -> str | None:
-        """Why the output is not one vector per text; ``None`` if it may be."""
+        """The reason why the output is not one vector per text; ``None`` if it may be."""
         if not is_dense(self.spec):
             return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
@@ -76,9 +76,9 @@ class Output:
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """Return the vectors in the result for ``texts`` texts: float32, shape (texts, dim).
+        """Return the vectors from the result of a call: float32, shape (texts, dim).
 
-        Raises :class:`UnsupportedFormat` for another shape.
+        ``texts``: number of texts. Raises :class:`UnsupportedFormat` for any other shape.
         """
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
         if self.per_text and array.ndim == 1:
@@ -94,11 +94,11 @@ class Output:
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """Choose an output, and thereby the function; prefer texts as input to ids.
+    """Choose an output, and thereby a function; functions of texts are preferred to those of ids.
 
     ``serving_default`` and ``default`` are preferred to other signatures, and a single other
     signature to calling the model itself. Raises :class:`UnsupportedFormat`, listing everything
-    that the model has, if no output with the given names returns vectors, or several do.
+    that the model has, if no output with the given names contains vectors, or several do.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -151,7 +151,7 @@ def outputs_of(function: ModelFunction) -> list[Output]:
 
 
 def takes_ids(function: ModelFunction) -> bool:
-    """Whether the only input is token ids, one row for each text."""
+    """Whether the function's only input is token ids, with one row for each text."""
     if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
         return False
     (spec,) = function.inputs
@@ -159,7 +159,7 @@ def takes_ids(function: ModelFunction) -> bool:
 
 
 def is_dense(spec: Any) -> bool:
-    """Whether an input or output is a dense tensor, or its spec (TF1 graphs have the tensor)."""
+    """Whether an input or output is dense: a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
     tensorflow = import_tensorflow()
     return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
 
@@ -173,7 +173,7 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Choose a function; return its outputs. Raises :class:`UnsupportedFormat` if ambiguous."""
+    """Choose a function; return its outputs. Raises :class:`UnsupportedFormat` if several fit."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -231,15 +231,15 @@ class TextInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note: the number of texts per call, if it is fixed."""
+        """A note on the number of texts per call, if it is fixed."""
         return _fixed_note(self.size)
 
 
 class IdInput:
-    """Rows of ids as input. ``shape``: of the input, -1 for any size; ``dtype``: int32 or int64.
+    """Rows of ids as input. ``shape``: shape of the input, -1 for any size; ``dtype``: its type.
 
-    Texts longer than the rows are truncated and counted. ``by_length``: only rows of equal length
-    are run together, because padding would change the vectors.
+    Texts with more ids than a row has are truncated and counted. ``by_length``: whether only texts
+    with equally many ids are run together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -260,11 +260,11 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls that together contain each text once. ``texts`` must not be empty."""
+        """Yield calls that together contain each of these texts (at least one) exactly once."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """Like :meth:`calls`, for words that are already looked up."""
+        """Yield the same as :meth:`calls`, for texts whose words are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -325,7 +325,7 @@ class IdInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes: the ids of padding and unknown words, and the number of truncated texts."""
+        """Notes on the ids of padding and unknown words, and the number of truncated texts."""
         vocabulary = self.words.vocabulary
         unknown = "left out, because the vocabulary has no single id for them"
         if self.unknown is not None:

@@ -137,7 +137,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
 
 
 def _find_folder(model: str | Path) -> Path:
-    """Return the folder, or the folder of a model in the local cache. Raises :class:`NotFound`."""
+    """Return the folder of a model, perhaps in the local cache. Raises :class:`NotFound`."""
     folder = Path(model)
     if folder.is_dir():
         return folder

@@ -63,7 +63,7 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """Use :meth:`open` instead. ``words``: the words of the file, if already created."""
+        """Use :meth:`open` instead. ``words``: if already created for this file and rule."""
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
@@ -104,8 +104,9 @@ class StaticEncoder(Encoder):
         A file without a plain float32 matrix is converted once, into the user's cache
         (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
         ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
-        rule, :func:`guess_rule` chooses one. Weights and component need :meth:`fit`, or ``fitted``,
-        which then sets both options. Raises :class:`VocabtoolError`.
+        rule, :func:`guess_rule` chooses one. Weights and a component must be fitted by :meth:`fit`,
+        unless ``fitted`` contains them, which then also sets the options ``weights`` and
+        ``remove_component``. Raises :class:`VocabtoolError`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -136,7 +137,7 @@ class StaticEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words, matrix, rule, weights and component; reads the matrix."""
+        """Hexadecimal SHA-256 of all that determines the vectors. Reads the whole matrix."""
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
@@ -192,8 +193,8 @@ class StaticEncoder(Encoder):
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """Return an encoder with weights that were fitted before.
 
-        Raises :class:`VocabtoolError` if they differ from the options of this encoder, or were
-        fitted with other vectors or another rule.
+        Raises :class:`VocabtoolError` if the weights differ from the options of this encoder, or
+        were fitted with other vectors or another rule.
         """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
@@ -202,7 +203,7 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """Return the matrix rows of each text's known words, or of its pieces if words have any."""
+        """Return the matrix rows of the known words of each text, or of their subword pieces."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -243,14 +244,14 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
 
 
 class VectorFile:
-    """Words and their vectors, memory-mapped. Pickling stores the path; the file is reopened.
+    """A file of words and their vectors, memory-mapped. Unpickling opens the file again.
 
     ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
     ``notes``: the location of the converted matrix, if opening this file created it.
     """
 
     def __init__(self, file: str | Path) -> None:
-        """Open a file. Raises the errors of ``open`` and ``matrix`` of :class:`WordVectors`."""
+        """Open a file. Raises the same errors as the methods of :class:`WordVectors`."""
         self.file = Path(file)
         with reading(str(self.file)):
             facts = self.file.stat()
@@ -288,7 +289,7 @@ class VectorFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words and vectors, independent of the file format; reads all."""
+        """Hexadecimal SHA-256 of words and vectors, equal in all file formats; reads the file."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
@@ -297,7 +298,7 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, and the fingerprint if known; it is reused if the file is unchanged."""
+        """Pickle the path, and a known fingerprint, which is reused if the file is unchanged."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:

@@ -10,7 +10,8 @@ sample of the corpus, in one pass, and saved as JSON: equal samples give identic
          idf of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
          Information Retrieval, 6.2.1.
 ``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source: Arora, Liang,
-         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017; also the mean.
+         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017. The formula of
+         the mean above is from there too.
 ``none`` 1.
 """
 
@@ -49,7 +50,7 @@ NOTHING_LEFT: Final = 1e-5  # share of a mean; a smaller rest without the compon
 
 
 class KnownRows(NamedTuple):
-    """The known words of n texts, k in total, as row numbers of a matrix of word vectors.
+    """The k known words of n texts, as row numbers in a matrix of word vectors.
 
     ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,). The rows of text ``i`` are
     ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
@@ -75,7 +76,7 @@ class Means:
     def unit(self, known: KnownRows) -> Vectors:
         """Return float32 vectors of unit length, shape (n, dim).
 
-        A vector is zero if no word is known, or if nothing remains without the component.
+        A vector is zero if no word is known, or if nothing remains after the component is removed.
         """
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0
@@ -94,7 +95,10 @@ class Means:
         return (sums * scale[:, None]).astype(np.float32, copy=False)
 
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
-        """Return weighted sums, shape (n, dim): float64 if any text exceeds a segment."""
+        """Return the weighted sum of each text's word vectors, shape (n, dim).
+
+        Float64 if any text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
+        """
         from scipy.sparse import csr_array
 
         rows, offsets = known
@@ -116,12 +120,12 @@ class Means:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeights:
-    """Weights of words and a component, fitted on a sample.
+    """Weights of words, and perhaps a component, fitted on a sample.
 
     ``documents``, ``words``: number of documents and of known words in the sample.
-    ``positions``: int64, shape (k,), ascending: the rows of the words in the sample.
-    ``counts``: int64, shape (k,): for idf the number of documents with each word, else the number
-    of its occurrences.
+    ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
+    ``counts``: int64, shape (k,): for ``idf`` the number of documents that contain each word,
+    otherwise the number of its occurrences.
     ``component``: float32, shape (dim,), unit length, or ``None``.
     ``vectors``, ``rule``: fingerprints of the word vectors and the rule used to fit.
     """
@@ -160,17 +164,17 @@ class FittedWeights:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of all values."""
+        """Hexadecimal SHA-256 of all values of this object."""
         return hashlib.sha256(self._to_json()).hexdigest()
 
     def write(self, path: str | Path) -> None:
-        """Write one JSON file atomically. Raises :class:`NotFound`."""
+        """Write the weights to a JSON file, atomically. Raises :class:`NotFound`."""
         with reading(str(path)), whole_file(path) as file:
             file.write(self._to_json())
 
     @classmethod
     def read(cls, path: str | Path) -> FittedWeights:
-        """Read a file of :meth:`write`. Raises :class:`NotFound` or :class:`InvalidFile`."""
+        """Read a file of fitted weights. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
             record: Any = json_file.parse(Path(path).read_bytes())
             if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
@@ -234,9 +238,9 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit on the first ``most`` texts, or on fewer that contain :data:`MAX_WORDS` known words.
+    """Fit weights on the first ``most`` texts; stop earlier after :data:`MAX_WORDS` known words.
 
-    ``look_up``: returns the known words of texts; ``vectors``, ``rule``: fingerprints.
+    ``look_up``: returns the known words of texts. ``vectors``, ``rule``: fingerprints to record.
     Raises :class:`VocabtoolError` if no text contains a known word.
     """
     chosen = islice(texts, most)
@@ -275,9 +279,10 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of all rows, not centred: float32, shape (dim,).
+    """Return the first right singular vector of all rows: float32, shape (dim,).
 
-    Its sign makes the entry of largest absolute value positive (the first of equal ones).
+    The rows are not centred. The sign is chosen so that the entry of largest absolute value (the
+    first of equal ones) is positive.
     Raises :class:`VocabtoolError` if the rows are not finite, or all zero.
     """
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))

@@ -69,7 +69,7 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query. ``row``: the document it was made from. ``copy``: its text without the query."""
+    """A query made from the document in ``row``. ``copy``: that document without the query."""
 
     kind: Kind
     row: int
@@ -82,9 +82,10 @@ def pseudo_queries(
 ) -> list[PseudoQuery]:
     """Make a query of each kind from a document; none if it is too short.
 
-    ``title``: the title, or else the first sentence; the copy is the text without any occurrence
-    of it. ``hard``: content words of a random later sentence, each word that occurs elsewhere in
-    the document dropped with probability one half; the copy is the text without the sentence.
+    ``title``: the title, or else the first sentence; the copy is the text without that sentence or
+    without a title at its beginning. ``hard``: content words of a random later sentence; words that
+    also occur elsewhere in the document are dropped with probability one half. The copy is the text
+    without the sentence.
     """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
@@ -174,7 +175,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """``loss``: mean natural logarithm of the ranks of the documents to find, with weight ``a``."""
+    """The loss with weight ``a``: mean natural logarithm of the ranks of the documents to find."""
 
     a: float
     loss: float
@@ -182,7 +183,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone ranks the document of such a query first, and in the top ten."""
+    """How often one leg alone ranks the document of a query first, and among the first ten."""
 
     kind: Kind
     leg: str
@@ -192,11 +193,11 @@ class LegRate:
 
 @dataclass(frozen=True, slots=True)
 class WeightEstimate:
-    """``a``: the estimated weight of the keyword leg, 0 to 1.
+    """The estimated weight ``a`` of the keyword leg, 0 to 1.
 
     It is the mean of the weights with nearly the lowest loss in ``curve``. ``rates``: success of
-    each leg alone. ``sample``: documents that queries were made from. ``seed``: seed of the
-    sample.
+    each leg alone. ``sample``: number of documents that queries were made from. ``seed``: seed of
+    the sample.
     """
 
     a: float
@@ -227,7 +228,8 @@ def calibrate(
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of an index from its documents; store nothing.
 
-    Needs the encoder: 2 ``sample`` documents and as many short texts are encoded and searched.
+    Needs the encoder: two queries are made from each of ``sample`` documents, and each query and
+    its changed copy of the document are encoded.
     ``progress``: called with the step and its share, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
@@ -306,6 +308,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank of a row, from 1; 1,000 if it is lower or the row is not found."""
+    """Return the rank of a row, from 1 to 1,000; 1,000 also for a row that is not found."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

@@ -1,7 +1,8 @@
 """A comparison of all fusions, with judged queries or with queries made from documents.
 
 Judged queries are also split by whether they contain a word that the model does not know.
-``judgements.py`` contains the measures. Intervals are those of paired differences to ``coverage``.
+``judgements.py`` contains the measures. For every other fusion, the difference from ``coverage`` is
+given with a confidence interval.
 Without judgements, a self-check shows whether an index works, not how good it is.
 """
 
@@ -72,8 +73,8 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 class FusionScore:
     """Scores of a fusion on a set of queries.
 
-    ``measures``: means. ``differences``: to ``coverage``, with 95 % intervals; none for
-    ``coverage`` itself.
+    ``measures``: the mean of each measure. ``differences``: the mean difference from ``coverage``,
+    with a 95 % confidence interval; empty for ``coverage`` itself.
     """
 
     fusion: Fusion
@@ -85,10 +86,10 @@ class FusionScore:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """``rows``: scores of each fusion on each set of queries.
+    """The result of :func:`evaluate`. ``rows``: scores of each fusion on each set of queries.
 
-    ``queries``: judged queries with a relevant document. ``unknown``: those with a word that the
-    model does not know and the corpus contains. ``notes``: what was skipped.
+    ``queries``: number of judged queries with a relevant document. ``unknown``: number of those
+    with a word that the corpus contains, but the model does not know. ``notes``: what was skipped.
     """
 
     rows: tuple[FusionScore, ...]
@@ -114,10 +115,11 @@ def evaluate(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Search for every judged query with every fusion.
+    """Search for every judged query with every fusion; return the scores.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
-    them only ``keyword`` is evaluated. ``seed``: of the bootstrap. ``settings``: those of a search.
+    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: as for a
+    search.
     ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
@@ -169,7 +171,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often the document of a query is found first, and among the first ten."""
+    """How often a fusion ranks the document of a query first, and among the first ten."""
 
     kind: Kind
     fusion: Fusion
@@ -180,7 +182,10 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """``mean``: share of the ten nearest found, 0 to 1. ``queries``: number of vectors."""
+    """Recall@10. ``mean``: mean share of the ten nearest documents that a search finds, 0 to 1.
+
+    ``queries``: number of vectors that were searched.
+    """
 
     mean: float
     queries: int
@@ -188,9 +193,10 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """``rates``: of each fusion and leg, for each kind of query.
+    """The result of :func:`self_check`. ``rates``: hit rates by fusion and kind of query.
 
-    ``recall``: recall@10 of the vector leg, or ``None``. ``sample``: documents drawn with ``seed``.
+    ``recall``: recall@10 of the vector leg, or ``None``. ``sample``: number of documents, drawn
+    with ``seed``.
     """
 
     rates: tuple[HitRate, ...]
@@ -214,10 +220,10 @@ def self_check(
 ) -> SelfCheck:
     """Search an index for documents that it contains.
 
-    For each sampled document: four of its rarest words that the model knows (``ordinary``), and two
-    of them with one that it does not know (``unknown``). The words stay in the document, so this
-    shows whether an index works, not how good it is. ``progress``: called with the step and its
-    share, 0 to 1.
+    The queries of each sampled document are four of its rarest words that the model knows
+    (``ordinary``), and two of these with one that the model does not know (``unknown``). The words
+    stay in the document, so this shows whether an index works, not how good it is. ``progress``:
+    called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -264,7 +270,7 @@ def self_check(
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return the distinct words that the model knows, rarest first, and those it does not."""
+    """Return the distinct words that the model knows, rarest first, and those it does not know."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}

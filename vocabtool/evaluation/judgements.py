@@ -83,7 +83,8 @@ def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> 
 def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
     """Return 1 / the rank of the first relevant document, 0 if none is among the first ``depth``.
 
-    Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``. Its mean is MRR.
+    Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``. The mean over
+    queries is MRR.
     """
     for rank, document in enumerate(ranked[:depth], 1):
         if judged.get(document, 0) >= RELEVANT:
@@ -113,8 +114,8 @@ def intervals(
 ) -> list[Interval]:
     """Return paired bootstrap intervals of the mean of each column.
 
-    ``differences``: shape (queries, columns). Percentiles of the means of resampled queries, with
-    the same resamples for every column. Sources: Efron, Tibshirani: An Introduction to the
+    ``differences``: shape (queries, columns). The bounds are percentiles of the means of resampled
+    queries; all columns have the same resamples. Sources: Efron, Tibshirani: An Introduction to the
     Bootstrap, 1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap, SIGIR
     2006. Without a query every figure is NaN. Raises ``ValueError`` for a level outside 0..1.
     """
@@ -148,9 +149,9 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries with a relevant document; others cannot distinguish rankings.
+    """The queries that have a relevant document. All rankings of the others would be equally good.
 
-    ``at``: their places among the ``count`` queries. ``notes``: what was skipped.
+    ``at``: their places among all ``count`` queries. ``notes``: what was skipped.
     """
 
     queries: list[JudgedQuery]
@@ -162,14 +163,15 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        They are taken from ``vectors``, those of all ``count`` queries, or else encoded; ``None``
-        without an encoder. Raises ``ValueError`` for a wrong number of vectors.
+        They are chosen from ``vectors``, one for each of all ``count`` queries. Without ``vectors``
+        the queries are encoded; the result is ``None`` if the index has no encoder. Raises
+        ``ValueError`` for a wrong number of vectors.
         """
         if vectors is None:
             encoder = index.encoder
             return None if encoder is None else encoder.encode([each.text for each in self.queries])
         if len(vectors) != self.count:
-            raise ValueError(f"{len(vectors):,} vectors for {self.count:,} queries")
+            raise ValueError(f"got {len(vectors):,} vectors for {self.count:,} queries")
         return np.asarray(vectors[self.at], np.float32)
 
 
@@ -196,7 +198,7 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
 
 
 def read_queries(path: str | Path) -> list[JudgedQuery]:
-    """Read the queries of a file, in its order.
+    """Read the queries of a file, in the order of the file.
 
     Raises :class:`InvalidFile` for an invalid line, a repeated id, or no query; :class:`NotFound`.
     """
@@ -249,7 +251,7 @@ def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
                     LABEL.sub("", parts.get(part, "")).strip() for part in ("num", "title")
                 )
                 if not number or not title:
-                    raise InvalidFile("a topic without <num> or <title>", offset=start)
+                    raise InvalidFile("a topic has no <num> or no <title>", offset=start)
                 yield number, " ".join(title.split()), start
             parts[inside] = text
     if inside != "/top":
@@ -259,8 +261,8 @@ def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
 def read_qrels(path: str | Path) -> Qrels:
     """Read the judgements of each query.
 
-    Raises :class:`InvalidFile` for an invalid line, contradictory judgements, or none at all;
-    :class:`NotFound`.
+    Raises :class:`InvalidFile` for an invalid line, contradictory judgements, or a file without
+    judgements; :class:`NotFound`.
     """
     qrels: Qrels = {}
     with reading(str(path)):
@@ -278,7 +280,9 @@ def read_qrels(path: str | Path) -> Qrels:
             if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or not is_number:
                 beir, trec = "query, document, judgement", "query, iteration, document, judgement"
                 wanted = f"{beir} (BEIR) or {trec} (TREC)"
-                raise InvalidFile(f"expected {wanted}, with an integer last", offset=offset)
+                raise InvalidFile(
+                    f"expected the columns {wanted}, the last one an integer", offset=offset
+                )
             query, document = columns[0].strip(), columns[-2].strip()
             if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:
                 what = f"the document {document!r} is judged twice for the query {query!r}"
@@ -301,7 +305,9 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
                     names = matrix.files
                     if "queries" not in names and len(names) != 1:
                         there = ", ".join(names) or "none"
-                        raise ValueError(f"expected an array 'queries', got {there}")
+                        raise ValueError(
+                            f"expected an array 'queries', or only one array, got {there}"
+                        )
                     matrix = matrix["queries" if "queries" in names else names[0]]
         except (ValueError, EOFError, BadZipFile) as error:  # what numpy raises for damaged files
             raise InvalidFile(f"not a .npy or .npz file of vectors: {error}") from error
@@ -313,7 +319,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank. Raise for lines of more than a megabyte."""
+    """Yield lines that are not blank. Raises :class:`InvalidFile` for one of over a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

@@ -45,8 +45,8 @@ class CopyStore:
 
     ``vector``: prepared, shape (dim,). ``mean_length``: mean length of the field ``words``. The
     copy has its own term frequencies and length, scored with the plain BM25 formula; document
-    frequencies and the mean length are those of the collection. Phrases are not searched in it:
-    queries made from a corpus have none.
+    frequencies and the mean length are those of the collection. The copy matches no phrase, because
+    queries made from a corpus contain none.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest documents, including the copy, and similarities of rows."""
+        """Return the nearest documents, including the copy, and the similarities of ``rows``."""
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -146,7 +146,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search both legs like a search with the fusion ``coverage``."""
+    """Search both legs as a search with the fusion ``coverage`` does."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
@@ -155,7 +155,7 @@ def score_legs(
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """``ndcg``: mean nDCG@10 of the judged queries with the weight ``a``."""
+    """The quality of the weight ``a``. ``ndcg``: mean nDCG@10 of the judged queries."""
 
     a: float
     ndcg: float
@@ -163,10 +163,10 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class TunedWeight:
-    """``a``: the weight with the highest mean nDCG@10 in ``curve``; of several, the middle one.
+    """The weight ``a`` with the highest mean nDCG@10 in ``curve``; of several, the middle one.
 
-    ``held_out``: mean nDCG@10 of queries with weights chosen on the other queries (five folds).
-    ``fixed``: with the default weight. ``queries``: number of judged queries.
+    ``held_out``: mean nDCG@10 if the weight for a query is chosen with other queries (five folds).
+    ``fixed``: mean nDCG@10 with the default weight. ``queries``: number of judged queries.
     """
 
     a: float
@@ -199,10 +199,11 @@ def tune(
 ) -> TunedWeight:
     """Choose the weight ``a`` with judged queries; store nothing.
 
-    ``vectors``: shape (queries, dim), if the index has no encoder. ``seed``: of the folds.
+    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
+    ``seed``: seed of the division into folds.
     ``progress``: called with the step and its share, 0 to 1.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
-    without an encoder and vectors.
+    if there is neither an encoder nor ``vectors``.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:
@@ -243,7 +244,7 @@ def tune(
 
 
 def _best(gains: NDArray[np.float64]) -> int:
-    """Return the place of the highest mean, the middle one of several."""
+    """Return the column with the highest mean; if several have it, the middle one."""
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])

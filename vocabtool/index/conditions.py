@@ -76,7 +76,8 @@ class Test:
     """A test of one field by an operator and values, with their positions in the condition.
 
     ``contains``: a list has the value as an element, or a text has it as a substring. ``like``:
-    ``%`` matches any characters, ``_`` one. ``is true``: a field without a test.
+    ``%`` matches any number of characters, ``_`` exactly one. ``is true``: the condition consists
+    of the field alone, which must be true.
     """
 
     field: str
@@ -105,7 +106,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 
 class Token(NamedTuple):
-    """A token of a condition; ``kind`` is the token itself for keywords and signs."""
+    """A token of a condition. ``kind``: for keywords and signs, the token itself in lower case."""
 
     kind: str
     text: str
@@ -280,7 +281,7 @@ class _Parser:
 
 
 class _Statement:
-    """Translates a condition to SQL for ``WHERE``; ``values``: the parameters, in order."""
+    """Translates a condition to SQL for ``WHERE``. ``values``: the SQL parameters, in order."""
 
     def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
         self.values: list[Value] = []
@@ -327,7 +328,7 @@ class _Statement:
         return f"{name} {asked.operator} ?"
 
     def _contains(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``contains``: an element of a list (kept as JSON), or a substring of a text."""
+        """Translate ``contains``: a test for an element of a list (in JSON) or for a substring."""
         if kind != "string":
             what = f"contains {PLAIN[kind]}: 'contains' works only on strings and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
@@ -352,7 +353,7 @@ class _Statement:
         )
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
-        """Refuse values whose type differs from the field's."""
+        """Refuse values whose type is not the type of the field."""
         numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
             is_text = isinstance(value, str)
@@ -368,7 +369,7 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _first_non_number(self, asked: Test, name: str) -> str:
-        """Return a note with the first document whose value is not a number, if any."""
+        """Return a note that names the first document whose value is not a number, or ""."""
         table = "documents" if asked.field in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
@@ -384,7 +385,7 @@ class _Statement:
 
 
 def _join_balanced(parts: list[str], word: str) -> str:
-    """Join the parts by a word, as a balanced tree because SQLite limits its depth."""
+    """Join the parts by a word, as a balanced tree, because SQLite limits the nesting depth."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2

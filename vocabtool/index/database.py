@@ -6,20 +6,20 @@
       fields       row, number of its source, hash of its text, and a column for each kept field:
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed
 
-A writer keeps one transaction open; its COMMIT commits the whole index. The other files (vectors,
-codes, keywords) are appended to and flushed before it. After a kill they may be ahead of the
-record, never behind it; the next writer truncates them to it (``generation.py``).
+A writer keeps one transaction open, whose COMMIT commits the whole index. The other files (vectors,
+codes, keywords) are appended to and flushed before the COMMIT. After a kill these files may contain
+more rows than the record states, never fewer; the next writer truncates them (``generation.py``).
 
 A reader sees one commit without an open transaction. Rows are numbered from 0 in the order of
-adding; what readers use of a row never changes. A deletion sets a bit in the bitmap, an update
+adding; the columns that readers use never change. A deletion sets a bit in the bitmap, an update
 adds a row and deletes the old one. So a reader that keeps its manifest and bitmap continues to see
 its commit: the rows below ``manifest.rows`` that are not in the bitmap. Each statement is a read
 transaction of its own, so that no reader delays the checkpoint after a commit, which empties the
 journal. Only compaction removes rows: it writes a new database into another folder, and readers
 that have the old one open continue with it.
 
-Several threads share one connection, one statement at a time. It is closed before a fork, and each
-process opens its own at the next statement.
+Several threads share one connection, one statement at a time. The connection is closed before a
+fork, and each process opens its own at the next statement.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection; turn errors of SQLite into our own."""
+        """Give this thread sole use of the connection; convert SQLite's errors to vocabtool's."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -152,23 +152,23 @@ class Database:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return row numbers, perhaps millions, from a statement: int64, shape (n,)."""
+        """Return the row numbers that a statement selects, perhaps millions: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
         if rows.min(initial=0) < 0:
-            raise InvalidFile(f"damaged: negative row {rows.min()}", file=str(self.file))
+            raise InvalidFile(f"damaged: row number {rows.min()} is negative", file=str(self.file))
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a statement; ``(?...)`` in it stands for ``values``, in batches."""
+        """Run a statement with a batch of ``values`` in place of ``(?...)``; yield all results."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """Return all rows of each existing id, ascending, deleted and uncommitted ones too."""
+        """Return, for each id that exists, all its rows in order, even deleted or uncommitted."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -211,7 +211,7 @@ class Database:
             first = end
 
     def close(self) -> None:
-        """Close the connection. Optional for a reader."""
+        """Close the connection. A reader need not call this."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -219,17 +219,20 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents of one commit by row numbers: int64, shape (n,). ``fields``: their kinds."""
+    """Reads documents of one commit by row number. ``fields``: the kind of each field.
+
+    ``rows`` in the methods: int64, shape (n,).
+    """
 
     database: Database
     fields: Fields
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the ids of rows, in their order."""
+        """Return the id of each of ``rows``, in the same order."""
         return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the documents of rows, in their order, without fields that are null."""
+        """Return the document of each of ``rows``, in the same order, without null fields."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         tables = "documents JOIN fields USING (row)" if self.fields else "documents"
         return [
@@ -246,7 +249,7 @@ class Documents:
         ]
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return columns of rows, in the order of ``rows``; the first column must be ``row``."""
+        """Return columns of ``rows``, in the same order; the first must be the column ``row``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -262,7 +265,7 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database; only one at a time per folder."""
+    """A write transaction on the database. A folder has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
@@ -306,7 +309,7 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Add the columns that are missing for ``count`` kept fields."""
+        """Add columns until there is one for each of ``count`` kept fields."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -324,7 +327,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Convert the texts of a column, from row ``first``, to values of a kind, and index it."""
+        """Convert a column's texts from row ``first`` on to values of a kind; index the column."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -338,7 +341,7 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def commit(self, data: bytes, deleted: bytes) -> None:
-        """Commit durably with this manifest and bitmap of deleted rows; begin a new transaction."""
+        """Commit durably with a manifest and a bitmap of deleted rows; begin a new transaction."""
         with self.statements() as connection:
             if not connection.in_transaction:  # SQLite rolls back by itself after some errors
                 raise VocabtoolError(
@@ -359,7 +362,10 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close idle connections: SQLite's file locks, against replacing files, are not inherited."""
+    """Close idle connections, because a child process would not inherit SQLite's file locks.
+
+    The locks protect the database files from being replaced while they are open.
+    """
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)

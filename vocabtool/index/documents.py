@@ -70,9 +70,9 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values of a field that do not fit its kind by null; return the batch and their rows.
+    """Replace values that do not fit the kind of their field by null; return also their rows.
 
-    Any value fits ``string``, and any number ``integer``, since that field can become ``number``.
+    Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
     """
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
@@ -114,7 +114,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
     """Convert the texts of a column to values of a kind, as the database stores them.
 
-    Strings are returned as ``bytes``, which may not be UTF-8.
+    Strings are returned as ``bytes``, which are not always valid UTF-8.
     """
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
@@ -135,21 +135,21 @@ def value_of(text: str, kind: Kind) -> int | float:
 
 
 def id_in_utf8(id_: str) -> str:
-    """Return an id with U+FFFD for bytes that are not UTF-8; ``ValueError`` if not a string."""
+    """Replace invalid UTF-8 in an id by U+FFFD. Raise ``ValueError`` if the id is not a string."""
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
 
 
 def in_utf8(batch: Batch) -> Batch:
-    """Return the batch with U+FFFD in ids and texts for bytes that are not UTF-8."""
+    """Replace invalid UTF-8 in the ids and texts of a batch by U+FFFD."""
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
     """Add ids and the kinds of fields to a batch from a file.
 
-    ``place``: names a row in messages. Raises :class:`InvalidFile` for rows that are not valid.
+    ``place``: returns a row's name for messages. Raises :class:`InvalidFile` for invalid rows.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
@@ -162,7 +162,7 @@ def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
 
 
 def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
-    """Yield Python objects as batches of about 4 MB of text; never read ahead of a batch.
+    """Yield Python objects as batches of about 4 MB of text, without reading ahead.
 
     ``items``: an iterable of documents, of mappings with ``id`` and ``text``, or of texts; or a
     table with these columns (Arrow, or an object with the Arrow stream interface: pandas, Polars).
@@ -215,7 +215,7 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    """Return a batch of typed values; ``last``: number of its last element."""
+    """Return a batch of typed values. ``last``: number of the last of these elements."""
     columns, kinds = {}, {}
     try:
         for name, values in fields.items():
@@ -263,7 +263,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
 
 
 def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Return Python values as texts, and the kind from their types; NaN becomes null.
+    """Return Python values as texts (NaN as null), and the kind that includes their types.
 
     Raises :class:`BadRow` for a value that cannot be converted to JSON.
     """
@@ -278,7 +278,7 @@ def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArr
 
 
 def _plain(value: object) -> object:
-    """Return a NumPy scalar as a Python number, and NaN as null."""
+    """Return ``None`` for NaN, a Python number for a NumPy scalar, other values unchanged."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "ndim", None) == 0:
         value = item()
@@ -354,7 +354,9 @@ def _check_columns(schema: pa.Schema) -> None:
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
     if len(set(others)) < len(others) or len(others) > MAX_FIELDS:
-        raise ValueError(f"documents: more than {MAX_FIELDS} fields, or two of the same name")
+        raise ValueError(
+            f"documents: wanted at most {MAX_FIELDS} fields with different names, got {len(others)}"
+        )
     for name in others:
         _check_column_name(name, "documents")
 
@@ -369,7 +371,7 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` for an invalid field name, or for one field too many."""
+    """Raise :class:`BadRow` for an invalid field name, and if ``others`` reach the limit."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
@@ -378,11 +380,11 @@ def _check_name(name: object, others: int) -> None:
             f"got {name[:50]!r}"
         )
     if others >= MAX_FIELDS:
-        raise BadRow(f"more than {MAX_FIELDS} fields; the last one is {name!r}")
+        raise BadRow(f"wanted at most {MAX_FIELDS} fields, but {name!r} is one more")
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
-    """Raises ``ValueError`` for a row without id or text, or where one is too long."""
+    """Return the batch. Raises ``ValueError`` if an id or a text is null or too long."""
     columns = ((ID, batch.id_array(), MAX_ID_BYTES), (TEXT, batch.texts, MAX_TEXT_BYTES))
     for name, column, most in columns:
         if column.null_count:

@@ -10,11 +10,11 @@
     generation-000001.part/   a compaction in progress
     .new-0123456789abcdef/    a new index in progress: a folder like this one
 
-A commit is a transaction of the database. The other files may be ahead of it, never behind it.
-Deletions are not passed to tantivy, where readers would see them before the commit. So deleted
-rows, and rows of a killed writer until tantivy merges them away, count in document frequencies; no
-search returns them. A new generation, from a compaction or from an index built in ``.new-…``,
-replaces the old one when its folder is renamed.
+A commit is a transaction of the database. The other files may contain more rows than it, never
+fewer. Deletions are not passed to tantivy, where readers would see them before the commit. So
+document frequencies include deleted rows, and rows of a killed writer until tantivy merges them
+away; no search returns such rows. A new generation, from a compaction or from an index built in
+``.new-…``, replaces the old one when its folder is renamed.
 
 The ``Manifest`` of a commit describes it. It contains no paths: they are computed from numbers and
 fingerprints.
@@ -68,7 +68,7 @@ class Configuration:
     ``model``, ``kind``, ``options``: path or name, kind and arguments the encoder was opened with.
     ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of the encoder, word rule,
     vocabulary and fitted word weights. ``rule``: the word rule, if it and the vocabulary suffice to
-    look up words without the model. ``None``: the index has none.
+    look up words without the model. ``None`` means that the index has no such part.
     """
 
     dim: int
@@ -113,7 +113,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Similarity that unrelated vectors reach by chance (``raw_vectors.py``), and rows measured."""
+    """Similarity that unrelated vectors reach by chance, measured in an index of ``rows`` rows."""
 
     similarity: float
     rows: int
@@ -124,8 +124,8 @@ class Load:
     """The last load of documents from files.
 
     ``plan``: fingerprint of its input and settings. ``documents``: number of documents read and
-    committed. ``finished``: whether these are all. ``alone``: whether every row of the index is
-    from this load. ``synced``: whether documents missing from the FILEs were removed.
+    committed. ``finished``: whether the load is complete. ``alone``: whether every row of the index
+    is from this load. ``synced``: whether documents missing from the FILEs were removed.
     """
 
     plan: str
@@ -139,10 +139,10 @@ class Load:
 class Manifest:
     """Description of a commit. ``index``: the id of the index, 32 hexadecimal digits.
 
-    ``rows``: number of rows, including ``deleted`` ones; later rows in a file are uncommitted.
+    ``rows``: number of rows, including ``deleted`` ones; further rows in a file are uncommitted.
     ``words``, ``surfaces``: number of terms in each keyword field, over all rows. ``fields``: the
-    kind of each kept field, in the order of the database columns. ``vectors``: size and checksum of
-    their file. ``codes``: how the approximate search was built, ``None`` while search is exact;
+    kind of each kept field, in the order of the database columns. ``vectors``: facts of the vector
+    file. ``codes``: how the approximate search was built, ``None`` while search is exact;
     ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
     ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
     leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
@@ -171,12 +171,12 @@ class Manifest:
 
     @property
     def live(self) -> int:
-        """Number of documents."""
+        """Number of documents: rows that are not deleted."""
         return self.rows - self.deleted
 
     @property
     def code_name(self) -> str:
-        """File name of the approximate search."""
+        """File name of the codes for approximate search."""
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
@@ -185,7 +185,7 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        """Return the manifest written by :meth:`encode`; raise :class:`InvalidFile` otherwise."""
+        """Parse the output of :meth:`encode`. Raises :class:`InvalidFile` for other data."""
         return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)
 
 
@@ -209,9 +209,9 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that was the last one when it was read.
+    """The commit of an index that was the last one when it was read.
 
-    ``folder``: that of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
+    ``folder``: path of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
     """
 
     folder: Path
@@ -221,7 +221,7 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """Read the last commit; share the database connection of ``earlier`` if it is of the same file.
+    """Read the last commit; share the connection of ``earlier`` if the database file is the same.
 
     Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
     """
@@ -291,7 +291,7 @@ def is_index(path: Path) -> bool:
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """Create an empty folder for the next generation; return it and the name for its renaming."""
+    """Create an empty folder for the next generation; return its path, and its final path."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -316,7 +316,7 @@ def _remove_generations(but: Path) -> None:
 
 
 def recover(path: Path, commit: Commit) -> None:
-    """Remove leftovers: other generations, and files of ours that the manifest does not name.
+    """Remove leftovers: other generations, and index files that the manifest does not name.
 
     Uncommitted rows at the end of files are truncated later, by :class:`GenerationWriter`.
     """
@@ -359,7 +359,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
 
 @contextmanager
 def removed_if_empty(path: Path) -> Iterator[None]:
-    """Remove an index that the block created if the block fails before the first document."""
+    """Remove the index that the block creates, if the block fails before it adds a document."""
     new = not path.exists()
     try:
         yield
@@ -395,7 +395,7 @@ def remove_build(build: Path) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by one that was built in its ``.new-…`` folder, and return its path.
+    """Replace an index by one that was built in its ``.new-…`` folder; return the index's path.
 
     The old index is valid until a single rename; readers that have it open continue with it. Raises
     :class:`FolderInUse` if another process writes to either.
@@ -414,7 +414,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return advice for a damaged file, from its path alone; ``None`` if it is not in an index.
+    """Return advice for a damaged file by its path alone; ``None`` for a file outside an index.
 
     Only codes and keywords can be rebuilt: they are computed from vectors and documents.
     """

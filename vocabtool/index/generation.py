@@ -151,9 +151,9 @@ def open_snapshot(
     """Open the last commit; parts that did not change are shared with an ``earlier`` snapshot.
 
     ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
-    commits meanwhile and removes files, the new commit is opened instead; the keyword files change
-    shortly before the commit. Raises :class:`InvalidFile` with the name of a damaged file, and
-    :class:`NotFound`.
+    removes or replaces files meanwhile, the last commit is read again. (A writer changes the
+    keyword files shortly before it commits.) Raises :class:`InvalidFile` with the name of a damaged
+    file, and :class:`NotFound`.
     """
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
@@ -181,7 +181,7 @@ def read_version(commit: Commit) -> tuple[str, int, int, int]:
 
 
 def cutter_of(path: Path, commit: Commit) -> Cutter:
-    """Return the keyword tokenizer; raise :class:`OtherModel` if the index used a different one."""
+    """Return the keyword tokenizer. Raises :class:`OtherModel` if the index was made by another."""
     held = commit.manifest.configuration
     cutter = Cutter(held.language)
     if held.cutter != cutter.fingerprint:
@@ -249,7 +249,7 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 class GenerationWriter:
     """Appends rows to a generation, after removing uncommitted rows of an earlier writer.
 
-    ``manifest``: that of the last commit. ``rows``: number of rows, committed or not. Raises
+    ``manifest``: manifest of the last commit. ``rows``: number of rows, committed or not. Raises
     :class:`InvalidFile` if there are fewer vectors than were committed.
     """
 
@@ -301,7 +301,7 @@ class GenerationWriter:
 
         ``batch``: ids and texts in UTF-8; each field must fit its kind. ``vectors``: prepared for
         the metric, shape (n, dim). ``sources``: for each document the number of its FILE. Raises
-        ``ValueError`` for vectors that cannot be stored; add no rows after that.
+        ``ValueError`` for vectors that cannot be stored; after that, no rows may be added.
         """
         count = len(self._kinds)
         columns = []
@@ -353,10 +353,11 @@ class GenerationWriter:
         codes: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        """Commit all rows so far, with the other values of ``manifest``.
+        """Commit all rows added so far.
 
-        ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if there are
-        enough, which may take long; otherwise new rows are searched exactly.
+        ``manifest``: gives all values except those that describe rows and files, which are
+        computed. ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if
+        there are enough, which may take long; otherwise new rows are searched exactly.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
@@ -385,7 +386,7 @@ class GenerationWriter:
         self.manifest = done
 
     def index_fields(self) -> None:
-        """Create the database indexes of field columns whose values were copied as they are."""
+        """Create the database indexes of field columns, whose values were copied unchanged."""
         for name, kind in self.manifest.fields.items():
             if kind != "null":
                 self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)

@@ -68,10 +68,10 @@ NO_VECTORS: Final = (
 
 
 class Index:
-    """An index, as of one commit until :meth:`refresh`.
+    """A searchable index. An object reads one commit until it changes the index or is refreshed.
 
-    :meth:`create` makes one, :meth:`open` opens one. Several threads may search at the same time.
-    One process writes at a time, while others read.
+    Use :meth:`create` or :meth:`open`; see also :meth:`refresh`. Several threads may search at the
+    same time. Only one process can write at a time; others can read meanwhile.
     """
 
     def __init__(
@@ -311,7 +311,7 @@ class Index:
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
     def refresh(self) -> bool:
-        """Read the last commit from now on; return whether it is a new one."""
+        """Read the last commit from now on; return whether it is newer than the one read before."""
         with self._refreshing:  # else the slower of two threads might put back an earlier commit
             if self._last().manifest.commit == self.manifest.commit:
                 return False
@@ -322,7 +322,9 @@ class Index:
     def writer(
         self, progress: Progress | None = None, *, memory: int | None = None
     ) -> Iterator[Writer]:
-        """Change the index: one commit at the end of the block, none after an exception.
+        """Open a :class:`Writer` for a ``with`` block, at whose end its changes are committed.
+
+        An exception in the block rolls the changes back.
 
         ``progress``: called with the name of the step and its share, 0 to 1, while codes are built.
         ``memory``: a new limit for building, in bytes.
@@ -355,9 +357,9 @@ class Index:
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
-        After an interruption, the same call resumes after the last commit; once complete, it does
-        nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or the same
-        keywords: see :class:`vocabtool.documents.ReadOptions`.
+        After an interruption, the same call resumes after the last commit; after a complete load,
+        it does nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or
+        the same as keyword arguments: see :class:`vocabtool.documents.ReadOptions`.
         ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
         content. ``memory``: as in :meth:`writer`. ``commit_rows``: documents in each commit.
         Raises :class:`ChangedRun` if a different load is unfinished, and :class:`VocabtoolError`.
@@ -385,13 +387,13 @@ class Index:
     ) -> LoadReport:
         """Read the files of the index again and apply the changes.
 
-        Only documents with a new text are encoded. ``sources``: some of these files, or new ones;
-        each is read as :meth:`load` read it, a new one like the last one.
+        Only documents with a new text are encoded. ``sources``: some of these files, or new ones.
+        A known file is read with its recorded options, a new file with those of the last one.
         ``sync``: delete the documents that are no longer in these files, in the last commit; more
         than a third of them only with ``force``.
         After an interruption, the same call reads everything again and encodes the rest.
         Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
-        documents are gone: a stream, a missing or unreadable file, skipped rows.
+        documents are gone, because of a stream, a missing or unreadable file, or skipped rows.
         """
         request = LoadRequest(
             sources=sources,
@@ -472,7 +474,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """Search for each text, or its ``given`` vector, in one commit."""
+        """Search for each text or its vector in ``given``; all searches read the same commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
@@ -516,7 +518,7 @@ class Index:
         return removed
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check every byte: checksums, both legs, and the recall.
+        """Check every byte by checksums, compare both legs with the documents, measure the recall.
 
         Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
         the damaged file.
@@ -532,7 +534,7 @@ class Index:
                     raise
 
     def put_in_place(self) -> Index:
-        """Replace another index by this one, if that one is unchanged."""
+        """Replace the index for which this one was built in its folder ``.new-…``; return it."""
         given = self._model.encoder
         self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)

@@ -1,4 +1,4 @@
-"""Load documents from files into an index, resumable.
+"""Load documents from files into an index; an interrupted load can be resumed.
 
 The state of a load is stored in the commit that contains its documents, so no document is lost
 or added twice. An update reads all files again; unchanged documents are not encoded.
@@ -56,7 +56,7 @@ HALF_DONE: Final = (
 class LoadReport:
     """Result of a load.
 
-    - ``read``: documents read, including ``resumed``: those of the interrupted run.
+    - ``read``: documents read, including the ``resumed`` ones, which an interrupted run had loaded.
     - ``added``: documents with new ids. ``updated``: documents that replaced others. ``unchanged``:
       documents with the same content, or kept because ``on_existing`` is ``"skip"``. ``removed``:
       documents deleted by a sync.
@@ -89,8 +89,8 @@ class LoadReport:
 class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read each file as
-    before, a new one like the last one.
+    ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read known files with
+    their recorded options, and new files with those of the last one.
     """
 
     sources: Sources | None
@@ -106,8 +106,8 @@ class LoadRequest:
 class EncodedBatch:
     """Documents to add, with their vectors.
 
-    ``source``: the number of their file. ``read``: number of documents read. ``existing``: rows of
-    the index with their ids. ``same``: those that are unchanged.
+    ``source``: the number of their FILE. ``read``: number of documents read for this batch. Some
+    may be in the index already: ``existing`` are their rows, ``same`` those with equal content.
     """
 
     batch: Batch
@@ -192,7 +192,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents with commits; the last commit also deletes."""
+        """Load the remaining documents in several commits; a sync deletes in the last one."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
@@ -244,8 +244,8 @@ class Loader:
     def _remove(self) -> int:
         """Delete documents that are no longer in the files; return their number.
 
-        Raises :class:`VocabtoolError`, and rolls back, if they are more than a third or rows were
-        skipped (unless forced), or if files changed.
+        Raises :class:`VocabtoolError`, and rolls back, if more than a third would be deleted, if
+        rows were skipped (both unless forced), or if files changed.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
@@ -255,13 +255,14 @@ class Loader:
         told += "no longer in them"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(
-                f"{self._path}: {changed[0]} while it was read; run the command again"
+                f"{self._path}: a file changed during the load: {changed[0]}. Run the command again"
             )
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
-                f"{told}, but skipped rows may be these documents ({bad.place}: {bad.reason}); "
-                "fix the rows, or delete the documents with --force (force=True)"
+                f"{told}, but perhaps only because their rows are invalid and were skipped (first: "
+                f"{bad.place}: {bad.reason}). Fix the rows, or use --force (force=True) to delete "
+                "these documents"
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
@@ -290,8 +291,8 @@ class Loader:
         encoder = self._before.model.encoder
         if encoder is None:
             raise VocabtoolError(
-                f"{self._path}: contains your own vectors: load a folder written by `vocabtool "
-                "embed`, add documents with vectors in Python, or index with --model"
+                f"{self._path}: contains your own vectors and has no encoder: load a folder of "
+                "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
@@ -310,7 +311,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Read documents, the number of their file, and how many are not UTF-8."""
+        """Yield batches of documents, the number of their FILE, and how many are not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -330,12 +331,12 @@ class Loader:
                     yield documents, source, bad
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
-        """Read documents and vectors of a folder of shards."""
+        """Yield the documents and vectors of a folder of shards."""
         held = self._writer.manifest.configuration
         if held.encoder is not None and shards.plan.encoder != held.encoder:
             raise OtherModel(str(shards.path), "encoder", held.encoder, shards.plan.encoder)
         if shards.dim != held.dim:
-            what = f"its vectors have {shards.dim:,} numbers, those of the index {held.dim:,}"
+            what = f"its vectors have {shards.dim:,} numbers, wanted {held.dim:,} as in the index"
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
             raise VocabtoolError(
@@ -359,7 +360,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Select the documents whose ids did not occur in a file read earlier.
+        """Return the documents whose ids did not occur in a file read earlier, and their mask.
 
         Values that do not fit their field are skipped first, so they do not count as changes.
         """
@@ -378,7 +379,7 @@ class Loader:
         bad: int,
         encoder: Encoder | None,
     ) -> EncodedBatch:
-        """Find the new and changed documents; equal texts share one vector."""
+        """Return the new and changed documents; a text that the index contains keeps its vector."""
         existing, is_same = _compare(self._before, batch, vectors)
         changed = batch.only(~is_same)
         if vectors is not None:
@@ -402,7 +403,7 @@ class Loader:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Return size and modification time of each file, with its recorded name."""
+    """Return size and modification time of each file, under its recorded name."""
     return tuple(
         replace(fact, name=told)
         for part in parts
@@ -413,9 +414,9 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the row of each id in a commit, -1 if none, and whether its content is the same.
+    """Return each document's row in a commit (-1 if none), and whether that has the same content.
 
-    ``vectors``: the documents' own vectors, shape (n, dim).
+    ``vectors``: if the documents have their own vectors, these are compared too; shape (n, dim).
     """
     kinds = before.manifest.fields
     there = "".join(f", field_{at}" for at in range(len(kinds)))

@@ -130,7 +130,7 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Facts of an undamaged index.
+    """What :func:`verify` finds out about an undamaged index.
 
     ``recall``: recall@10 as measured now; 1 for exact search. ``loading``: whether a load is
     unfinished. ``others``: files in the folder that do not belong to the commit.
@@ -148,9 +148,8 @@ class VerifyReport:
 def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    In contrast, opening an index checks keywords, codes and model files, but only the sizes of
-    vectors and documents. Raises :class:`InvalidFile` or :class:`NotFound` with the name of a
-    damaged or missing file.
+    Opening an index checks less: of vectors and documents it compares only the sizes. Raises
+    :class:`InvalidFile` or :class:`NotFound` with the name of a damaged or missing file.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -275,7 +274,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
 
 
 def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    """Return a manifest with those values of the old one that are kept."""
+    """Return a new manifest with those values of the old one that an upgrade keeps."""
     held = dict(old["configuration"])
     is_static = held["encoder"] is not None and held["rule"] is not None
     held |= {
@@ -339,7 +338,7 @@ def _old_rows(
         if progress is not None:
             progress("documents copied", end / rows)
     if first != rows:
-        raise InvalidFile(f"{first:,} documents, expected {rows:,}", file=str(generation))
+        raise InvalidFile(f"contains {first:,} documents, expected {rows:,}", file=str(generation))
 
 
 def _old_documents(

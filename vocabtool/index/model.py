@@ -64,7 +64,7 @@ class OpenedModel:
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
     def save(self, folder: Path) -> dict[str, int]:
-        """Write the files of the model, and return the CRC-32C of each by its name."""
+        """Write the files of the model; return the CRC-32C of each file by file name."""
         found: dict[str, int] = {}
 
         def keep(start: str, end: str, write: Callable[[Path], object]) -> None:
@@ -102,9 +102,9 @@ def open_model(
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its word weights must be fitted on a sample of the corpus, which needs "
-                "files. Pass fitted weights (--fitted FILE), use no weights (--weights none), or "
-                "in Python pass sample=texts"
+                f"{model}: its word weights must be fitted on a sample of the corpus. Index files, "
+                "pass fitted weights (--fitted FILE), use no weights (--weights none), or pass "
+                "sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
@@ -115,7 +115,7 @@ def open_model(
 def vocabulary_alone(
     vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
 ) -> OpenedModel:
-    """Return the model of an index of supplied vectors: a vocabulary, or nothing.
+    """Return the model of an index of your own vectors: only a vocabulary, or nothing.
 
     Raises ``ValueError`` for a rule without a vocabulary.
     """
@@ -131,7 +131,7 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Read the tokenizer file that the word rule names, if any; name it by SHA-256 in the rule."""
+    """Read the tokenizer file that the word rule names, if any; put its SHA-256 into the rule."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -144,7 +144,7 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """Return a name valid in any working directory; ``None``: the caller must pass the model."""
+    """Return the name to record, valid in any directory; ``None`` for a Python object."""
     if isinstance(model, Path):
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
@@ -198,7 +198,7 @@ class IndexModel:
     def encoder(self) -> Encoder | None:
         """The encoder; ``None`` if the index was created without a model.
 
-        Raises :class:`OtherModel` if it did not make the vectors, :class:`NotFound` if the caller
+        Raises :class:`OtherModel` if another one made the vectors, :class:`NotFound` if the caller
         passed no model and the recorded one is not a file or folder here.
         """
         held, given = self._configuration, self._given
@@ -249,7 +249,7 @@ class IndexModel:
     def known_words(self) -> KnownWords | None:
         """The words that the model knows, or ``None``.
 
-        Raises :class:`OtherModel` if they are not those of the model that made the index.
+        Raises :class:`OtherModel` if the index was made with other words or another word rule.
         """
         held = self._configuration
         if held.words is None:

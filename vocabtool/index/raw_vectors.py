@@ -72,28 +72,28 @@ class RawVectors:
         with reading(str(file)):
             size, wanted = file.stat().st_size, count * self.row_bytes
             if size < wanted:
-                what = f"{count:,} vectors of {self.row_bytes:,} bytes, {wanted:,} bytes in all"
+                what = f"{wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
                 raise InvalidFile(f"expected {what}, got {size:,}", offset=size)
             self._rows: Stored = np.empty((0, dim), self._type)
             if count:
                 self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
 
     def take(self, rows: Rows) -> Vectors:
-        """Return rows as float32, shape (len(rows), dim)."""
+        """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
         return _single(self._rows.take(rows, axis=0))  # faster than indexing
 
     def slice(self, start: int, stop: int) -> Vectors:
-        """Return rows ``start`` to ``stop``, float32, shape (stop - start, dim)."""
+        """Return vectors of rows ``start`` to ``stop - 1``: float32, shape (stop - start, dim)."""
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
-        """Return the same as :meth:`slice`, but read from the file instead of mapped memory."""
+        """Return the same as :meth:`slice`, but read the file instead of its memory map."""
         return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Read the file from row ``start`` to ``stop``; yield blocks with their first row."""
+        """Yield the vectors from row ``start`` to ``stop`` in blocks: (first row, vectors)."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -102,7 +102,7 @@ class RawVectors:
                 yield first, _single(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
-        """Read ascending rows one by one, for samples; return float32, shape (len(rows), dim)."""
+        """Read the vectors of ascending rows one by one: float32, shape (len(rows), dim)."""
         found = np.empty((len(rows), self.dim), self._type)
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
             for place, row in enumerate(rows.tolist()):
@@ -118,7 +118,7 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert stored numbers to float32: finite float16 twice as fast as NumPy does.
+    """Convert stored numbers to float32; for finite float16 this is twice as fast as NumPy.
 
     The bits of sign, exponent and mantissa (IEEE 754) are shifted to their places in float32. A
     multiplication corrects the exponent's bias from 15 to 127, and also subnormal numbers.
@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """``queries``: prepared, shape (n, dim); ``rows``: their rows in the index, or -1."""
+    """Synthetic queries, prepared, shape (n, dim). ``rows``: the row of each, -1 if not stored."""
 
     queries: Vectors
     rows: Rows
@@ -231,7 +231,10 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return random mixtures with the parts' covariance around zero (l2: the vectors' mean)."""
+    """Return random mixtures with the covariance of ``parts``.
+
+    Their mean is zero; for ``l2`` it is the mean of ``vectors``.
+    """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
     mixed = weights @ parts / np.float32(np.sqrt(len(parts)))
@@ -243,10 +246,10 @@ def mixtures(
 def nearest_rows(
     raw: RawVectors, sample: QuerySample, metric: Metric
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the ten nearest rows to each query, and which of them count, shape (n, 10) each.
+    """Return the ten nearest rows to each query, and which a search must find: shape (n, 10) each.
 
-    All vectors are compared. Rows that do not exist or tie with the eleventh do not count, because
-    another row is as good.
+    All vectors are compared. A search need not find a row that ties with the eleventh, because the
+    eleventh is as good. If there are fewer than ten rows, the remaining places are -1 and False.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -275,10 +278,10 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return mean recall and its standard error if only the first candidates are used.
+    """Return the mean recall, and its standard error, for each of ``counts``.
 
-    There is one pair for each of ``counts``, the numbers of candidates. ``truth``: the result of
-    :func:`nearest_rows`. ``candidates``: shape (queries, most), nearest first.
+    ``counts``: how many of the first candidates to use. ``candidates``: shape (queries, most),
+    nearest first. ``truth``: the result of :func:`nearest_rows`.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -299,7 +302,7 @@ def recall_by_count(
 def measure_recall(
     raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric, seed: int = 1
 ) -> float:
-    """Measure recall@10 of a search: the lowest of the three kinds of synthetic queries.
+    """Measure recall@10 of a search for each kind of synthetic queries; return the lowest.
 
     ``search``: returns the given number of nearest rows to a vector. Queries are made from a new
     sample of all rows, including those added since the codes were built. Returns 1 if there is
@@ -328,8 +331,8 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
     """Return the similarity reached by chance; for ``inner-product`` with a query of length 1.
 
     This is the greater of two 95th percentiles: the similarity of random pairs of documents, and
-    that of random mixtures, which have no meaning, to their nearest documents. The first decides
-    if all vectors lie in a narrow cone, the second grows with the number of documents. ``None`` if
+    that of random mixtures, which have no meaning, to their nearest documents. The first is greater
+    if all vectors lie in a narrow cone; the second grows with the number of documents. ``None`` if
     fewer than ten rows have a vector, or if products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)
@@ -364,7 +367,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return scores by a matrix product; for l2 without the query's squared length."""
+    """Return scores as a matrix product; those of l2 omit the squared length of the query."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -29,9 +29,9 @@ AS_SHIPPED: Final = ReadOptions()
 class Source:
     """A recorded FILE: a file, a folder or a glob, by the ``name`` it was given.
 
-    ``at``: absolute path of the working directory then. ``beside``: path of that directory relative
-    to the index, in case both were moved. So the FILE is found from any directory, and ids that
-    contain its name (``docs/a.txt:1``) do not change.
+    ``at``: absolute path of the working directory at that time. ``beside``: path of that directory
+    relative to the index, in case both were moved. So the FILE is found from any directory, and ids
+    that contain its name (``docs/a.txt:1``) do not change.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Source:
 
     @property
     def from_anywhere(self) -> str:
-        """The absolute path; in a glob, special characters of its directory are escaped."""
+        """The absolute path; in a glob, special characters of the working directory are escaped."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
@@ -66,7 +66,7 @@ class Source:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source at its present place: the recorded one, or moved with the index."""
+        """Return the source where it is now: at its recorded place, or moved with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -155,7 +155,7 @@ def parts_of_index(
                     "that one, or omit FILE to sync all"
                 )
     elif not chosen:
-        raise VocabtoolError(f"{index}: has no recorded FILE; name the FILEs to read")
+        raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
     all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
@@ -190,8 +190,8 @@ def parts_of_index(
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
     """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove.
 
-    These are the FILEs in ``parts``, and known FILEs inside a folder among them that were read or
-    no longer exist.
+    These are the FILEs in ``parts``. If one of them is a folder, known FILEs inside the folder are
+    included if they were read or no longer exist.
     """
     numbers = {number for part in parts for number in part.numbers}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay

@@ -131,7 +131,7 @@ class VectorCodes:
 
     @classmethod
     def read(cls, file: Path, rows: int) -> VectorCodes:
-        """Read the codes of ``rows`` rows from a file of :meth:`write`."""
+        """Read the codes of ``rows`` rows from a file that :meth:`write` created."""
         return cls(faiss_library().read_index(str(file)), rows)
 
     def write(self, file: Path) -> None:
@@ -171,7 +171,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the time to compare a share of the codes and score candidates exactly, in ns."""
+        """Estimate the time in ns to compare a share of the codes and score candidates exactly."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -251,10 +251,10 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
-    """Return lists to visit, rows to score exactly, and the lowest recall of a kind of queries.
+    """Return the number of lists to visit, the number of rows to score exactly, and the recall.
 
     This is the cheapest setting whose recall minus its standard error is high enough, otherwise the
-    one with the highest recall.
+    one with the highest recall. The recall of a setting is the lowest of all kinds of queries.
     """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
@@ -294,8 +294,8 @@ def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
     FastScan does not find a vector whose code has the lowest value of the query's lookup table in
-    every place. The new centroids lie on both sides of the old ones, so such vectors get a middle
-    one.
+    every place. The new centroids lie on both sides of the old ones, so that such vectors get one
+    in the middle.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -318,7 +318,7 @@ def faiss_library() -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let FAISS use only the calling thread; OpenMP's setting of other threads is unchanged."""
+    """Let FAISS use only the calling thread; other threads keep their OpenMP setting."""
     faiss = faiss_library()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
@@ -329,7 +329,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """Let FAISS use one thread: in a forked process it would wait for the others forever."""
+    """Let FAISS use one thread, as after a fork it would wait forever for threads that are gone."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

@@ -33,7 +33,7 @@ class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
     ``raw``: all rows; ``codes``, ``facts``: the codes of the first rows, and how they were built.
-    ``kept_bytes``: limit for the vectors of the other rows in memory.
+    ``kept_bytes``: maximum memory for caching the vectors of rows without codes.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class VectorLeg:
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask of the rows that may be found; rows beyond its end may not. Zero vectors
-        are never found, and a zero query finds nothing. Raises :class:`ValueError` for a vector of
-        another shape, NaN and infinity.
+        ``among``: a mask of the rows that may be found; rows beyond its end are excluded. Zero
+        vectors are never found, and a zero query finds nothing. Raises :class:`ValueError` for a
+        vector of another shape, NaN and infinity.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
@@ -180,7 +180,7 @@ class Block:
 
     @classmethod
     def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
-        """Return a block of these vectors without zero vectors."""
+        """Return a block of these vectors; zero vectors are left out."""
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
@@ -189,7 +189,7 @@ class Block:
         return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
 
     def among(self, allowed: Mask) -> Block:
-        """Return the rows that a mask over all rows allows."""
+        """Return a block of those rows that a mask over all rows allows."""
         kept = allowed[self.rows]
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)
@@ -212,7 +212,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """Return the best rows of several lists, which must not share a row."""
+    """Return the best rows of several lists; no row may be in two of them."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):

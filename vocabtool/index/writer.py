@@ -49,7 +49,7 @@ class Writer:
     An exception in the block rolls everything back. One thread may use a writer at a time, while
     others search the index. To add many documents, call :meth:`commit` now and then, or use
     :meth:`Index.load`.
-    ``left_out``: number of skipped values that did not fit their fields, and the first places.
+    ``left_out``: counts skipped values that did not fit their fields, and keeps the first places.
     ``sources``: the files that the next commit records.
     """
 
@@ -96,9 +96,9 @@ class Writer:
           are fields), texts, or an Arrow table.
         - ``vectors``: shape (n, dim), one for each document. Without them, the encoder makes them.
         - ``on_existing``: what to do with a document whose id is in the index.
-        - ``on_error``: what to do with a value that does not fit its field, whose type is that of
-          the first commit with the field. ``"skip"`` skips the value and counts it in
-          :attr:`left_out`.
+        - ``on_error``: what to do with a value that does not fit its field; the type of a field is
+          determined by the first commit that contains it. ``"skip"`` skips the value and counts it
+          in :attr:`left_out`.
 
         Raises :class:`VocabtoolError` for such values and for errors of the encoder, ``ValueError``
         for invalid vectors. After an error this writer cannot commit.
@@ -155,7 +155,7 @@ class Writer:
             self._changed |= self._files.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return all rows of these files, deleted ones too, ascending."""
+        """Return all rows of these FILEs in ascending order, including deleted rows."""
         statement = "SELECT row FROM fields WHERE source = ?"
         found = [self._files.database.fetch_rows(statement, (number,)) for number in numbers]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
@@ -172,8 +172,8 @@ class Writer:
     ) -> None:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
-        ``are_new``: the caller knows that no id is in the index, as in a first load. Only ids with
-        U+FFFD are then looked up, because two of them can become equal.
+        ``are_new``: the caller knows that no id is in the index, as in a first load. Then only ids
+        with U+FFFD are looked up, because different invalid bytes become equal.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -189,8 +189,8 @@ class Writer:
                 encoder = self._model.encoder
                 if encoder is None:
                     raise VocabtoolError(
-                        f"{self._path}: contains your own vectors: pass vectors=, or create an "
-                        "index with model="
+                        f"{self._path}: the index contains your own vectors and has no encoder: "
+                        "pass vectors=, or create an index with model="
                     )
                 vectors = encoder.encode(batch.texts)
             metric = self.manifest.configuration.metric
@@ -260,8 +260,8 @@ class Writer:
                 if id_ in existing or id_ in seen:
                     where = "twice among the documents" if id_ in seen else "in the index already"
                     raise VocabtoolError(
-                        f"document {id_!r} is {where}: replace the other one (--existing update, "
-                        "in Python on_existing='update'), or skip it ('skip')"
+                        f"document {id_!r} is {where}: to replace the earlier one, use --existing "
+                        "update (in Python on_existing='update'); to keep it, use 'skip'"
                     )
                 seen.add(id_)
         elif on_existing == "skip":
@@ -301,12 +301,12 @@ class Writer:
 
 
 def after_other_change(load: Load | None) -> Load | None:
-    """Return the state of a load after another change: its ids must be looked up again."""
+    """Return the state of a load after another change, so that it looks up ids again."""
     return None if load is None else replace(load, alone=False)
 
 
 def check_choice(on_existing: str) -> None:
-    """Raise ``ValueError`` for an unknown choice."""
+    """Raise ``ValueError`` for an unknown value of ``on_existing``."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 

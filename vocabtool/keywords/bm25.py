@@ -45,7 +45,7 @@ class Clause(NamedTuple):
 class KeywordQuery(NamedTuple):
     """A query: the score of a document is the sum of the scores of its clauses.
 
-    A result contains every clause of ``must``; if that is empty, at least one of ``should``.
+    Documents with every clause of ``must`` are found; if it is empty, those with any of ``should``.
     """
 
     should: tuple[Clause, ...]

@@ -87,9 +87,9 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one text in order, each field joined by single spaces, and their counts.
+    """The terms of one text: for each field a string of terms, joined by spaces, and their count.
 
-    In ``words``, the additional terms of mixed-case runs come after all others.
+    Terms are in the order of the text; in ``words``, additional terms of mixed-case runs come last.
     """
 
     words: str
@@ -125,8 +125,8 @@ class QueryWord:
 class Cutter:
     """Splits texts of one language into terms. Thread-safe.
 
-    ``fingerprint``: readable; equal if two cutters return the same terms. It includes the version
-    of the stemmer, because another one may return other stems.
+    ``fingerprint``: a readable text. Two cutters with the same one return the same terms. It
+    includes the version of the stemmer, because another version may return other stems.
     """
 
     def __init__(self, language: Language = "english") -> None:
@@ -230,7 +230,7 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return the cache entry of a chunk: its words, humps and surfaces, a space after each.
+        """Return the cache entry of a chunk: words, humps and surfaces, each followed by a space.
 
         The three kinds are separated by ``_BETWEEN``, unless there are only words.
         """
@@ -249,7 +249,10 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stemmed humps of a mixed-case run, and the run if stemming changes it."""
+        """Return the stems of the humps of a mixed-case run.
+
+        Also return the run in lower case and unstemmed, if its stem is different.
+        """
         found = humps(run)
         if not found:
             return [], []

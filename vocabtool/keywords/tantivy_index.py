@@ -133,7 +133,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents and removes the last ones. A folder has at most one writer at a time.
+    """Adds documents, and can remove all from a given row on. A folder has at most one writer.
 
     ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
     there is another writer in any process, :class:`InvalidFile` if the index is damaged.
@@ -174,7 +174,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging; files then stay until the next commit."""
+        """Write everything to disk and finish merging, so that files stay until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -228,7 +228,8 @@ class TantivyReader:
         """Return the best documents among the rows where the mask, shape (rows,), is True.
 
         Scores are rounded to 16 significant bits. If documents with equal scores exceed the limit,
-        any of them may be left out; in an index of one segment (compacted), the highest rows are.
+        any of them may be left out; in an index of one segment (a compacted index), those with the
+        highest row numbers are left out.
         """
         if query.must:
             limit = min(limit, self._findable(query))
@@ -330,7 +331,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Fetch more hits until ``limit`` of them pass the mask, or there are no more."""
+        """Return the best rows: fetch hits until ``limit`` pass the mask, or there are no more."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -366,7 +367,7 @@ class TantivyReader:
 
 
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
-    """Return other words with a similar spelling: nearest first, then frequent, then alphabetical.
+    """Return words with a similar spelling: the nearest first, then by frequency, then by alphabet.
 
     The distance is the number of letters changed, removed, added, or swapped with their neighbour
     (optimal string alignment, a Damerau-Levenshtein distance): at most 1 for words of three to five
@@ -396,7 +397,7 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
 
 def _index_in(folder: Path) -> tantivy.Index:
-    """Open or create the index in a folder; tantivy raises an error if its fields differ."""
+    """Open or create the index in a folder. Raises tantivy's error if its fields are different."""
     try:
         import tantivy
     except ImportError as error:

@@ -126,7 +126,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: the span of the ``whole`` with its joiners, and of its ``runs``, at least one.
+    """A token. ``whole``: its span, including joiners. ``runs``: the span of each of its runs.
 
     ``is_compound``: whether the token is more than a single run.
     """
@@ -156,8 +156,8 @@ def runs_of(text: str) -> list[str]:
 def humps(run: str) -> list[Span]:
     """Return the parts of a mixed-case ASCII run: ``parseHTTPHeader`` has three.
 
-    Single characters do not count; if only one part remains, none is returned (``mRNA``,
-    ``iPhone``, ``SNPs``).
+    Parts of one character are left out. If fewer than two parts remain, the result is empty
+    (``mRNA``, ``iPhone``, ``SNPs``).
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []

@@ -29,7 +29,7 @@ NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """``n`` documents: those of the dense leg in its order, then those of the keyword leg alone.
+    """The ``n`` documents that either leg found: first those of the dense leg, in its order.
 
     ``rows``: int64, shape (n,). ``similarities``: exact, float32, shape (n,). ``bm25``: float32,
     shape (n,). ``dense``: number of documents of the dense leg. ``keyword``: int64, places of the
@@ -46,7 +46,7 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """Merge the results of both legs; ``near.similarities`` are those of ``keyword.rows``."""
+        """Merge the results of both legs. ``near.similarities`` are those of ``keyword.rows``."""
         dense, others = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
@@ -123,7 +123,7 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
 
 
 def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
-    """Return the sum of 1 / (k + rank) over the legs; ranks from 1, 0 for absent documents."""
+    """Return the sum of 1 / (k + rank) over both legs. Rank 0 means absent and adds nothing."""
     fused = np.zeros(len(dense_ranks))
     for ranks in (dense_ranks, keyword_ranks):
         fused += np.divide(1.0, k + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
@@ -131,14 +131,14 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Return ranks from 1 of sorted scores, best first; equal scores share the best rank."""
+    """Return the rank, from 1, of each of these sorted scores; equal scores share a rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
     """Return, for each place of sorted scores, the first place that it ties with.
 
-    Documents of two ``tiers`` never tie.
+    Documents of different ``tiers`` never tie.
     """
     places = np.arange(len(scores))
     if len(scores) < 2:

@@ -32,8 +32,9 @@ class WordSummary:
     - ``identifier``: whether it is an identifier: a name, or a code that the model does not know.
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
     - ``pieces``: number of subword pieces.
-    - ``document_frequency``; ``part_frequency``: that of the rarest part of a joined word; ``idf``:
-      that of its rarest term; ``weight``: how often it is counted. Only with ``explain``.
+    - Only with ``explain``: ``document_frequency``; ``part_frequency``: the document frequency of
+      the rarest part of a joined word; ``idf``: the idf of the word's rarest term; ``weight``: the
+      factor by which its score is multiplied.
     """
 
     surface: str
@@ -148,7 +149,7 @@ class Suggestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
-    """Hits, best first. ``notes``: notes for the user.
+    """The result of a search: hits, best first. ``notes``: notes for the user.
 
     ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word of
     the query and no document contains one. ``suggestions``: other spellings, if nothing was found.
@@ -297,7 +298,7 @@ def explain_hits(
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return the words that each row contains: one search for each word among these rows."""
+    """Return the query words that each row contains. Searches these rows once for each word."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

@@ -38,10 +38,10 @@ class WeighedWord(NamedTuple):
       a single character and not a number).
     - ``exact``: the term that finds it most exactly: the whole surface, or the word. Words with a
       digit are not stemmed, so codes without punctuation are found exactly too.
-    - ``in_a_row``: ``exact``, or the phrase of all pairs of characters of a run without spaces.
+    - ``in_a_row``: ``exact``; in scripts without spaces, the phrase of all pairs of characters.
     - ``parts``: its stems; of an identifier those of two characters and more.
     - ``terms``: all terms that find it: its parts, and the surface of a joined word.
-    - ``telling``: the terms whose inverse document frequency is its weight in the query.
+    - ``telling``: the terms whose inverse document frequencies count as the word's idf in ``m``.
     """
 
     word: QueryWord
@@ -58,12 +58,14 @@ class WeighedWord(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """``counted``: how often the fusion counts each term. ``should``: clauses, phrases included.
+    """A parsed query.
 
-    ``frequencies``: document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``:
-    identifiers whose documents rank first. ``unstemmed``: the same, in the exact form of names in
-    mixed case. ``required``: phrases that a document must contain. ``is_cut``: whether the query
-    has more than a thousand words. ``is_unknown``: whether it has words, and the model knows none.
+    ``counted``: the clause of each term, with its weight. ``should``: these clauses, and phrases
+    that are not required. ``required``: phrases that a document must contain. ``frequencies``:
+    document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``: identifiers;
+    documents with one of them rank first. ``unstemmed``: the same identifiers, with names in mixed
+    case in exactly this form. ``is_cut``: whether the query has more than a thousand words.
+    ``is_unknown``: whether it has words, and the model knows none.
     """
 
     text: str
@@ -139,7 +141,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
 def weigh_words(
     words: Sequence[QueryWord], known_words: KnownWords | None, is_identifier: Predicate
 ) -> list[WeighedWord]:
-    """Look up the words of a query in the model; without one, only identifiers are unknown."""
+    """Look up the words of a query in the model. Without a model, only identifiers are unknown."""
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)
     if known_words is not None:
@@ -200,12 +202,11 @@ def term_clauses(
     boost: float = 0.0,
     code_boost: float = 0.0,
 ) -> dict[Term, Clause]:
-    """Return a clause for each term, with the weight of its heaviest word.
+    """Return a clause for each term, with the highest weight of the words that have the term.
 
     A whole word scores at least as much as all its parts together. The whole of an identifier
     counts in addition to its parts; the whole of another joined word replaces those parts that no
-    other word needs. Only the whole of an identifier weighs as a code, its parts weigh as ordinary
-    words.
+    other word needs. ``code_boost`` raises the weight of a whole identifier, but not of its parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}

@@ -3,7 +3,7 @@
 ``query.py`` contains the words, ``fusion.py`` the formulae, ``hits.py`` the explanation.
 
 ``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees: for short arrays it is
-much faster, 2 % of a query in all.
+much faster, which saves 2 % of the time of a query.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ def ask_legs(
 ) -> tuple[Candidates, NDArray[np.int8]]:
     """Return the candidates of both legs, and their tiers.
 
-    Documents of tier 1 contain an identifier of the query, those of tier 2 in exactly its case.
+    Documents in tier 1 contain an identifier of the query. Those in tier 2 contain it in exactly
+    the same upper and lower case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
     if vector is None:
@@ -227,8 +228,9 @@ def _ask_keywords(
 ) -> tuple[RankedRows, int, Rows]:
     """Return the keyword leg's documents, how many have a rank, and the rows with an identifier.
 
-    Documents without a rank come last; they were found only by an identifier. At most ``limit``
-    documents with an identifier are searched separately, so that better ones do not displace them.
+    Documents without a rank come last; they were found only by an identifier. Up to ``limit``
+    documents with an identifier are searched separately, so that documents with higher scores do
+    not displace them.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
@@ -268,7 +270,7 @@ def is_subword(store: Store) -> bool:
 
 
 def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
-    """Return similar spellings of words that the corpus lacks, as its documents write them.
+    """Return similar words, as written in documents, for query words that the corpus lacks.
 
     The index contains stems; the most frequent written form is shown, in lower case.
     """
@@ -297,7 +299,7 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
 
 
 def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:
-    """Return the query with the best spelling of each word."""
+    """Return the query, in which each word with a suggestion is replaced by the best one."""
     best = {each.word: each.spellings[0] for each in suggestions}
     parts, end = [], 0
     for word in (word.word for word in query.words if word.word.surface in best):

@@ -24,8 +24,8 @@ class Settings:
 
     - ``a``: weight of the keyword leg, 0 to 1. ``None``: the calibrated weight, or 0.5 (0.4 for
       models of subword pieces).
-    - ``boost``, ``code_boost``: the fusion ``coverage`` counts an unknown word 1 + ``boost`` times,
-      a whole identifier at least 1 + ``code_boost`` times.
+    - ``boost``, ``code_boost``: in the keyword search of the fusion ``coverage``, the weight of an
+      unknown word is 1 + ``boost``, that of a whole identifier 1 + ``code_boost`` or more.
     - ``k_rrf``: the constant of reciprocal rank fusion.
     - ``depth``: candidates of each leg. ``None``: 100, or all rows if there are at most 2,000.
     - ``guarantee``: rank documents with an identifier of the query first: a name, or a code that
@@ -70,7 +70,7 @@ class Settings:
                 raise ValueError(what) from error
 
     def is_identifier(self) -> Predicate:
-        """Return a predicate for identifiers."""
+        """Return a function that tells whether a word is an identifier."""
         if self.identifier is None:
             from vocabtool.keywords.identifiers import is_identifier
 
@@ -81,7 +81,7 @@ class Settings:
         return self.identifier
 
     def weight(self, subword: bool) -> float:
-        """Return ``a``, or the default."""
+        """Return ``a``, or the default weight for models with or without ``subword`` pieces."""
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS
@@ -98,8 +98,8 @@ class Calibration:
     """The stored weight of the keyword leg of one index.
 
     ``a``: the weight, 0 to 1. ``judged``: number of judged queries that tuned it; 0 for an estimate
-    without judgements. ``sample``: documents that queries were made from. ``seed``: seed of the
-    sample. ``documents``: size of the index at that time.
+    without judgements. ``sample``: number of documents that queries were made from. ``seed``: seed
+    of the sample. ``documents``: number of documents in the index at that time.
     """
 
     a: float

@@ -25,8 +25,9 @@ MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 
 @dataclass(frozen=True, slots=True)
 class WordStatus:
-    """``known``: whether the model knows all keys that its rule makes from the word.
+    """The result of looking up a word.
 
+    ``known``: whether the model knows all keys that its rule makes from the word.
     ``pieces``: number of subword pieces; ``None`` for models of whole words.
     """
 
@@ -92,13 +93,13 @@ class VectorStore(Protocol):
 
 
 class DocumentStore(Protocol):
-    """The documents by their rows: int64, shape (n,)."""
+    """Reads documents by row number. ``rows``: int64, shape (n,)."""
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return their ids."""
+        """Return the id of each row."""
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the documents."""
+        """Return the document of each row."""
 
 
 class Store(Protocol):

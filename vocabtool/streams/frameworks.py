@@ -57,7 +57,7 @@ class Layout:
 
     @classmethod
     def of(cls, fields: Fields = None) -> Layout:
-        """Return the layout for names with Arrow types, names, or ``None``: one JSON column."""
+        """Return the layout for the ``fields`` that :meth:`Stream.to_arrow` accepts."""
         if isinstance(fields, str):
             raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
         if isinstance(fields, Mapping):
@@ -69,7 +69,7 @@ class Layout:
         return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
     def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
-        """Return documents as rows. Raises :class:`VocabtoolError` for any other element."""
+        """Return documents as rows. Raises :class:`VocabtoolError` if an element is no document."""
         need_documents(documents, "Arrow")
         ids = string_array(document.id for document in documents)
         texts = string_array(document.text for document in documents)
@@ -97,7 +97,7 @@ class Layout:
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Return values as an Arrow array; an error names the document of a value of another type."""
+    """Return values as an Arrow array. An error names the document whose value has a wrong type."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -135,7 +135,9 @@ def need_documents(elements: Sequence[object], what: str) -> None:
     for element in elements:
         if not isinstance(element, Document):
             kind = type(element).__name__
-            raise VocabtoolError(f"{what} wants documents, got {kind}: convert it with .map()")
+            raise VocabtoolError(
+                f"{what} wants documents, got {kind}: convert elements with .map()"
+            )
 
 
 @dataclass(slots=True)
@@ -207,8 +209,8 @@ class InFolder:
             found = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
             if found != self.key:
                 raise VocabtoolError(
-                    f"{self.folder}: cached with key {found!r}, wanted {self.key!r}: it may "
-                    "contain other documents. Use another folder, or delete this one"
+                    f"{self.folder}: the cache has the key {found!r}, wanted {self.key!r}, so it "
+                    "may contain other documents. Use another folder, or delete this one"
                 )
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
@@ -222,7 +224,7 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
     for column in columns:
         column.validate(full=True)
         if column.null_count:
-            raise InvalidFile("a document without an id, text or fields")
+            raise InvalidFile("a document has no id, no text or no fields")
     for name, text, written in zip(*(column.to_pylist() for column in columns), strict=True):
         try:
             fields = json.loads(decode(written))
@@ -303,7 +305,7 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return one field of all documents as an array, with strings as bytes."""
+    """Return the values of one field of all documents as an array; strings become bytes."""
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:

@@ -1,8 +1,9 @@
 """The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
 
-A ``Start`` begins a pass at any element. Operators that cannot begin in the middle are generator
-functions of the whole pass, and ``FromStart`` drops the elements before. All of them can be pickled
-if their sources and functions can, so a stream can be sent to other processes.
+A ``Start`` is called with a position and begins a pass there. Operators that cannot begin in the
+middle are generator functions that yield the whole pass, of which ``FromStart`` drops the first
+elements. All operators can be pickled if their sources and functions can, so a stream can be sent
+to other processes.
 
 Sizes: row counts of Parquet, Arrow IPC and objects with a length are exact. In text
 files line ends are counted, which is fast; in files beyond 1 GB, only in a sample of blocks.
@@ -52,7 +53,7 @@ NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows tha
 
 @dataclass(frozen=True, slots=True)
 class FromStart(Generic[T]):
-    """The start of a source that is read from its beginning; ``make`` returns a whole pass."""
+    """A ``Start`` for a source that can only be read as a whole; ``make`` begins a whole pass."""
 
     make: Callable[[], Iterator[T]]
 
@@ -62,7 +63,10 @@ class FromStart(Generic[T]):
 
 @dataclass(slots=True)
 class Once(Generic[T]):
-    """The start of a source that can be read once; a second pass raises, instead of being empty."""
+    """A ``Start`` for a source that can be read only once.
+
+    A second pass raises an error; an exhausted iterator would silently yield nothing.
+    """
 
     source: Start[T]
     read: bool = False
@@ -81,7 +85,7 @@ def rest(items: Iterable[T], first: int) -> Iterator[T]:
 
 
 def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
-    """Yield the elements from index ``first`` on; an indexable is not read before that index."""
+    """Yield the elements from index ``first`` on. An indexable is read only from that index on."""
     if not is_indexable(source):
         yield from rest(cast(Iterable[T], source), first)
         return
@@ -95,7 +99,10 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
-    """Yield all results of ``fn`` but the first ``first``; if ordered, these are not computed."""
+    """Yield the results of ``fn`` except the first ones (``first``: how many to leave out).
+
+    If ``ordered``, the results that are left out are not computed.
+    """
     unread, dropped = (first, 0) if ordered else (0, first)
     elements, work = number_elements(source, unread), _NamedCall(fn)
     with closed_after(elements):
@@ -133,7 +140,7 @@ def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
 
 @dataclass(frozen=True, slots=True)
 class _NamedCall(Generic[T, R]):
-    """Call a function with a numbered element; its errors name the element. Can be pickled."""
+    """Calls a function with a numbered element; errors name the element. Can be pickled."""
 
     fn: Callable[[T], R]
 
@@ -176,8 +183,8 @@ def repeat(
 ) -> Iterator[T]:
     """Return ``times`` passes in sequence; ``None``: until a pass is empty.
 
-    ``rows`` returns the number of elements in a pass, or ``None``; if it is known, the elements
-    before ``first`` are not read.
+    ``rows`` returns the number of elements in a pass, or ``None`` if unknown. If it is known, the
+    elements before ``first`` are not read.
     """
     known = rows() if first else None
     if not known:
@@ -213,7 +220,7 @@ def lists_by_length(
 ) -> Iterator[list[T]]:
     """Yield lists whose longest length times their number of elements is at most ``tokens``.
 
-    ``buffer`` elements are read, sorted by length, shortest first, and cut greedily.
+    ``buffer`` elements at a time are read, sorted by length (shortest first) and cut greedily.
     """
     with closed_after(in_batches(source(0), buffer)) as buffers:
         for held in buffers:
@@ -229,7 +236,7 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Return the length of a text or of an object's ``text``: characters, or bytes of ``bytes``."""
+    """Return the length of a text, or of an object's ``text``, in characters (``bytes``: bytes)."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
         raise TypeError(f"wanted a text or a document, got {type(item).__name__}: pass length=")
@@ -241,7 +248,7 @@ def text_length(item: object) -> int:
 
 @dataclass(slots=True)
 class Passes:
-    """The number of passes begun so far, if each is shuffled differently."""
+    """Counts the passes begun so far, so that each can be shuffled differently."""
 
     begun: int = 0
 
@@ -249,8 +256,8 @@ class Passes:
 def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> Iterator[T]:
     """Repeatedly yield a random element of a buffer and replace it by the next element.
 
-    An element comes at most ``buffer - 1`` places earlier than in the source. Its delay is not
-    bounded, and ``buffer`` places on average.
+    An element comes at most ``buffer - 1`` places earlier than in the source. It may come any
+    number of places later.
     """
     number = 0
     if passes is not None:
@@ -319,7 +326,7 @@ def draw(
 
     ``shares`` returns an amount and a minimum for each stream. The weight of a stream is its
     amount, less 1 for each element yielded, but never below the minimum until the stream ends, as
-    the amount may be an estimate. If both are equal, the weight stays constant.
+    the amount may be an estimate. If amount and minimum are equal, the weight stays constant.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -340,7 +347,7 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream. ``rows``: number of elements; ``exact``: whether it is not estimated.
+    """The size of a stream. ``rows``: number of elements. ``exact``: false for an estimate.
 
     ``bytes``: total size of the files. ``None``: unknown or endless.
     """
@@ -409,7 +416,7 @@ SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """Sources and their read options; calling it returns a pass from document ``first`` on."""
+    """Sources and their read options. A call returns a pass from document ``first`` on."""
 
     sources: Sources
     options: ReadOptions
@@ -468,7 +475,8 @@ class DocumentSource:
         """Return the shards of the sources, without reading documents.
 
         Parquet is cut at row groups, Arrow IPC at record batches, an indexable anywhere. Other
-        files stay whole, and so do all sources if bad rows are skipped: their number is unknown.
+        files stay whole. If bad rows are skipped, all sources stay whole, because it is unknown how
+        many rows are bad.
         """
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))
@@ -497,7 +505,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source, read when they are iterated.
+    """Consecutive documents of one source, read when the shard is iterated.
 
     ``count``: number of documents; ``None``: all to the end of the source.
     """

@@ -66,7 +66,7 @@ NO_SIZE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream(Generic[T]):
-    """An ordered sequence of elements, read lazily when iterated; each pass reads it again.
+    """An ordered sequence of elements, read lazily; each iteration (a pass) reads the source again.
 
     Every operator returns a new stream and leaves this one unchanged. A pass yields each element
     exactly once. If a pass is abandoned early, its files are closed and its threads end.
@@ -121,7 +121,7 @@ class Stream(Generic[T]):
         ``workers``: number of threads or processes; 0: ``fn`` runs in the caller's thread. At most
         ``2 * workers`` elements are read ahead. ``ordered=False``: results come as they finish.
         ``kind="processes"``: for a pure Python ``fn``; ``fn``, elements and results are pickled, so
-        make each element a batch. Elements are read in the caller's thread.
+        batch the elements first. Elements are read in the caller's thread.
         Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
         """
         if workers < 0:
@@ -159,7 +159,7 @@ class Stream(Generic[T]):
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream ``times`` times; ``None``: endlessly, until a pass is empty."""
+        """Repeat the stream ``times`` times; ``None``: endlessly, or until a pass is empty."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -174,8 +174,8 @@ class Stream(Generic[T]):
         A random element of the buffer is yielded and replaced by the next element of the stream,
         until the stream ends. No element comes more than ``buffer - 1`` places too early. With a
         buffer as large as the stream, every order is equally likely.
-        The same ``seed`` gives the same order in every pass. With ``reshuffle`` each pass has a
-        different order, and the first pass always has the same one.
+        The same ``seed`` gives the same order in every pass. With ``reshuffle``, each pass has a
+        different order, which depends only on ``seed`` and the number of the pass.
         """
         _check("shuffle: buffer", buffer, 1)
         passes = Passes() if reshuffle else None
@@ -188,12 +188,12 @@ class Stream(Generic[T]):
         """Shuffle documents of files larger than memory.
 
         The sources are cut into shards: row groups of Parquet, record batches of Arrow IPC, 10,000
-        documents of an indexable. Other files are one shard each, and so are all if bad rows are
-        skipped. The shards are put in random order. ``at_once`` of them are open at a time and
-        yield one document each in turn, through a shuffle buffer of ``buffer`` documents (see
-        :meth:`shuffle`). So documents of one shard are spread over as many documents as
-        ``at_once`` shards and the buffer contain. The same ``seed`` gives the same order in every
-        pass. Raises ``ValueError`` unless :func:`stream` created this stream from such sources.
+        documents of an indexable. Any other file is one shard; if bad rows are skipped, every
+        source is one shard. The shards are put in random order. ``at_once`` of them are open at a
+        time and yield one document each in turn, through a shuffle buffer of ``buffer`` documents
+        (see :meth:`shuffle`). So the documents of a shard are mixed with those of about
+        ``at_once`` shards and the buffer. The same ``seed`` gives the same order in every pass.
+        Raises ``ValueError`` unless :func:`stream` created this stream from such sources.
         """
         if self.documents is None:
             raise ValueError("shuffle_shards must come right after vocabtool.stream(...)")
@@ -203,7 +203,7 @@ class Stream(Generic[T]):
         return Stream(FromStart(shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
-        """Read ahead in a thread: at most ``count`` elements before they are requested."""
+        """Read elements in a thread before they are requested, at most ``count`` ahead."""
         _check("prefetch", count, 1)
         return Stream(partial(operators.prefetch, self.start, count), self.size)
 
@@ -279,13 +279,13 @@ class Stream(Generic[T]):
 
         ``id`` and ``text``: string scalars, in UTF-8. ``fields``: further scalars by name, with
         their dtype (``{"label": "float32"}``). ``encoder``: adds ``vector``, float32, shape (dim,).
-        ``batch_size`` adds a leading dimension to all of them: None, or ``batch_size`` with
-        ``drop_remainder``, which drops the last batch if it is smaller.
+        ``batch_size`` adds a leading dimension to all of these. The static size of the dimension
+        is None; with ``drop_remainder``, which drops a smaller last batch, it is ``batch_size``.
 
         For training, use ``dataset.map(lambda row: (row["vector"], row["label"]))``. To get ids
         with predictions, give the model an output that is its input ``id``; Keras ``predict`` then
-        returns both, row by row. The dataset has a cardinality if the number of documents is known
-        (lists, Parquet, Arrow IPC). Rows are passed to TensorFlow 1,024 at a time: with
+        returns both, row by row. The dataset states its cardinality if the number of documents is
+        known (lists, Parquet, Arrow IPC). Rows are passed to TensorFlow 1,024 at a time: with
         ``batch_size`` this is fast, while single rows are slow. TensorFlow's autotuning is off,
         also for later transformations, since the end of a pass would wait for it; ``with_options``
         turns it on. An error while reading (a missing field, with the document's id) is a
@@ -335,7 +335,7 @@ def stream(
 def interleave(
     streams: Iterable[Iterable[T]], cycle_length: int, block_length: int = 1
 ) -> Stream[T]:
-    """Return ``block_length`` elements of each of several streams in turn.
+    """Return a stream that takes ``block_length`` elements of each of several streams in turn.
 
     At most ``cycle_length`` streams are open at a time; ``streams`` may be lazy and endless. When a
     stream ends, the turn passes to the next stream, and at its own next turn an unopened stream
@@ -355,11 +355,12 @@ def mix(
 
     ``"size"``: a stream's chance is proportional to its remaining elements, so that proportions
     stay the same throughout and all streams end together. With lists, Parquet and Arrow IPC, whose
-    row counts are exact, every order of draws is equally likely. For text files lines are counted,
-    beyond 1 GB in blocks sampled over the file. If that is impossible (compressed files, TFRecord),
-    each stream's chance is proportional to the bytes of its files until it ends. ``"equal"``: equal
-    chances until a stream ends. Numbers: chances proportional to them until a stream ends.
-    Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
+    row counts are exact, every order of draws is equally likely. In text files lines are counted,
+    in files beyond 1 GB only in a sample of blocks. If lines cannot be counted (compressed files,
+    TFRecord), each stream's chance is proportional to the bytes of its files until it ends.
+    ``"equal"``: equal chances until a stream ends. Numbers: chances proportional to them until a
+    stream ends. Each stream's elements keep their order. The same ``seed`` gives the same draws in
+    every pass.
     Raises ``ValueError`` unless the weights are one positive number per stream, and for ``"size"``
     if the size of a stream is unknown, which may be noticed only when iterated.
     """
@@ -385,7 +386,11 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return the shares for :func:`operators.draw`; :data:`LEAST` allows for low estimates."""
+    """Return the amount and the minimum weight of each stream for :func:`operators.draw`.
+
+    If a size is only estimated, the minimum is the share :data:`LEAST` of it, in case the estimate
+    is too low.
+    """
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

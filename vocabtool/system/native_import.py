@@ -38,7 +38,7 @@ def load_triton() -> None:
 
     TensorFlow exports its symbols, LLVM's among them, to every library that is loaded later. Triton
     3.7 has its own LLVM; loaded after TensorFlow it calls the wrong one, and the process crashes.
-    It works if it is loaded first, or with ``RTLD_DEEPBIND``, which prefers its own symbols.
+    Triton works if it is loaded first, or with ``RTLD_DEEPBIND``, which prefers its own symbols.
     ``import triton`` then reuses the loaded library.
     """
     if "triton" in sys.modules or (triton := find_spec("triton")) is None:

@@ -56,7 +56,7 @@ def checksum(path: Path, size: int | None = None) -> int:
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
     """Check the CRC-32C of a file, or of its first ``size`` bytes.
 
-    Raises :class:`InvalidFile` if it differs from ``wanted``, and what :func:`checksum` raises.
+    Raises :class:`InvalidFile` if it differs from ``wanted``, and the errors of :func:`checksum`.
     """
     if (found := checksum(path, size)) != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, expected {wanted:08x}", file=str(path))
@@ -161,7 +161,7 @@ def decode_record(
 ) -> Record:
     """Return the record that the bytes of a file contain.
 
-    ``advice``: next step for the message about a file of another version. Raises
+    ``advice``: what to do with a file of another version, for the message. Raises
     :class:`InvalidFile` for another kind or version and for a damaged file.
     """
     try:

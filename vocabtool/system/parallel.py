@@ -50,7 +50,8 @@ def parallel_map(
     ``ordered``: results come in the order of the items, and an error of ``fn`` or ``items`` is
     raised after the results of all earlier items. Otherwise results and errors of ``fn`` come as
     the calls finish, and an error of ``items`` comes last.
-    ``kind``: processes are spawned, receive ``fn`` once, and every item and result is pickled.
+    ``kind="processes"``: the processes are spawned; ``fn`` is pickled once, and every item and
+    result is pickled.
     Closing the iterator waits for running calls, cancels the others and, if ``items`` is a
     generator, closes it. Raises :class:`VocabtoolError` if a process is killed, ``ValueError``
     for a number below 1 and for an ``fn`` that cannot be pickled.
@@ -122,7 +123,10 @@ def close(iterator: Iterator[T]) -> None:
 
 
 class _UntilFailure(Iterator[T]):
-    """Items up to the end or the first error, which is kept until :meth:`fail` raises it."""
+    """An iterator that stops at the first error of its source and keeps the error.
+
+    :meth:`fail` raises the error later.
+    """
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
@@ -208,7 +212,7 @@ def _start_process(fn: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent process ends: if it was killed, it cannot stop its workers."""
+    """Exit when the parent process ends, because a killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -250,7 +254,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items while there is room. A function of its own: it must not keep the reader alive."""
+    """Read items while there is room. A closure instead would keep the consuming iterator alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

@@ -34,13 +34,13 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in ascending order, faster than :meth:`of`; keep the best ``limit``."""
+        """Rank rows given in ascending order; keep the best ``limit``. Faster than :meth:`of`."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given by descending score, equal scores in any order; keep ``limit``."""
+        """Rank rows given with falling scores (ties in any order); keep the best ``limit``."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
@@ -48,7 +48,7 @@ class RankedRows(NamedTuple):
 
 
 def are_among(rows: Rows, others: Rows) -> Mask:
-    """Return which ``rows`` occur in ``others``: like ``np.isin``, faster for short arrays."""
+    """Return which ``rows`` occur in ``others``, like ``np.isin``, but faster for short arrays."""
     if not len(others):
         return np.zeros(len(rows), np.bool_)
     ascending = np.sort(others)
@@ -58,7 +58,7 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 def mask_of(rows: Rows) -> Mask:
-    """Return a mask that is True for these rows. It ends at the highest of them."""
+    """Return a mask that is True for these rows and ends at the highest of them."""
     mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
     mask[rows] = True
     return mask

@@ -1,5 +1,5 @@
 """Split texts into words as a model does, and look the words up.
 
-Vocabularies are read in ``formats/``. Words of a corpus are counted in ``oov/``. Begin with
-``words.py``, then read ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
+``formats/`` reads vocabularies. ``oov/`` counts the words of a corpus. Begin with ``words.py``,
+then read ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
 """

@@ -1,17 +1,18 @@
 """Check a SavedModel for dangerous ops, load it into TensorFlow, and list its functions.
 
-The model's own files are not changed. A copy of its graph in a temporary folder is loaded, with
-links to the variables and the assets. The copy contains one graph, no two functions with the same
-name, and no ops that write checkpoints.
+The model's own files are not changed. TensorFlow loads a copy of the graph from a temporary folder
+with links to the model's variables and assets. The copy contains one graph, no two functions with
+the same name, and no ops that write checkpoints.
 
-Ops that read or write files, use the network or run Python are found without running them. Every
-node of the served graph and of all its functions is checked, even if nothing calls it, because a
-loader runs more than a signature reaches. Not reported are
+A dangerous op reads or writes files, uses the network or runs Python. Such ops are found without
+running the model. Every node of the served graph and of all its functions is checked, even if no
+signature reaches the node, because TensorFlow already runs some ops when it loads a model. These
+ops are not reported:
 
-- ops that TensorFlow does not know: such a model is not loaded;
+- ops that TensorFlow does not know, because TensorFlow refuses to load a model with such an op;
 - ops that restore variables: they read only checkpoints, and every SavedModel contains them;
-- ops that write checkpoints (``CHECKPOINT_WRITERS``): every SavedModel contains them, and the copy
-  that runs does not.
+- ops that write checkpoints (``CHECKPOINT_WRITERS``): every SavedModel contains them, but the copy
+  that is run does not.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
     """Return each dangerous op of the served graph with its first location.
 
-    An item looks like ``ReadFile at function __inference_f_12/read``. The tuple is empty if there
-    is none.
+    An item looks like ``ReadFile at function __inference_f_12/read``. The tuple is empty if the
+    graph contains no dangerous op.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}
@@ -203,13 +204,13 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
     if opened.frozen:
         raise UnsupportedFormat(
-            "a frozen graph does not define its text input (expected a SavedModel)"
+            "a frozen graph does not say which input is the text (expected a SavedModel)"
         )
     saved = saved_model_pb2.SavedModel()
     try:
         saved.ParseFromString(opened.file.read_bytes())
     except message.DecodeError as error:
-        raise InvalidFile(f"TensorFlow cannot read it: {reason_of(error)}") from error
+        raise InvalidFile(f"TensorFlow cannot read the file: {reason_of(error)}") from error
     number = pick_serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
@@ -230,7 +231,7 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
 
 def _load(folder: str) -> Any:
-    """Load with TensorFlow; if an op is missing, import tensorflow-text and try again."""
+    """Load a SavedModel. If TensorFlow lacks an op, import tensorflow-text and try again."""
     tensorflow = import_tensorflow()
     for last in (False, True):
         try:
@@ -241,15 +242,15 @@ def _load(folder: str) -> Any:
                 what = reason_of(error).replace(f"{folder}/", "")
                 if missing is not None:
                     what = f"its op {missing[1]} is unknown"
-                raise UnsupportedFormat(f"TensorFlow cannot load it: {what}") from error
+                raise UnsupportedFormat(f"TensorFlow cannot load the model: {what}") from error
         _import("tensorflow_text", f"its op {missing[1]} needs")
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the loop always returns or raises")
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of a TensorFlow error that contains the reason.
+    """Return the line that states the reason in the message of a TensorFlow error.
 
-    If a graph fails, the stack comes first, then the reason, then its location.
+    If a graph failed, the message contains the stack, then the reason, then the failed node.
     """
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")]
@@ -261,8 +262,8 @@ def reason_of(error: Exception) -> str:
 class ModelFunction:
     """A function of a model. ``name`` is the name of the signature or method.
 
-    ``call`` takes the only input tensor and returns tensors in any structure. ``concrete`` is
-    TensorFlow's concrete function.
+    ``call`` accepts one tensor, the function's only input, and returns a structure of tensors.
+    ``concrete`` is TensorFlow's concrete function.
     """
 
     name: str
@@ -275,14 +276,14 @@ class ModelFunction:
 
     @property
     def inputs(self) -> list[Any]:
-        """TensorFlow's specs of the inputs."""
+        """The inputs, as TensorFlow's ``TypeSpec`` objects."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
 
     @property
     def wants(self) -> str:
-        """The inputs for a message: ``text: string (None, 1)``."""
+        """A description of the inputs for error messages, such as ``text: string (None, 1)``."""
         told = []
         for spec in self.inputs:
             dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
@@ -292,9 +293,9 @@ class ModelFunction:
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the only input if it is of strings; -1 stands for any size.
+        """The shape of the only input if it is a string tensor; -1 stands for any size.
 
-        ``None`` if it cannot be a list of texts: all sizes but the first must be 1 or any.
+        ``None`` for other functions, and if a size other than the first must be larger than 1.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs
@@ -307,7 +308,7 @@ class ModelFunction:
 
     @property
     def in_training(self) -> bool:
-        """Whether an argument was ``True`` when it was traced, such as ``training``."""
+        """Whether the function was traced with ``True`` for an argument, such as ``training``."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return any(leaf is True for leaf in leaves)
@@ -315,10 +316,10 @@ class ModelFunction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The function of a model that takes texts.
+    """The function of a model that accepts texts.
 
-    ``shape`` is the shape of its texts, -1 for any size. ``call`` takes a string tensor of that
-    shape and returns tensors in any structure.
+    ``shape`` is the shape of its string tensor; -1 stands for any size. ``call`` accepts a tensor
+    of that shape and returns a structure of tensors.
     """
 
     name: str
@@ -328,16 +329,16 @@ class Entry:
 
     @classmethod
     def of(cls, function: ModelFunction, shape: tuple[int, ...]) -> Entry:
-        """Return a function that takes texts in that shape."""
+        """Return the entry for a function that accepts texts in this shape."""
         return cls(str(function), function.call, shape, function.concrete.graph)
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it takes only one text per call."""
+        """Whether the function accepts only one text per call."""
         return not self.shape or self.shape[0] == 1
 
     def tensor(self, texts: Sequence[bytes]) -> Tensor:
-        """Return texts as its input tensor; only one text if ``one_by_one``."""
+        """Return the input tensor for texts. If ``one_by_one``, there must be exactly one."""
         tensorflow = import_tensorflow()
         if not texts:
             flat = tensorflow.zeros([0], tensorflow.string)
@@ -350,15 +351,14 @@ class Entry:
         return tensorflow.reshape(flat, shape)
 
     def feed(self, texts: Sequence[bytes]) -> Any:
-        """Call it with texts; only one text if ``one_by_one``."""
+        """Call the model's function with texts. If ``one_by_one``, there must be exactly one."""
         return self.call(self.tensor(texts))
 
 
 def choose_entry(loaded: Any) -> Entry:
-    """Return the function that takes texts.
+    """Return the first function of :func:`functions_of` whose only input is a tensor of texts.
 
-    This is ``serving_default`` if its only input is a text, else the first such signature, else the
-    call of the model. Raises :class:`UnsupportedFormat` with all inputs if there is none.
+    Raises :class:`UnsupportedFormat` if there is none; the message lists each function's inputs.
     """
     wants: list[str] = []
     for function in functions_of(loaded):
@@ -373,9 +373,9 @@ def choose_entry(loaded: Any) -> Entry:
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """Yield the callable functions: ``serving_default``, other signatures, then the model.
+    """Yield the callable functions: ``serving_default``, other signatures, then the methods.
 
-    Functions of the model that are not for training come first.
+    Methods traced for training come last.
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
@@ -391,14 +391,14 @@ def _call_signature(signature: Any, keywords: Sequence[str], texts: Tensor) -> A
 
 
 def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
-    """Yield the concrete functions of a method; nothing if the model has no such method."""
+    """Yield the concrete functions of a method, or nothing if the model has no such method."""
     method = getattr(loaded, name, None)
     for concrete in getattr(method, "concrete_functions", ()):
         yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method as it was traced; its other arguments are not tensors (``training=False``)."""
+    """Call a method with texts, and with the values (``training=False``) it was traced with."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
@@ -408,7 +408,7 @@ def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a TensorFlow shape with -1 for any size; ``(-1,)`` if the rank is unknown."""
+    """Return a TensorFlow shape as a tuple, -1 for any size; ``(-1,)`` if the rank is unknown."""
     if shape.rank is None:
         return (-1,)
     return tuple(-1 if size is None else int(size) for size in shape)

@@ -1,7 +1,7 @@
 """Follow a tensor back through calls, loops and branches, and find constants.
 
-Nothing is guessed: a value is a constant only if no other value is possible, and a loop must run
-over all texts. ``op_steps.py`` describes what ops do to words.
+Nothing is guessed: a value counts as a constant only if no other value is possible, and a loop is
+followed only if it runs over all texts. ``op_steps.py`` describes what ops do to words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Calls = tuple[tuple[Body, Node], ...]
 
 
 class Unclear(NamedTuple):
-    """The reason why a path is not understood; ``op`` is the op at which it stops."""
+    """The reason ``why`` a path through the graph cannot be followed beyond the op ``op``."""
 
     op: str
     why: str
@@ -46,9 +46,9 @@ class NotUnderstood(Exception):
 
 
 class TracePoint(NamedTuple):
-    """A tensor of a graph or function, its ``body``.
+    """A tensor in a ``body``, which is a graph or a function.
 
-    ``calls``: the calls through which the path entered the body, the innermost last.
+    ``calls``: the calls through which the path entered the body, from outermost to innermost.
     """
 
     linker: Linker
@@ -62,11 +62,14 @@ class TracePoint(NamedTuple):
         return self.body.node(self.reference.name)
 
     def input(self, node: Node, position: int) -> TracePoint:
-        """Return an input of a node in the same body."""
+        """Return the point of an input of a node in the same body."""
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Return the tensor inside the called function; ``None`` if the node calls no function."""
+        """Return the tensor that the function called by ``node`` returns here.
+
+        ``None`` if the node calls no function.
+        """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
@@ -76,27 +79,32 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the call that led here, or else all calls of the function."""
+        """Return the call through which the path entered, or all calls if it began inside."""
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the input of a call that is passed as this argument, counted from the end."""
+        """Return the tensor that the call ``node`` passes for this argument of the function.
+
+        Inputs and arguments are matched from the last one on.
+        """
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
-            raise NotUnderstood(node.op, "it passes too few arguments")
+            raise NotUnderstood(node.op, "it passes too few arguments to its function")
         if node.op in LOOPS:
             at = len(body.returns) - from_end
             if at < 0 or _behind_copies(body, body.returns[at]) != body.arguments[-from_end]:
-                raise NotUnderstood(node.op, "a loop changes the text in each iteration")
+                raise NotUnderstood(node.op, "the loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
-            raise NotUnderstood(node.op, "the arguments of its function are unknown")
+            raise NotUnderstood(
+                node.op, "how it passes arguments to the function it calls is unknown"
+            )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 
     def constant(self) -> Tensor | None:
-        """Return the constant value of a tensor for all callers; ``None`` if it is not unique."""
+        """Return the constant that all callers pass for this tensor; ``None`` if they differ."""
         found: dict[bytes, Tensor] = {}  # by the bytes of the value
         waiting, seen = [self], 0
         while waiting:
@@ -124,7 +132,7 @@ class TracePoint(NamedTuple):
         return next(iter(found.values())) if len(found) == 1 else None
 
     def scalar(self) -> bytes | int | None:
-        """Return a constant string or integer; ``None`` for other tensors."""
+        """Return the value if the tensor is one constant string or integer, else ``None``."""
         tensor = self.constant()
         if tensor is None or tensor.elements != 1:
             return None
@@ -133,7 +141,7 @@ class TracePoint(NamedTuple):
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
     def is_size_of(self, tensor: TracePoint) -> bool:
-        """Return whether this is the number of rows of ``tensor``, from its shape or size."""
+        """Return whether this number is computed as the number of rows of ``tensor``."""
         number = self
         for _ in range(MAX_OPS):
             node = number.node
@@ -150,7 +158,7 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """Return the tensor before its shape was changed."""
+        """Return the source tensor, from which this one differs at most in its shape."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
@@ -161,7 +169,7 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the name of the function that a node calls, or its op."""
+    """Return the name of the function that a node calls, or the node's op if it calls none."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
@@ -178,7 +186,7 @@ def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
 
 
 class _Loop(NamedTuple):
-    """A loop in ``caller`` with its ``body``."""
+    """A loop: ``node`` in the function or graph ``caller``, and the function that is its body."""
 
     linker: Linker
     body: Body
@@ -210,7 +218,7 @@ class _Loop(NamedTuple):
         return TracePoint(self.linker, self.caller, self.node.data_input(position))
 
     def _counts(self, at: int) -> bool:
-        """Return whether a variable of the loop counts 0, 1, 2, ..."""
+        """Return whether the loop variable number ``at`` counts 0, 1, 2, ..."""
         body = self.body
         if at >= len(body.returns) or self._input(at).scalar() != 0:
             return False
@@ -222,13 +230,13 @@ class _Loop(NamedTuple):
 
 
 def _argument_at(body: Body, reference: Reference) -> int | None:
-    """Return the number of the argument that a tensor copies, or ``None``."""
+    """Return the position of the argument that the tensor is a copy of; ``None`` if no copy."""
     name = _behind_copies(body, reference)
     return body.arguments.index(name) if name in body.arguments else None
 
 
 def _behind_copies(body: Body, reference: Reference) -> bytes:
-    """Return the name of the tensor before any Identity ops."""
+    """Return the name of the tensor that this one copies through Identity ops, or its own."""
     for _ in range(MAX_OPS):
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":

@@ -60,17 +60,17 @@ BEHAVIOURS: Final = {
 
 
 def list_of_parts(document: Json) -> list[Json]:
-    """Return normalizers and pre-tokenizers in order, also those inside a Sequence."""
+    """Return all normalizers, then all pre-tokenizers, in order. Sequences are unpacked."""
     return [part for key in BEFORE for part in _parts(document.get(key))]
 
 
 def is_byte_level(document: Json) -> bool:
-    """Return whether the model gets bytes, each shown as a character."""
+    """Return whether the tokenizer passes bytes to its model, each written as one character."""
     return any(part.get("type") == BYTE_LEVEL for part in list_of_parts(document))
 
 
 def blank_mark(document: Json) -> str | None:
-    """Return the character that replaces a blank and begins a word, usually ``▁``."""
+    """Return the marker that replaces a blank and begins a word, usually ``▁``, or ``None``."""
     for part in list_of_parts(document):
         if part.get("type") == METASPACE:
             mark = part.get("replacement")
@@ -84,7 +84,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether the marker is also put before text without a preceding blank."""
+    """Return whether text that does not follow a blank also gets the marker."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -93,13 +93,13 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return how texts may be split beforehand without changing the words; ``None``: not at all.
+    """Return where texts may be split beforehand without changing their words, or ``None``.
 
-    Normalizers must not look across a blank. Added tokens must not extend across one. Texts may be
-    split behind blanks if the first pre-tokenizer removes all white space and the later ones work
-    on each part alone. They may be split before blanks if the only pre-tokenizer is a ByteLevel or
-    Metaspace that begins a word there. (The pattern of a ByteLevel never crosses a blank, and joins
-    a blank to the text after it.)
+    In both cases, no normalizer may look across a blank, and no added token may extend across one.
+    Texts may be split behind blanks if the first pre-tokenizer removes all white space and each
+    later one treats every part independently. Texts may be split before blanks if the only
+    pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each blank. (A match of the
+    ByteLevel pattern contains no blank except as its first character.)
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):
@@ -204,7 +204,7 @@ def _model(model: Json, model_type: str) -> str:
 
 
 def _parts(value: object) -> Iterator[Json]:
-    """Yield a step, or the steps of a Sequence in order; nested ones without recursion."""
+    """Yield the step ``value``, or the steps of a (possibly nested) Sequence in order."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -218,11 +218,11 @@ def _parts(value: object) -> Iterator[Json]:
 
 
 def _scheme(part: Json) -> str:
-    """Return when a Metaspace adds its marker; older files use ``add_prefix_space``."""
+    """Return where a Metaspace adds its marker: ``always``, ``first`` or ``never``."""
     scheme = part.get("prepend_scheme")
     if isinstance(scheme, str):
         return scheme
-    return "always" if part.get("add_prefix_space", True) else "never"
+    return "always" if part.get("add_prefix_space", True) else "never"  # as in older files
 
 
 def _pattern(part: Json) -> str:

@@ -1,4 +1,4 @@
-"""Look up words of a ``tokenizer.json``, split by the ``tokenizers`` library.
+"""Split texts into words with the ``tokenizers`` library, and look up the words.
 
 A word is a pre-token: a part of the normalised text that the model splits by itself. If a pre-token
 contains several words (no pre-tokenizer, or one that does not split at blanks), a piece that begins
@@ -6,13 +6,14 @@ with the marker ``▁`` begins a word. An added token is a known word.
 
 Words are shown in readable form: byte-level characters as their bytes, ``▁`` as a blank. That blank
 is removed if the tokenizer adds one before every word. Otherwise it stays, because ``the`` and ``
-the`` are different words with different ids. White space that the model gets is a word.
+the`` are different words with different ids. White space that reaches the model is a word.
 
 A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
 Bytes that are not UTF-8 reach the library as U+FFFD, because it only accepts text.
 
 A corpus repeats the same chunks many times. If a tokenizer treats each chunk independently of its
-context, every distinct chunk of a batch is processed once. ``hf_description.py`` decides that.
+context, every distinct chunk of a batch is processed once. ``hf_description.py`` decides whether
+this is so.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """An occurrence in a text of a token that was added to the model."""
+    """A token in a text that is not part of the model, but was added to the tokenizer."""
 
     content: str
     id: int
@@ -79,7 +80,7 @@ class Pieces(NamedTuple):
 
     ``ids``: int64, shape (m,). ``offsets``: int64, shape (n + 1,); the pieces of string ``i`` are
     ``pieces[offsets[i]:offsets[i + 1]]``. ``spans``: start and end of each piece in its string, in
-    characters; only if requested.
+    characters; empty unless requested.
     """
 
     pieces: list[str]
@@ -89,16 +90,16 @@ class Pieces(NamedTuple):
 
 
 class HFWordTokenizer:
-    """A tokenizer in two halves, so that equal strings are processed once.
+    """A tokenizer split into two halves, so that the second half processes equal strings once.
 
     The first half is the tokenizer with its model replaced by a Unigram of one piece, which returns
     each pre-token as one unknown token. The second half is the model alone. Neither truncates, pads
-    or adds tokens. ``encode`` is called for many strings at once instead of ``encode_batch``. It
-    starts no threads, which would cause warnings in processes that fork.
+    or adds tokens. The library's ``encode`` gets many strings at once. ``encode_batch`` is not
+    used, because it starts threads, which cause warnings in processes that fork.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
-    Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer that works at random,
-    and :class:`InvalidFile` with the library's message for a file that it rejects.
+    Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer with random results,
+    and :class:`InvalidFile` with the library's message for a file that the library rejects.
     """
 
     def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
@@ -143,7 +144,7 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Split texts and look up the words; equal chunks only once if the result is the same."""
+        """Split texts and look up the words. Equal chunks are processed once where possible."""
         found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
         if found is None:
             return self._look_up(texts)
@@ -174,7 +175,7 @@ class HFWordTokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the file, without the parts that only decode or pad."""
+        """Hexadecimal SHA-256 of the parts of the file that determine words and pieces."""
         facts = {key: self._document.get(key) for key in FINGERPRINTED}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
@@ -236,7 +237,7 @@ class HFWordTokenizer:
     def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
         """Return the normalised pre-tokens and the added tokens of all texts, in order.
 
-        Also returns the offsets of each text, shape (len(texts) + 1,).
+        Also returns where those of each text begin, shape (len(texts) + 1,).
         """
         shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
@@ -270,7 +271,7 @@ class HFWordTokenizer:
     def _known_words(
         self, plain: list[str], added: list[AddedToken], cuts: Pieces
     ) -> NDArray[np.bool_]:
-        """Return whether all of each string is known; added tokens are always known."""
+        """Return, for each string, whether all its pieces are known; added tokens always are."""
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
         before = starts_of(cuts.ids == self._unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
@@ -286,7 +287,7 @@ class HFWordTokenizer:
         return np.append(known, np.ones(len(added), np.bool_))
 
     def _join(self, pieces: Sequence[str]) -> bytes:
-        """Return the text of BPE pieces; ``<0x41>`` may stand for a byte."""
+        """Return the text that BPE pieces spell. With byte fallback, ``<0x41>`` is the byte A."""
         model = self._document["model"]
         prefix = model.get("continuing_subword_prefix") or ""
         suffix = model.get("end_of_word_suffix") or ""
@@ -301,7 +302,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Yield the words in a pre-token; each but the first begins with the marker."""
+        """Yield the words in a pre-token. A new word begins at each piece with the marker."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.
@@ -316,7 +317,7 @@ class HFWordTokenizer:
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _readable(self, given: str) -> bytes:
-        """Return a word in readable form."""
+        """Return a word with bytes for byte-level characters, and a blank for the marker."""
         if self._byte_level:
             codes = [BYTES.get(ord(c), -1) for c in given]
             return given.encode() if -1 in codes else bytes(codes)
@@ -327,13 +328,16 @@ class HFWordTokenizer:
 
 
 def _offsets(numbers: list[int], count: int) -> Integers:
-    """Return the offsets of ``count`` strings; ``numbers`` is the string of each token."""
+    """Return the offsets of the tokens of ``count`` strings.
+
+    ``numbers``: for each token, the index of its string.
+    """
     return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
 
 
 @contextmanager
 def library_errors(what: str) -> Iterator[None]:
-    """Raise errors of the library, including panics of its Rust code, as :class:`InvalidFile`."""
+    """Turn errors of the library, including panics of its Rust code, into :class:`InvalidFile`."""
     try:
         yield
     except VocabtoolError:
@@ -361,7 +365,7 @@ def _refuse_growth(document: Json) -> None:
             growth *= max(1, content + regular)
     if growth > MAX_GROWTH or before > MAX_PREPENDED:
         raise InvalidFile(
-            f"its normalizer may make a text {growth:,} times as long and prepend {before:,} bytes "
+            f"the normalizer may make a text {growth:,} times as long and prepend {before:,} bytes "
             f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
 
@@ -369,9 +373,9 @@ def _refuse_growth(document: Json) -> None:
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
-    """Return the chunks of all texts, and offsets of shape (n + 1,); nothing is copied.
+    """Return the chunks of all n texts, and where those of each text begin: shape (n + 1,).
 
-    Returns ``None`` if these texts cannot be split that way.
+    No text is copied. Returns ``None`` if splitting these texts might change their words.
     """
     data = text_data(texts)
     if chunking == "behind":

@@ -1,8 +1,8 @@
 """Find every lookup of words in a model, and infer the rule from texts to these words.
 
-A site is an op that looks words up. From its input, the graph is followed backwards through string
-ops, calls, captures, loops and branches to the text input. An op that is not understood stops the
-search, and its name is kept: nothing is guessed. ``op_steps.py`` turns ops into steps.
+A site is an op that looks words up. From its input, the search follows the graph backwards through
+string ops, calls, captures, loops and branches to the text input. Nothing is guessed: at an op that
+is not supported, the search stops and reports the op. ``op_steps.py`` turns ops into steps.
 ``graph_trace.py`` follows calls and loops.
 """
 
@@ -68,7 +68,7 @@ class TextSteps(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """A point on the path back. ``steps`` are the steps so far, the last one first."""
+    """A point on the path back to the text. ``steps``: from here to the words, in reverse order."""
 
     point: TracePoint
     steps: tuple[Step, ...]
@@ -79,7 +79,7 @@ class _Progress(NamedTuple):
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
-    """Infer the steps to a string tensor; all call paths must give the same steps."""
+    """Infer the steps from the text to a string tensor; they must be the same on all paths."""
     waiting, seen = [_Progress(point, ())], 0
     found: list[TextSteps] = []
     unclear: list[Unclear] = []
@@ -106,7 +106,10 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
 
 
 def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
-    """Go one op back. Return the result at the input, or the points to continue from."""
+    """Go one op back.
+
+    Returns the finished steps at the model's input, else the points from which to continue.
+    """
     point, node = here.point, here.point.node
     if node is not None:
         inside = point.inside(node)
@@ -130,7 +133,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
 
 
 def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
-    """Raise :class:`NotUnderstood` unless every batch with texts takes this branch."""
+    """Raise :class:`NotUnderstood` unless this branch runs for every batch that has texts."""
     test = condition.node
     if test is not None and test.op in LEAST_SIZES:
         least = condition.input(test, 1).scalar()
@@ -138,11 +141,11 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "its branch depends on the text")
+    raise NotUnderstood(branch.op, "which branch it takes may depend on the text")
 
 
 def _is_size(number: TracePoint) -> bool:
-    """Return whether a number is the size of the input texts."""
+    """Return whether a tensor is the number of texts in the model's input."""
     for _ in range(MAX_OPS):
         node = number.node
         if node is None or node.op not in SIZES:
@@ -155,7 +158,7 @@ def _is_size(number: TracePoint) -> bool:
 
 
 class LookupSite(NamedTuple):
-    """An op that looks words up; ``text`` is its input of words or texts."""
+    """An op that looks words up. ``text`` refers to the op's input: words, or whole texts."""
 
     body: Body
     node: Node
@@ -165,7 +168,7 @@ class LookupSite(NamedTuple):
 
 
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
-    """Yield every op that looks strings up. ``tables`` are vocabularies by table key."""
+    """Yield every op that looks strings up. ``tables``: the vocabulary for each table's key."""
     for body in linker.graph.bodies:
         for mark in (TABLE_OP, PIECE_OP, PHRASE_OP):
             for node in body.nodes_with(mark):
@@ -184,7 +187,10 @@ def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterat
 
 
 def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) -> Vocabulary | None:
-    """Return a tokenizer's own vocabulary; ``None`` if unreadable (``inspect`` reports that)."""
+    """Return the vocabulary inside a tokenizer; ``None`` if it cannot be read.
+
+    The command ``inspect`` reports why.
+    """
     maker: tuple[Body, Node] | None = (body, node)
     if kind == "sentencepiece":
         maker = maker_of(linker, body, node.data_input(0))
@@ -195,7 +201,10 @@ def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) ->
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """Return the node that creates a resource, if needed in the creator function of its object."""
+    """Return the node that creates a resource, and the graph or function that contains it.
+
+    An object's resource is created in the object's creator function.
+    """
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
         made = linker.made_by(origin.object_id)
@@ -204,10 +213,10 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 
 
 class LookupPath(NamedTuple):
-    """A lookup of a model.
+    """A vocabulary in which the model looks words up, and the rule from a text to these words.
 
-    ``rule`` is the rule from a text to its words, or the reason why it is unclear. ``sites`` are
-    its ops; there are several if a function is in the model more than once.
+    ``rule`` is an :class:`Unclear` with the reason if it cannot be inferred. ``sites``: the ops
+    that do this lookup; there are several if the model contains copies of a function.
     """
 
     vocabulary: Vocabulary
@@ -223,7 +232,7 @@ class LookupPath(NamedTuple):
 
     @property
     def places(self) -> frozenset[tuple[bytes, bytes]]:
-        """The function and the node of each site."""
+        """The name of the function and the name of the node, for each site."""
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:
@@ -258,7 +267,7 @@ class LookupPath(NamedTuple):
                 )
 
     def _wordpiece(self) -> WordPiece:
-        """Return the WordPiece tokenizer from the attributes of WordpieceTokenizeWithOffsets."""
+        """Return the tokenizer that the attributes of a WordpieceTokenizeWithOffsets describe."""
         node, vocabulary = self.sites[0].node, self.vocabulary
         return WordPiece(
             dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
@@ -275,7 +284,7 @@ class LookupPath(NamedTuple):
     def sentencepieces(self) -> SentencePieces:
         """Return the tokenizer of a SentencepieceTokenizeOp.
 
-        Raises :class:`VocabtoolError` if it chooses among several segmentations at random.
+        Raises :class:`VocabtoolError` if the model picks one of several segmentations at random.
         """
         site = self.sites[0]
         maker = maker_of(self.linker, site.body, site.node.data_input(0))
@@ -291,7 +300,7 @@ class LookupPath(NamedTuple):
         return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
     def _constant(self, position: int) -> int | None:
-        """Return an input of the op as an integer, if it is a constant integer or bool."""
+        """Return an input of the op as an integer; ``None`` unless a constant integer or bool."""
         site = self.sites[0]
         origin = self.linker.origin(site.body, site.node.data_input(position))
         tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None
@@ -340,9 +349,9 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the lookup of the vocabulary ``name``, or the first; n-grams come last.
+    """Return the first lookup in the vocabulary ``name``, by default the first of ``paths``.
 
-    Raises :class:`NoVocabulary` if there is none.
+    Raises :class:`NoVocabulary` if there is no such lookup.
     """
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
@@ -351,14 +360,14 @@ def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> Looku
         names = dict.fromkeys(path.vocabulary.name for path in paths)
         listed = "".join(f"\n  {known}" for known in names) or " none"
         raise NoVocabulary(
-            f"{found.path}: no vocabulary named {name!r} in which words are looked up; the "
-            f"vocabularies are:{listed}"
+            f"{found.path}: the model looks up no words in a vocabulary named {name!r}; it looks "
+            f"up words in:{listed}"
         )
     files = [v.places[0].file for v in found.vocabularies if v.kind == "sentencepiece" and v.places]
     model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
     rule = f"--rule tokenizer:{model}" if model else "--rule"
     raise NoVocabulary(
-        f"{found.path}: no op of the model looks words up: it takes ids, or its tokenizer is not "
-        f"supported; name the rule from text to words with {rule}, and the vocabulary with --name "
-        "(`vocabtool inspect` lists them)"
+        f"{found.path}: no supported op of the model looks words up (its input is ids, or its "
+        f"tokenizer is not supported); name the rule from text to words with {rule}, and the "
+        "vocabulary with --name (`vocabtool inspect` lists the vocabularies)"
     )

@@ -1,9 +1,9 @@
 """Rewrite a graph so that its lookups and tokenizers report their inputs and outputs.
 
-For each such op, a queue is added to the same graph or function. It receives the op's strings and
-all its outputs. Users of an output then get it through an ``Identity`` that waits for the queue. So
-a report is made exactly when the op runs, and no result changes. This module changes only the
-protobuf; ``checked_model.py`` loads it.
+For each lookup or tokenizer op, a queue is added to the same graph or function. The queue receives
+the op's strings and all its outputs. Each output then reaches its consumers through an ``Identity``
+that waits until the queue has received it. So the op reports exactly when it runs, and no result
+changes. This module changes only the protobuf; ``checked_model.py`` loads it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Role = Literal["values", "ids", "splits", "starts", "ends"]
 class Output(NamedTuple):
     """An output of an op.
 
-    ``type`` is its dtype, or the default if ``attribute`` contains it. ``role`` is its content:
-    ``values`` are pieces (strings) or ids (integers); ``splits`` are row splits or row lengths.
+    ``type`` is its dtype. If the op has the attribute named ``attribute``, that is the dtype
+    instead. ``role`` says what the output contains: ``values`` are pieces (strings) or ids
+    (integers); ``splits`` are row splits or row lengths.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """The inputs and outputs of an op. ``strings`` is the position of its string input."""
+    """The outputs of an op, and ``strings``, the position of its string input."""
 
     strings: int
     outputs: tuple[Output, ...]
@@ -46,9 +47,9 @@ class TracedOp(NamedTuple):
     """An op that sends its strings and its outputs through a queue.
 
     - ``function``: The function that contains it, ``b""`` for the main graph.
-    - ``queue``: The name of the queue's node. ``types``: The dtypes that are sent.
-    - ``split``: Whether the indices and the input of the split that made the strings are sent, too.
-    - ``live``: Whether the called function reaches the op.
+    - ``queue``: The name of the queue's node. ``types``: The dtypes of the tensors that are sent.
+    - ``split``: Whether a split op made the strings. Its indices and its input are then sent, too.
+    - ``live``: Whether a call of the model's entry function can run the op.
     """
 
     function: bytes
@@ -139,10 +140,10 @@ class _Body(NamedTuple):
 
 
 def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
-    """Change a MetaGraphDef in place. Return the ops that report.
+    """Add queues to a MetaGraphDef in place. Return the ops that report.
 
-    ``shared_name`` is the prefix of the names of the queues, unique in this process. Loops then run
-    one iteration at a time, so that reports come in order.
+    ``shared_name`` begins the shared names of the queues, and must be unique in this process. All
+    loops are limited to one iteration at a time, so that reports come in order.
     """
     traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -160,7 +161,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
 
 def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
-    """Instrument the ops of a body. Return the new reference to each of their outputs."""
+    """Add queues to a body. Return the new reference for each old one to an instrumented op."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     by_name = {node.name: node for node in old}
@@ -192,9 +193,9 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Return the indices and the input of the split that makes an op's strings.
+    """Return references to the indices and the input of the split op that makes a node's strings.
 
-    Empty if there is no split, or if another op makes several strings of one.
+    The list is empty if there is no split op, or if a second op changes the number of strings.
     """
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
@@ -217,7 +218,7 @@ def _inputs(node: Proto) -> list[str]:
 def _add_queue(
     body: _Body, node: Proto, op: TracedOp, split: Sequence[str], shared_name: str
 ) -> dict[str, str]:
-    """Add the queue for a node. Return a new reference for each reference to its outputs."""
+    """Add the queue for a node. Return the new reference for each old one to a node's output."""
     signature = op.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [_inputs(node)[signature.strings], *outputs, *split]
@@ -244,7 +245,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Make every call that leads to a report stateful, and the functions on the way.
+    """Mark every call that leads to a report, and each function on the way, as stateful.
 
     TensorFlow removes stateless calls whose result is not needed or already known.
     """
@@ -271,7 +272,7 @@ def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
 
 
 def called_functions(node: Proto) -> Iterator[str]:
-    """Yield every function that a node names: its op, or an attribute."""
+    """Yield each name in a node that may be a function's: its op, and those in attributes."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):
@@ -280,9 +281,9 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared name of each queue that a GraphDef reaches, by node name.
+    """Return the shared name for the node name of each queue that the graph reaches.
 
-    Loading a model changes the shared names.
+    Shared names have to be read from the loaded model, because loading changes them.
     """
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     found: dict[str, str] = {}

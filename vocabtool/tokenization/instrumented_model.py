@@ -75,10 +75,10 @@ _loads: Final = itertools.count()
 
 
 class TracedRun(NamedTuple):
-    """One run of the model on n texts.
+    """The results of running the model on n texts.
 
-    ``rows``: the result of ``read`` for the model's outputs, shape (n, ...). ``traces``: the trace
-    of each live op.
+    ``rows``: what the function ``read`` returned for the model's outputs, shape (n, ...).
+    ``traces``: the trace of each live op.
     """
 
     rows: Rows
@@ -88,8 +88,8 @@ class TracedRun(NamedTuple):
 class InstrumentedModel:
     """A loaded model that reports its lookups. Only one thread uses it at a time.
 
-    ``ops`` are all ops that look strings up or split them, reached or not. ``entry`` is the
-    function that takes the texts.
+    ``ops`` are all ops that look strings up or split them; only live ones can run. ``entry`` is
+    the function that is called with the texts.
     """
 
     def __init__(self, loaded: Any, entry: Entry, ops: Sequence[TracedOp]) -> None:
@@ -125,12 +125,12 @@ class InstrumentedModel:
         trust: bool = False,
         choose: Callable[[Any], Entry] = choose_entry,
     ) -> InstrumentedModel:
-        """Load the SavedModel in a folder, or of a hub handle in the local cache.
+        """Load a SavedModel from a folder, or from the local cache if ``model`` is a hub handle.
 
         ``trust`` allows ops that read or write files, use the network or run Python. ``choose``
-        selects the function that takes texts. Raises :class:`UnsupportedFormat` if ``trust`` is
-        needed, if TensorFlow is missing or cannot load the model, or if no function takes one text;
-        and all errors of reading a model.
+        selects the function that accepts texts. Raises :class:`UnsupportedFormat` if ``trust`` is
+        needed, if TensorFlow is missing or cannot load the model, or if no function has a text as
+        its only input. Errors of reading a model are also raised.
         """
         import_tensorflow()
         opened = graph_files.open_graphs(model)
@@ -146,7 +146,7 @@ class InstrumentedModel:
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
         """Return the trace of each live op for the texts, in the order of ``ops``.
 
-        The result for a text does not depend on the others, unless the model itself mixes them.
+        The trace of a text does not depend on other texts, unless the model itself mixes texts.
         Raises :class:`UnsupportedFormat` if the model fails on a text.
         """
         batches = list(_batches(texts))
@@ -155,10 +155,10 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """Run given batches, and apply ``read`` to the model's outputs.
+        """Run the model on batches of texts, and apply ``read`` to its outputs.
 
         There must be at least one batch, and no batch may be empty. The model runs once per batch
-        if :attr:`runs_together` is true and the result is consistent, else once per text.
+        if :attr:`runs_together` is true and the traces are consistent, else once per text.
         """
         with self._lock:
             runs = []
@@ -173,9 +173,10 @@ class InstrumentedModel:
 
     @property
     def runs_together(self) -> bool:
-        """Whether several texts can run at once. This is tested once.
+        """Whether the model can be run on several texts at once. The first access tests this.
 
-        The test passes if texts in a batch, in two orders, get the same result as one by one.
+        The test passes if two batches of texts, in opposite orders, get the same traces as the
+        texts one by one.
         """
         with self._lock:
             if self._runs_together is None:
@@ -183,7 +184,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of a call of the model, and discard its reports."""
+        """Return the result of ``call``, which runs the model, and discard the model's reports."""
         with self._lock:
             try:
                 return call()
@@ -201,12 +202,12 @@ class InstrumentedModel:
             raise UnsupportedFormat(f"the model fails on {whom}: {reason_of(error)}") from error
 
     def _queue_sizes(self) -> list[int]:
-        """Return the number of unread runs of each live op."""
+        """Return, for each live op, how many of its runs wait in its queue."""
         size = import_tensorflow().raw_ops.QueueSizeV2
         return [int(size(handle=queue)) for queue in self._queues]
 
     def _drain(self) -> list[list[list[Tensor]]]:
-        """Return the new reports of each live op: its runs, each of several tensors."""
+        """Empty all queues. Return, for each live op, the tensors of each of its runs."""
         tensorflow = import_tensorflow()
         dequeue = tensorflow.raw_ops.QueueDequeueV2
         each = zip(self._queues, self._types, self._queue_sizes(), strict=True)
@@ -257,7 +258,7 @@ class InstrumentedModel:
         return _join_runs(runs)
 
     def _run_each(self, texts: Sequence[bytes], read: Read) -> TracedRun:
-        """Run texts one by one; the number of runs of each op shows which belong to a text."""
+        """Run the model on each text alone; what the queues gain meanwhile belongs to the text."""
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))
@@ -268,9 +269,9 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run a blank text; if the model fails on it alone, run it together with another text.
+        """Run the model on a blank text; if this fails, run it on the text with a neighbour.
 
-        It has no words if the result equals that of the other text alone.
+        If the traces equal the traces of the neighbour alone, the blank text has no words.
         """
         try:
             return self._run_each([text], read)
@@ -285,7 +286,7 @@ class InstrumentedModel:
         return TracedRun(read(answer, 2)[1:], self._traces_of_nothing(1))
 
     def _run_together(self, texts: Sequence[bytes], read: Read) -> TracedRun | None:
-        """Run texts at once; ``None`` if the result is inconsistent."""
+        """Run the model on all texts at once. Return ``None`` if the traces are inconsistent."""
         answer = self._feed(texts)
         raw = self._read_traces()
         bounds = all_bounds(raw, texts)
@@ -303,7 +304,7 @@ class InstrumentedModel:
         return tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
 
     def _traces_of_nothing(self, texts: int) -> tuple[OpTrace, ...]:
-        """Return the traces of texts without words."""
+        """Return the traces of a number of texts that contain no words."""
         nothing = Tokens(string_array([]), np.zeros(texts + 1, np.int64))
         return tuple(OpTrace(op, nothing) for op in self._live_ops)
 
@@ -318,9 +319,9 @@ def _join_runs(runs: Sequence[TracedRun]) -> TracedRun:
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield batches, smaller ones for long texts: models pad rows to the longest text.
+    """Yield batches of at most ``BATCH_TEXTS`` texts, fewer if one is long, because models pad.
 
-    A single text may exceed the size of a batch.
+    A batch padded to its longest text has at most ``BATCH_BYTES`` bytes, unless it is one text.
     """
     batch: list[bytes] = []
     longest = 0
@@ -335,10 +336,10 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 class ExactTokenizer:
-    """A tokenizer from a running model and one vocabulary.
+    """A tokenizer that runs a model, and returns the words it looks up in one vocabulary.
 
-    ``paths`` are the reachable lookups in the vocabulary; ``graph`` is a digest of the graph's
-    file.
+    ``paths``: the lookups in this vocabulary that a call of the model can run. ``graph``: a digest
+    of the graph's file.
     """
 
     def __init__(self, model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes) -> None:
@@ -356,7 +357,7 @@ class ExactTokenizer:
         return self.look_up_traces(self._model.run(as_bytes(texts)))
 
     def look_up_traces(self, traces: Sequence[OpTrace]) -> WordLookup:
-        """Return the words of an existing run."""
+        """Return the words in the traces of a run that was made before."""
         own = [each for each in traces if (each.op.function, each.op.node) in self._places]
         first = own[0]
         if first.pieces is None:
@@ -375,7 +376,7 @@ class ExactTokenizer:
         return look_up_spelled(chain.from_iterable(words), offsets, self._vocabulary, unknown)
 
     def _spell(self, trace: OpTrace, pieces: Pieces) -> tuple[Sequence[Sequence[SpelledWord]], int]:
-        """Return the words of each string, and the id of the unknown piece."""
+        """Return the words of each string, and the id of the unknown piece, or -1."""
         strings, vocabulary = as_bytes(trace.tokens.values), self._vocabulary
         unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
         values = as_bytes(pieces.values) if pieces.values is not None else None
@@ -406,11 +407,11 @@ class ExactTokenizer:
         return words, unknown
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Return nothing: the model would have to run on the word alone."""
+        """Return no pieces, because they may depend on the text around the word."""
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """Return one line: the steps are inside the model."""
+        """Return one line which says that the model itself makes the words."""
         entry = self._model.entry.name
         return (f"the model itself is run ({entry}), and reports what it looks up",)
 
@@ -423,11 +424,11 @@ class ExactTokenizer:
 
 
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
-    """Return a trace with one string for each word, for an op that splits texts itself.
+    """Return a trace with one string for each word, if the op itself splits texts into words.
 
-    A piece continues a word if it begins with ``##`` where the previous piece ends. A word is
-    spelled as in the op's string, the normalised text. Strings without pieces are dropped. Traces
-    of other ops are returned unchanged.
+    A piece continues a word if it begins with ``##``, at the position where the previous piece
+    ends. Words are spelled as in the string that the op received (normalised text). Strings without
+    pieces are dropped. A trace of any other op is returned unchanged.
     """
     values, begins, ends = pieces.values, pieces.starts, pieces.ends
     if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:

@@ -1,8 +1,9 @@
-"""Look words up: which words of texts are known, with their ids and pieces.
+"""Look words up: find which words of texts are known, with their ids and pieces.
 
-A tokenizer returns a :class:`WordLookup` for texts. It is a rule with a table of whole words or of
-subword pieces, or another class with the same methods. A word is unknown if the model gives it the
-unknown id *and* the vocabulary does not contain it: ``<UNK>`` itself may be an entry.
+A tokenizer returns a :class:`WordLookup` for texts. A tokenizer is a rule with a vocabulary of
+whole words or of subword pieces, or another class with the same methods. A word is unknown if the
+model gives it the unknown id *and* the vocabulary does not contain the word. (The word ``<UNK>``
+gets the unknown id, but may be an entry.)
 
 WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
 and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer. ``text_steps.py`` splits
@@ -62,12 +63,13 @@ Piece = tuple[bytes, int]
 class WordPiece:
     """A WordPiece tokenizer.
 
-    - ``ids``: Entries and their ids. Entries that continue a word begin with ``suffix_indicator``.
-      Other pieces, such as an unknown token, get ``unknown_id``.
+    - ``ids``: The id of each entry. Entries that continue a word begin with ``suffix_indicator``.
+      Pieces that are no entries, for example an unknown token, get ``unknown_id``.
     - ``max_bytes_per_word``: Longer words are unknown.
-    - ``max_chars_per_token``: Largest length of a piece without its indicator; 0 means no limit.
-    - ``unknown_token``: Replaces a word without pieces; ``None`` keeps the word itself.
-    - ``split_unknown_characters``: Replace only the characters without a piece.
+    - ``max_chars_per_token``: Largest length of a piece, indicator excluded; 0 means no limit.
+    - ``unknown_token``: The only piece of a word that cannot be split into entries; ``None``: the
+      word itself is that piece.
+    - ``split_unknown_characters``: Replace only characters with which no entry begins.
     """
 
     ids: Mapping[bytes, int]
@@ -83,9 +85,9 @@ class WordPiece:
         return max(map(len, self.ids), default=0)
 
     def cut(self, word: bytes) -> tuple[tuple[Piece, ...], bool]:
-        """Return the pieces of a word with their ids, and whether all are entries.
+        """Return the pieces of a word with their ids, and whether the word consists of entries.
 
-        The empty word has no pieces. A word ``[UNK]`` may itself be an entry.
+        The empty word has no pieces. The word ``[UNK]`` is known if it is an entry.
         """
         ids, token = self.ids, self.unknown_token
         instead = word if token is None else token
@@ -116,7 +118,9 @@ class WordPiece:
 
 
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
-    """Read a flatbuffer. Return the tokenizer, and whether it splits texts like ``BertSplit``.
+    """Read the flatbuffer of a FastWordpiece op.
+
+    Returns the tokenizer, and whether the op also splits texts into words, like ``BertSplit``.
 
     Raises :class:`InvalidFile` if the flatbuffer is damaged.
     """
@@ -125,7 +129,7 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
     if longest < 1:
-        raise InvalidFile(f"invalid largest word length {longest}")
+        raise InvalidFile(f"the largest word length must be at least 1, got {longest}")
     wordpiece = WordPiece(
         dict(zip(found.entries, ids, strict=True)),
         suffix_indicator=model.string(INDICATOR),
@@ -137,10 +141,11 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
 
 
 class Spellings(NamedTuple):
-    """The p pieces of d words, as the model makes them in context.
+    """The p pieces into which the model splits d words in their context.
 
-    ``pieces``: length p. ``known``: bool, shape (p,), false if the model has no piece. ``offsets``:
-    int64, shape (d + 1,); the pieces of word ``i`` are ``pieces[offsets[i]:offsets[i + 1]]``.
+    ``pieces``: length p. ``known``: bool, shape (p,), whether the piece is an entry of the model.
+    ``offsets``: int64, shape (d + 1,); the pieces of word ``i`` are
+    ``pieces[offsets[i]:offsets[i + 1]]``.
     """
 
     pieces: list[bytes]
@@ -154,7 +159,7 @@ class Spellings(NamedTuple):
 
 
 class WordLookup(NamedTuple):
-    """The words of ``n`` texts: m words, d distinct ones.
+    """The m words of ``n`` texts; d of the words are distinct.
 
     - ``codes``: int32, shape (m,), position of each word in ``distinct``.
     - ``offsets``: int64, shape (n + 1,); the words of text ``i`` are ``codes[offsets[i]:offsets[i +
@@ -162,11 +167,12 @@ class WordLookup(NamedTuple):
     - ``distinct``: Arrow ``string`` array of length d: the words as the model looks them up; they
       may not be UTF-8.
     - ``known``: bool, shape (d,), whether the model knows the word.
-    - ``ids``: int64, shape (d,), the id of the word, -1 if a hash bucket determines it.
-    - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``, or -1.
-    - ``pieces``: int32, shape (d,), number of subword pieces, ``None`` for a model of whole words.
-    - ``unique``: Whether ``distinct`` certainly contains no duplicates.
-    - ``spelled``: The pieces of each distinct word, ``None`` if unknown.
+    - ``ids``: int64, shape (d,), the id of the word; -1 if a hash bucket determines it, or if the
+      word has several pieces.
+    - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``; -1 if absent.
+    - ``pieces``: int32, shape (d,), number of subword pieces; ``None`` for a model of whole words.
+    - ``unique``: Whether ``distinct`` is certain to contain no duplicates.
+    - ``spelled``: The pieces of each distinct word; ``None`` for a model of whole words.
     """
 
     codes: NDArray[np.int32]
@@ -181,7 +187,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Return a lookup without the tokens of subword models that are only blanks."""
+    """Return a lookup without words that consist of blanks, which subword models may contain."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()
@@ -201,9 +207,9 @@ class SpelledWord(NamedTuple):
 def look_up_spelled(
     words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Return the lookup of spelled words; equal words get the same code.
+    """Return the lookup of words whose pieces are known already; equal words get one code.
 
-    ``unknown`` is the id of the unknown piece, or -1.
+    ``unknown`` is the id of the unknown piece, or -1 if there is none.
     """
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
@@ -214,7 +220,7 @@ def look_up_spelled(
 def spelled_lookup(
     tokens: TokenCodes, distinct: Sequence[SpelledWord], vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Return the lookup of spelled words; ``distinct`` are the distinct words of ``tokens``."""
+    """Return the lookup of ``tokens``, given the pieces of each of its ``distinct`` words."""
     single = [word.pieces[0] if len(word.pieces) == 1 else None for word in distinct]
     positions = vocabulary.positions
     counts = np.array([len(word.pieces) for word in distinct], np.int32)
@@ -239,7 +245,7 @@ class Tokenizer(Protocol):
     """An object that splits texts as a model does, and looks the words up."""
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Return the words of each text, known and unknown ones; thread-safe."""
+        """Return the words of each text, both known and unknown ones. Thread-safe."""
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """Return the subword pieces of a word; empty for a model of whole words."""
@@ -253,7 +259,7 @@ class Tokenizer(Protocol):
 
 
 class RuleTokenizer:
-    """A rule with a vocabulary. Known words are its entries and Keras' mask token."""
+    """A rule and a vocabulary. A word is known if it is an entry or Keras' mask token."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary) -> None:
         self._rule, self._vocabulary = rule, vocabulary
@@ -298,14 +304,14 @@ class RuleTokenizer:
 
 
 class WordPieceTokenizer(RuleTokenizer):
-    """A rule with a WordPiece tokenizer. A word is unknown if its pieces are not all entries."""
+    """A rule and a WordPiece tokenizer. A word is known if all its pieces are entries."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
         super().__init__(rule, vocabulary)
         self._wordpiece = wordpiece
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
-        """Split each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
+        """Split each distinct word. Words of several pieces have position and id -1."""
         unknown = self._vocabulary.unknown.id if self._vocabulary.unknown is not None else -1
         words = []
         for word in as_bytes(tokens.distinct):
@@ -319,16 +325,17 @@ class WordPieceTokenizer(RuleTokenizer):
 
 
 class PieceTokenizer(NamedTuple):
-    """A tokenizer with a vocabulary.
+    """A tokenizer of one file, used with the vocabulary of another.
 
-    A word is known if all its pieces are entries and none is the tokenizer's unknown piece.
+    A word is known if all its pieces are entries of the vocabulary and none is the tokenizer's
+    unknown piece.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Split with the tokenizer, and look the pieces up; ids are the vocabulary's."""
+        """Split with the tokenizer, and look the pieces up in the vocabulary, which has the ids."""
         found = self.tokenizer.look_up(texts)
         spelled = found.spelled
         if spelled is None:  # whole words
@@ -361,11 +368,12 @@ class PieceTokenizer(NamedTuple):
 
 
 def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """Return the Keras ``Tokenizer`` in a file, with its vocabulary; ``None`` for other files.
+    """Return a tokenizer like the Keras ``Tokenizer`` in a file; ``None`` for other files.
 
-    ``texts_to_sequences`` lower-cases a text (every script), replaces each character of ``filters``
-    by ``split``, splits there and drops empty words. With ``char_level`` every character is a word,
-    including blanks. Raises :class:`InvalidFile` for unsupported settings.
+    Like ``texts_to_sequences`` of Keras, it lower-cases a text (every script), replaces each
+    character of ``filters`` by ``split``, splits at ``split`` and drops empty words. With
+    ``char_level`` every character is a word, including blanks. Raises :class:`InvalidFile` for
+    unsupported settings.
     """
     with reading(str(file)):
         if json_file.recognise(Source.open(file)) is not None:

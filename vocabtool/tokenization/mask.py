@@ -4,27 +4,27 @@ A line is split into surface words: the parts that are printed or masked as a un
 alone decides which words are known. It may make one word of several surface words
 (``quick-brown``), so it is applied to the whole line and to each part alone:
 
-1. Each chunk (text between ASCII whitespace) is split as finely as possible, so that the words of
-   its parts, joined, are the words of the chunk.
+1. Each chunk (text between ASCII whitespace) is split as finely as possible, as long as the words
+   of its parts, joined, are the words of the chunk.
 
 2. If the words of all chunks, joined, are the words of the line, the alignment is *exact*. Words
    that the rule produces for an empty text (``[START]``, ``[END]``) are removed first.
 
-3. Otherwise, chunks are matched from both ends as far as they agree. Each word between is searched
-   from left to right: as spelled, else by its letters and digits only, in Unicode's compatibility
-   form, without case and accents (NFKD, full case folding). So ``Café`` contains ``cafe``, and
-   ``it's`` contains ``its``.
+3. Otherwise, from both ends of the line, chunks are matched with the line's words as long as they
+   agree. The words left over are searched in the rest of the line from left to right: as spelled,
+   else by their letters and digits only, in Unicode's compatibility form, without case and accents
+   (NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
 
-4. A word that is not found is *stray*. It replaces the surface words at its expected position in
-   which no other word was found.
+4. A word that is not found is *stray*. If it is unknown, it replaces the surface words between the
+   words found before and after it.
 
-Surface words are the text between Unicode's word boundaries (UAX #29, default rules, by the
-``regex`` package; ``re`` and Arrow have none, PyICU needs a compiler and ICU itself). These
-boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` together. Codes are kept
-together by :func:`is_code`.
+Surface words are the text between Unicode's word boundaries (UAX #29, default rules). The ``regex``
+package finds them; ``re`` and Arrow cannot, and PyICU needs a compiler and ICU itself. These
+boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` together. What
+:func:`is_code` accepts is also kept together.
 
-Lines are ``str`` as made by ``vocabulary.decode``: bytes that are not UTF-8 are lone surrogates,
-and ``vocabulary.encode`` restores them.
+Lines are ``str`` as made by ``vocabulary.decode``, which turns bytes that are not UTF-8 into lone
+surrogates. ``vocabulary.encode`` restores the bytes.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 
 
 class MaskedLine(NamedTuple):
-    """A line as printed.
+    """The ``text`` to print for a line.
 
-    ``exact`` is whether the words of the line are the words of its parts. ``unaligned`` is the
-    number of unknown words that were not found in the line.
+    ``exact``: whether the words of the line are the words of its parts, joined. ``unaligned``:
+    the number of unknown words that were not found in the line.
     """
 
     text: str
@@ -75,7 +75,7 @@ class MaskedLine(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Totals so far. ``unaligned``: unknown words that were not found in their line."""
+    """Counts over all lines so far; ``unaligned`` counts unknown words not found in their line."""
 
     lines: int = 0
     exact: int = 0
@@ -87,10 +87,10 @@ def mask(
 ) -> Iterator[MaskedLine]:
     """Mask the known or the unknown words of each line. ``judge`` looks the words up.
 
-    In mode ``known``, only surface words with an unknown word stay, separated by one space. In mode
-    ``unknown``, these are replaced by ``[UNK]``, and the rest of the line is unchanged. A word of
-    the model that is not in the line is printed as the model makes it. ``totals`` counts the
-    results. Some thousand lines are read ahead.
+    In mode ``known``, only surface words that contain an unknown word are printed, separated by one
+    space. In mode ``unknown``, these surface words are replaced by ``[UNK]``, and the rest of the
+    line is unchanged. A word that is not found in the line is printed as the model spells it. The
+    counts in ``totals`` are increased. Up to ``BATCH_LINES`` lines are read ahead.
     """
     totals = Totals() if totals is None else totals
     aligner = _Aligner(judge)
@@ -105,7 +105,7 @@ def mask(
 
 
 def batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield lists of lines, limited by number and length."""
+    """Yield lists of lines, limited in their number of lines and of characters."""
     batch: list[str] = []
     room = BATCH_CHARACTERS
     for line in lines:
@@ -148,16 +148,16 @@ class Word(NamedTuple):
 
     @property
     def in_a_line(self) -> str:
-        """The word as text without line breaks."""
+        """The word as text, with spaces for line breaks."""
         return decode(self.key).replace("\n", " ")
 
 
 class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
-    ``known``: whether the model knows all words in this part; ``None`` if it has no words.
+    ``known``: whether the model knows all words in this part; ``None`` if this part has no words.
     ``stray``: words of the model that belong here but were not found in the line. If ``start``
-    equals ``end``, they are between two surface words.
+    equals ``end``, the stray words belong between two surface words.
     """
 
     start: int
@@ -169,7 +169,8 @@ class SurfaceWord(NamedTuple):
 class _Chunk(NamedTuple):
     """A chunk, split as finely as possible into ``parts``.
 
-    ``words``: the words of the chunk alone. ``blind``: whether one of its parts is unknown.
+    ``words``: the words that the rule makes of the chunk alone. ``blind``: whether one of its
+    parts contains an unknown word.
     """
 
     words: tuple[Word, ...]
@@ -178,7 +179,7 @@ class _Chunk(NamedTuple):
 
 
 class _Aligner:
-    """An aligner of lines with one rule; it remembers words and chunks."""
+    """Aligns the words of one model with the lines that contain them; caches words and chunks."""
 
     def __init__(self, judge: LookUp) -> None:
         self._judge = judge
@@ -190,9 +191,9 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield the surface words of each line with an unknown word, and whether they are exact.
+        """Yield, for each line, the surface words with an unknown word, and whether it is exact.
 
-        The rule is applied to all lines at once.
+        The words of all lines are looked up at once.
         """
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
@@ -222,7 +223,7 @@ class _Aligner:
         return [tuple(words[a:b]) for a, b in pairwise(judged.offsets.tolist())]
 
     def _cut_chunks(self, texts: set[str]) -> dict[str, _Chunk]:
-        """Split chunks; new ones are looked up, and short ones remembered."""
+        """Split chunks into parts. New chunks are looked up; short ones are cached."""
         new = {text: cuts(text) for text in texts if text not in self._chunks}
         stretches = {text[a:b] for text, ways in new.items() for way in ways for a, b in way}
         ordered = sorted(stretches)
@@ -242,7 +243,7 @@ class _Aligner:
         return found
 
     def _without_frame(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Return words without those that the rule puts around every text."""
+        """Return words without the words that the rule puts around every text (``[START]``)."""
         frame, before = self._frame, 0
         while before < len(frame) and words[before : before + 1] == (frame[before],):
             before += 1
@@ -254,7 +255,7 @@ class _Aligner:
     def _align_roughly(
         self, line: str, words: tuple[Word, ...], chunks: list[tuple[int, _Chunk]]
     ) -> list[SurfaceWord]:
-        """Return the surface words of a line if its chunks do not make its words."""
+        """Return the surface words of a line whose words differ from the words of its chunks."""
         words = _without_white_space(words)
         own = [_without_white_space(chunk.words) for _, chunk in chunks]
         head, used = _count_matches(words, own)
@@ -272,7 +273,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return how many of the first chunks match ``words`` from its start, and how many words."""
+    """Return how many chunks, from the first on, match ``words``, and how many words they have."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -282,7 +283,7 @@ def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) 
 
 
 def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
-    """Return the parts of chunks with positions in the line."""
+    """Return the parts of chunks, their positions counted from the beginning of the line."""
     return [
         SurfaceWord(start + a, start + b, known, stray)
         for start, chunk in chunks
@@ -295,7 +296,7 @@ def _align_words(
 ) -> list[SurfaceWord]:
     """Align surface words ``parts`` with the model's words from left to right.
 
-    ``place`` is the expected position of the first one.
+    ``place`` is the position in the line from which the words are searched.
     """
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]
@@ -326,9 +327,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return surface words in which no word was found, replaced by unknown stray words, if any.
+    """Return surface words in which no word was found, as words that do not have to be masked.
 
-    ``place`` is the position of the stray words if no surface word has words.
+    If one of the ``stray`` words is unknown, all stray words replace these surface words, or are
+    inserted at ``place`` if no word of the model belongs to them.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -342,11 +344,11 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 
 
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
-    """Return the span of each word in ``text``, in order; ``None`` if not found.
+    """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
-    ``surface`` are the surface words of the text; words that begin and end with them are preferred.
-    A word counts as not found if finding it would skip letters although the next word is right
-    there.
+    ``surface`` are the surface words of the text. Positions that begin and end with one of them are
+    preferred. A word counts as not found if its position is behind skipped letters, with which the
+    next word begins.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -366,7 +368,7 @@ def _fold(character: str) -> str:
 
 
 class _Search:
-    """A search position in a text."""
+    """A search for words in a text, one after the other; keeps the position reached so far."""
 
     def __init__(self, text: str, surface: Sequence[Span]) -> None:
         self._text = text
@@ -379,7 +381,7 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Find a word and move behind it. ``following`` are the letters of the next word."""
+        """Return a word's span, and move behind it. ``following``: the letters of the next word."""
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -415,7 +417,10 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return the first position that is a surface word, else begins one, else any, else -1."""
+        """Return the first position of letters ahead, or -1.
+
+        Positions where a whole surface word matches come first, then those where one begins.
+        """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
         at = self._at - 1
@@ -432,7 +437,7 @@ class _Search:
 
 
 class Span(NamedTuple):
-    """Characters ``start`` to ``end`` of a text, without ``end``."""
+    """Characters ``start`` to ``end`` of a text; ``end`` is exclusive."""
 
     start: int
     end: int
@@ -441,7 +446,8 @@ class Span(NamedTuple):
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
     """Return the ways to split a non-empty text without ASCII whitespace, coarse to fine.
 
-    First whole, then without the punctuation at both ends, then into words.
+    The first way is the whole text, the second separates the punctuation at both ends, and the
+    third splits the text into surface words. Equal ways are returned once.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():
@@ -462,7 +468,7 @@ def cuts(chunk: str) -> list[tuple[Span, ...]]:
 
 
 def is_code(run: str) -> bool:
-    """Return whether letters, digits and joiners are a code, which is one surface word.
+    """Return whether a run of letters, digits and joiners is a code, which is not split.
 
     A code begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``, ``C++``), or contains a
     digit (``CVE-2024-1234``, ``IL-6``), ``@``, ``://`` or ``::``. Plain words joined by hyphens,
@@ -477,7 +483,7 @@ def is_code(run: str) -> bool:
 
 
 def _words(chunk: str) -> Iterator[Span]:
-    """Yield the parts between word boundaries, without white space; codes are not split."""
+    """Yield the parts between word boundaries, except white space; codes are not split."""
     codes = [Span(*m.span()) for m in _runs().finditer(chunk) if is_code(m[0])]
     codes.reverse()
     start, reach = 0, 0
@@ -494,7 +500,8 @@ def _words(chunk: str) -> Iterator[Span]:
 def _bounds(chunk: str) -> list[int]:
     """Return all word boundaries, including both ends.
 
-    Searches in windows: the regex looks back over a run of flag emojis, in quadratic time.
+    Each search is limited to a window of the text, because the regex looks back over a run of flag
+    emojis, which takes quadratic time.
     """
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
@@ -513,8 +520,8 @@ def _bounds(chunk: str) -> list[int]:
 def _runs() -> regex.Pattern[str]:
     """Return the pattern of possible codes: runs of letters and digits joined by joiners.
 
-    It covers only scripts with spaces between words. It allows up to three joiners in a row, and
-    a dot before or ``#`` or ``++`` after the code.
+    It covers only scripts with spaces between words. Up to three joiners may follow each other. The
+    code may begin with a dot, or end in ``#`` or ``++``.
     """
     letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
     joiner = r"[\-.:@#+/&=%?~\\]"

@@ -1,4 +1,4 @@
-"""Translate ops of a graph into steps; only supported ops, nothing is guessed.
+"""Translate ops of a graph into steps. An op that is not supported raises an error.
 
 ``infer_rule.py`` finds the ops. ``graph_trace.py`` follows calls, loops and constants.
 """
@@ -78,50 +78,50 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 
 
 class OpOnWay(NamedTuple):
-    """An op on the path, with checked access to its attributes and inputs."""
+    """An op on the path from the text to the words, with checks of its attributes and inputs."""
 
     here: TracePoint
     node: Node
 
     def refuse(self, why: str) -> NotUnderstood:
-        """Return an error that names this op."""
+        """Return the error to raise for this op."""
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
-        """Return an input that is a constant string or integer for all callers, or ``None``."""
+        """Return an input as bytes or integer; ``None`` if not one constant for all callers."""
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
-        """Return an input that is a constant, or ``None``."""
+        """Return an input as a constant tensor; ``None`` if it is not a constant."""
         return self.here.input(self.node, position).constant()
 
     def constant(self, position: int) -> bytes | int:
-        """Return an input that must be a constant string or integer."""
+        """Return an input as bytes or integer. Raise an error if it is not constant."""
         found = self.scalar(position)
         if found is None:
-            raise self.refuse("an input that determines its behaviour is not a constant")
+            raise self.refuse("an input that must be a constant is not")
         return found
 
     def text_constant(self, position: int) -> bytes:
-        """Return an input that must be a constant string."""
+        """Return an input as bytes. Raise an error if it is not a constant string."""
         found = self.constant(position)
         if not isinstance(found, bytes):
-            raise self.refuse("an input is not a constant string")
+            raise self.refuse("an input that must be a constant string is a number")
         return found
 
     def pattern(self, text: bytes) -> str:
-        """Return a regular expression of the op."""
+        """Return a regular expression as ``str``. Raise an error if it is not UTF-8."""
         try:
             return text.decode()
         except UnicodeDecodeError:
             raise self.refuse("its pattern is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
-        """Return a boolean attribute."""
+        """Return the boolean attribute named ``key``."""
         return bool(self.node.integer_of(key, int(default)))
 
     def read_decoding(self) -> Decoder:
-        """Return how the op decodes UTF-8."""
+        """Return how the op decodes its texts. Raise an error for an encoding other than UTF-8."""
         node = self.node
         encoding = node.bytes_of(b"input_encoding")
         if encoding.upper() not in UTF8:
@@ -141,7 +141,7 @@ class OpOnWay(NamedTuple):
             raise self.refuse("its output is not UTF-8")
 
     def maker_of(self, position: int) -> Node | None:
-        """Return the node that makes an input, before changes of its shape."""
+        """Return the node that makes an input; ops that only change its shape are skipped."""
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
@@ -150,7 +150,7 @@ class OpOnWay(NamedTuple):
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
-        """Return the op that made code points, and whether each is in a row of its own."""
+        """Return the op that decoded code points, and whether each is in a row of its own."""
         apart = False
         for _ in range(MAX_OPS):
             node = self.here.body.node(reference.name)
@@ -160,7 +160,7 @@ class OpOnWay(NamedTuple):
                 return self._replace(node=node), apart
             apart = apart or node.op == b"ExpandDims"
             reference = node.data_input(0)
-        raise self.refuse("its code points do not come from a text")
+        raise self.refuse("its input was not made by an op that decodes text into code points")
 
 
 def steps_of(op: OpOnWay) -> StepsOfOp:
@@ -169,11 +169,11 @@ def steps_of(op: OpOnWay) -> StepsOfOp:
     if node.op in SAME:
         return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
     if node.op in BRANCHES | LOOPS:
-        raise op.refuse("its output depends on its input")
+        raise op.refuse("its output depends on values that are only known when the model runs")
     name = node.op.removeprefix(b"TFText>")
     part, output = OUTPUTS.get(name, (tensor.part, tensor.output))
     if not (tensor.part == part if tensor.part else tensor.output == output):
-        raise op.refuse("the lookup uses another output than the words")
+        raise op.refuse("the lookup reads an output that does not contain the words")
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)
     if name in SOURCES:
@@ -207,7 +207,7 @@ def _substr(op: OpOnWay) -> Step:
     if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
         raise op.refuse("its start or length is not a number")
     if length < 0:
-        raise op.refuse("a negative length, which TensorFlow versions treat differently")
+        raise op.refuse("its length is negative, which TensorFlow versions treat differently")
     return Substr(start, length, cast(Unit, unit))
 
 
@@ -227,17 +227,20 @@ def _ngrams(op: OpOnWay) -> Step:
         preserve_short=op.flag(b"preserve_short_sequences", False),
     )
     if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
-        raise op.refuse(f"n-grams of more than {MAX_NGRAM:,} words, or {MAX_NGRAM_WIDTHS} widths")
+        raise op.refuse(
+            f"it makes n-grams of less than 1 or more than {MAX_NGRAM:,} words, or of more than "
+            f"{MAX_NGRAM_WIDTHS} different lengths"
+        )
     return step
 
 
 def _ngrams_join(op: OpOnWay) -> Step:
-    """Return the step of tensorflow-text's n-grams of one width, joined along the last axis."""
+    """Return the step for NgramsStringJoin, which joins n-grams of one width on the last axis."""
     if op.node.integer_of(b"axis", -1) != -1:
         raise op.refuse("it joins words of different texts")
     width = op.node.integer_of(b"width")
     if not 0 < width <= MAX_NGRAM:
-        raise op.refuse(f"n-grams of more than {MAX_NGRAM:,} words")
+        raise op.refuse(f"it makes n-grams of less than 1 or more than {MAX_NGRAM:,} words")
     return NGrams(op.node.bytes_of(b"string_separator"), (width,))
 
 
@@ -251,15 +254,15 @@ def _normalize(op: OpOnWay) -> Step:
 def _bert_normalize(op: OpOnWay) -> Step:
     tensor = op.tensor(1)
     if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
-        raise op.refuse("its model is not a constant")
+        raise op.refuse("its normalization model is not a constant")
     try:
         return BertNormalize.read(tensors.raw_bytes(tensor))
     except InvalidFile as error:
-        raise op.refuse(f"its model is damaged: {error}") from error
+        raise op.refuse(f"its normalization model is damaged: {error}") from error
 
 
 def _join(op: OpOnWay) -> StepsOfOp:
-    """Return the step of a join of constants and one tensor; two tensors are not supported."""
+    """Return the step for StringJoin, whose inputs must be constants except for one tensor."""
     separator = op.node.bytes_of(b"separator")
     if len(op.node.data_inputs) > MAX_JOINED:
         raise op.refuse(f"it joins more than {MAX_JOINED} strings")
@@ -282,19 +285,19 @@ def _join(op: OpOnWay) -> StepsOfOp:
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
-    """Return the steps of an encoder: code points to characters, texts or words."""
+    """Return the steps for UnicodeEncode, which makes characters, texts or words of code points."""
     op.only_utf8_out()
     made_by = op.maker_of(0)
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
         decoder, apart = op.decoder(op.node.data_input(0))
         decoding = decoder.read_decoding()
         if not apart and not op.has_rows_of(decoder.node):
-            raise op.refuse("its rows are not the code points of the texts")
+            raise op.refuse("each of its rows must be the code points of one text")
         step: Step = Characters(decoding) if apart else Transcode(decoding)
         return (step,), decoder.node.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
-        raise NotUnderstood(made_by.op, "its rows are not the code points of its words")
+        raise NotUnderstood(made_by.op, "each of its rows must be the code points of one word")
     step = WhitespaceSplit()
     if made_by.op == SCRIPT_TOKENIZER:
         step = ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
@@ -302,14 +305,14 @@ def _encode(op: OpOnWay) -> StepsOfOp:
 
 
 def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
-    """Return the step that drops padding: empty strings at the end of rows."""
+    """Return the step that drops padding, which must be empty strings at the end of rows."""
     if op.constant(padding) != b"":
         raise op.refuse("its padding is not an empty string")
     return (DropEmpty(),), op.node.data_input(words)
 
 
 def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """Return the step of a RaggedTensorToTensor without a fixed length, which would drop words."""
+    """Return the step for RaggedTensorToTensor. Raise an error if a fixed length may drop words."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
         raise op.refuse("it may drop words")
@@ -317,19 +320,22 @@ def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
-    """Return the step of feature columns: ``GatherNd(texts, Where(NotEqual(texts, "")))``."""
+    """Return the step for ``GatherNd(texts, Where(NotEqual(texts, "")))`` of feature columns."""
     body, texts = op.here.body, op.node.data_input(0)
     where = body.node(op.node.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
     if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
         raise op.refuse("it selects an unknown part of the texts")
     if op.here.input(test, 1).scalar() != b"":
-        raise op.refuse("it drops texts that are not empty")
+        raise op.refuse("it may drop texts that are not empty")
     return (DropEmpty(),), texts
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Return no step for a slice that keeps all words: it adds an axis or takes the only row."""
+    """Return no step, and the source, of a slice that keeps all words. Others raise an error.
+
+    Such a slice adds an axis, or takes the only row.
+    """
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
@@ -349,7 +355,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Return whether a number comes from TensorFlow's row splits of ``split``."""
+    """Return whether the bound of a slice is computed only from the row splits of ``split``."""
     waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
     while waiting and len(seen) < MAX_OPS:
         reference, ops = waiting.pop()

@@ -1,8 +1,8 @@
 """Collect the strings that ops processed while a model ran, and assign them to the texts.
 
 Strings are assigned to texts by their shape (one row per text), by the runs of the op (one run per
-text), or by the indices of the split that made them. An inconsistent result is rejected, and the
-texts are then run one by one.
+text), or by the indices that the op which split the texts put out. If this fails, the model is run
+on one text at a time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """The p pieces that a tokenizer makes of m strings; ``None`` for missing outputs.
+    """The p pieces that a tokenizer makes of m strings. A field is ``None`` if no output has it.
 
     ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
     1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
-    ``ends``: shape (p,), position of each piece in its string, in bytes.
+    ``ends``: shape (p,), where each piece begins and ends in its string, in bytes.
     """
 
     offsets: Integers
@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence[Pieces]) -> Pieces:
-        """Return the pieces of all parts of one op; all parts have the same fields."""
+        """Return the pieces of several runs of one op as one; each run has the same fields."""
         offsets, values, *numbers = zip(*parts, strict=True)
         return cls(
             _join_offsets(offsets),
@@ -54,7 +54,7 @@ class Pieces(NamedTuple):
         )
 
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
-        """Return the pieces of some of the strings."""
+        """Return only the pieces of the strings that the mask selects, shape (m,)."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
         _, values, *numbers = self
@@ -66,9 +66,9 @@ class Pieces(NamedTuple):
 
 
 class OpTrace(NamedTuple):
-    """The strings of n texts that an op looked up or split: ``tokens``, by text.
+    """The strings that an op looked up or split: ``tokens``, assigned to n texts.
 
-    ``pieces``: the pieces, if the op is a tokenizer.
+    ``pieces``: the pieces that the op made of them; ``None`` if the op is not a tokenizer.
     """
 
     op: TracedOp
@@ -76,7 +76,7 @@ class OpTrace(NamedTuple):
     pieces: Pieces | None = None
 
     def equals(self, other: OpTrace) -> bool:
-        """Return whether both traces have the same strings, texts and pieces."""
+        """Return whether both traces have equal strings and pieces, assigned to the same texts."""
         nothing = Pieces(EMPTY)
         ours = (*self.tokens, *(self.pieces or nothing))
         pairs = zip(ours, (*other.tokens, *(other.pieces or nothing)), strict=True)
@@ -89,13 +89,14 @@ class OpTrace(NamedTuple):
 
 
 class RawTrace(NamedTuple):
-    """The strings that an op processed in one call of the model, all runs in order.
+    """The strings that an op processed in all its runs, in order, not yet assigned to texts.
 
     - ``strings``: Arrow ``string`` array of length m.
-    - ``shapes``: The shape of the strings of each run.
+    - ``shapes``: The shape of the string tensor of each run.
     - ``pieces``: As in :class:`OpTrace`.
-    - ``rows``, ``inputs``: If a split made the strings of the only run: the inputs of the split,
-      and for each string, ascending, the position of its input in ``inputs``, shape (m,).
+    - ``rows``, ``inputs``: If there was one run and a split op made its strings: ``inputs`` are the
+      strings that were split, and ``rows`` is, for each string, the position of its source in
+      ``inputs``, ascending, shape (m,).
     """
 
     strings: pa.StringArray
@@ -105,11 +106,14 @@ class RawTrace(NamedTuple):
     inputs: pa.StringArray | None = None
 
     def drop_empty(self) -> pa.StringArray:
-        """Return the strings that are not empty and so not padding."""
+        """Return the strings without empty ones, which may be padding."""
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
-        """Return the bounds of each text's strings, shape (texts + 1,); ``None`` if unknown."""
+        """Return where each text's strings begin and end, shape (texts + 1,).
+
+        Returns ``None`` if this is unknown. ``given`` are the texts.
+        """
         total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
@@ -127,13 +131,16 @@ class RawTrace(NamedTuple):
         return None
 
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
-        """Return the bounds if a text has several runs; ``ends``: shape (texts + 1,)."""
+        """Return the same as :meth:`bounds`, if the model was run on one text at a time.
+
+        ``ends``: the number of the op's runs before the first text, and after each text.
+        """
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
-        """Return the trace by text, without padding.
+        """Return the trace with its strings assigned to texts, without padding.
 
-        If ``uncut``, the op gets each text unsplit, so that an empty string is an empty text.
+        ``uncut``: whether the op gets each text unsplit; an empty string is then an empty text.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
@@ -150,9 +157,10 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """Return the bounds of each op's strings; ``None`` if those of one are unknown.
+    """Return, for each op, where each text's strings begin and end.
 
-    An op that looks up exactly the pieces of another op has the bounds of that op.
+    Returns ``None``, instead of a list, if this is unknown for any op. If an op's own bounds are
+    unknown, but it looks up exactly the pieces of another op, it gets the bounds of these pieces.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [
@@ -171,7 +179,7 @@ def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integ
 
 
 def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
-    """Join the results of several batches, op by op. There is at least one batch."""
+    """Join the traces of one or more batches of texts, op by op."""
     if len(parts) == 1:
         return parts[0]
     joined = []
@@ -188,7 +196,7 @@ def _join_offsets(offsets: Sequence[Integers]) -> Integers:
 
 
 def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """Join the runs of an op. ``runs`` are the TensorFlow tensors that it sent."""
+    """Join the runs of an op. ``runs``: for each run, the TensorFlow tensors that the op sent."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
@@ -233,7 +241,7 @@ def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
 
 
 def _integers(tensors: Sequence[Tensor]) -> Integers | None:
-    """Return integer tensors as one array; ``None`` if there are none or they are not integers."""
+    """Return integer tensors as one array; ``None`` if there are no tensors, or of other types."""
     if not tensors or not tensors[0].dtype.is_integer:
         return None
     return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])

@@ -1,7 +1,7 @@
 """A rule: the steps from a text to words, with a description and a fingerprint.
 
-If a rule treats the parts between blanks independently, it is applied only to the distinct chunks
-of many texts, which are a hundred times fewer than the words. ``lookup.py`` looks the words up.
+If a rule treats the chunks between blanks independently, it is applied only once to each distinct
+chunk; there are a hundred times fewer of these than words. ``lookup.py`` looks the words up.
 
 A rule is read from a model's graph (``infer_rule.py``). For a word list, or a model that takes ids
 instead of text, the caller names one of these:
@@ -65,7 +65,7 @@ class Rule:
     steps: tuple[Step, ...]
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
-        """Return the words of each text; every step runs on all texts at once.
+        """Return the words of each text. Each step is applied to all texts before the next step.
 
         Raises :class:`VocabtoolError` if a model's graph makes the texts too long.
         """
@@ -77,13 +77,13 @@ class Rule:
             tokens = step.apply(tokens)
             if tokens.values.nbytes > most:
                 raise VocabtoolError(
-                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes from a few "
-                    "texts; the model may be malicious"
+                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes of much "
+                    f"shorter texts, wanted at most {most:,}; the model may be malicious"
                 )
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words as codes; repeated chunks are processed once if that is equivalent."""
+        """Return the words as codes. Equal chunks are processed once if the words are the same."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -99,23 +99,23 @@ class Rule:
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Return whether the words of a text are the words of its blank-separated chunks.
 
-        N-grams are made from them afterwards. NUL must not occur, because it ends a text in some
-        ops.
+        N-grams are not considered: they are made of these words afterwards. The texts must not
+        contain NUL, because some ops end a text there.
         """
         return self._is_local and bool(text_data(texts).all())
 
     @cached_property
     def _first_join(self) -> int:
-        """Return the position of the first step that joins words."""
+        """Return the position of the first step that makes n-grams, or the number of steps."""
         joins = (at for at, step in enumerate(self.steps) if isinstance(step, NGrams))
         return next(joins, len(self.steps))
 
     @cached_property
     def _is_local(self) -> bool:
-        """Return whether texts may be split at ASCII whitespace first.
+        """Return whether texts may be split at ASCII whitespace before the rule is applied.
 
-        This needs a later step that splits there, and only local steps before it. The steps after
-        it get the same strings either way.
+        This is so if one of the steps splits there, and all steps before it are local. The steps
+        after it then get the same strings either way.
         """
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
@@ -127,7 +127,7 @@ class Rule:
         return False
 
     def describe(self) -> tuple[str, ...]:
-        """Return one line for each step."""
+        """Return a description of each step, one line for each."""
         return tuple(step.describe() for step in self.steps) or ("the whole text is one word",)
 
     @property
@@ -138,7 +138,7 @@ class Rule:
 
     @property
     def ngrams(self) -> bool:
-        """Whether the rule makes n-grams of several words."""
+        """Whether the rule joins words into n-grams."""
         return self._first_join < len(self.steps)
 
 
@@ -187,7 +187,7 @@ AT_ENDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
-    """Lower-case by Unicode's rules, also after a NUL (unlike StringLower).
+    """A step that lower-cases by Unicode's rules, also after a NUL (unlike StringLower).
 
     Invalid bytes are kept.
     """
@@ -204,7 +204,7 @@ class LowerEveryScript(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Matches(SplitStep):
-    """Split into the non-empty matches of an RE2 pattern, from left to right."""
+    """A step that returns the non-empty matches of an RE2 pattern, from left to right."""
 
     pattern: str
 
@@ -234,7 +234,7 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """Return the steps of one of :data:`RULE_NAMES`, except ``tokenizer:FILE``.
+    """Return the steps of the rule with the name ``spec``; ``tokenizer:FILE`` is not supported.
 
     Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
     """
@@ -270,7 +270,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    In a folder, this is tokenizer.json, else the ``.model`` file.
+    If FILE is a folder, this is the tokenizer.json in it, else the first ``.model`` file.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:

@@ -1,7 +1,7 @@
 """Split texts with SentencePiece: into pieces with ids, and into words.
 
-The ``sentencepiece`` library splits texts, as in tensorflow-text's ops. It does not check the
-offsets in the table of a model's normalizer, so they are checked here first.
+The ``sentencepiece`` library splits texts, as in tensorflow-text's ops. The library does not check
+the offsets in the table of a model's normalizer, so this module checks them first.
 ``formats/sentencepiece.py`` reads the list of pieces.
 """
 
@@ -54,7 +54,7 @@ class SentencePieces:
         return int(_open(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
-        """Return the pieces of each text as the op does; unknown pieces as in the text."""
+        """Return the pieces of each text. An unknown piece is spelled as in the text."""
         processor, _ = _open(self.model)
         marks = []
         for wanted, number in (
@@ -71,9 +71,9 @@ class SentencePieces:
         return [pieces[::-1] for pieces in each] if self.reverse else each
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
-        """Return the words of each text in order, without the control pieces at its ends.
+        """Return the words of each text in order, without control pieces.
 
-        Their pieces, joined, are the pieces that the library makes of the text.
+        The pieces of all words, joined, are the pieces that the library makes of the text.
         """
         processor, behind = _open(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
@@ -107,16 +107,19 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """Return the word that pieces spell, without the blank at its border.
+    """Return the word that pieces spell, without the blanks at its ends.
 
-    If there are only blanks, return them.
+    A word that consists of blanks is returned unchanged.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces of each word. The blank before (or ``behind``) a word belongs to it."""
+    """Yield the pieces of each word.
+
+    The blank before a word, or with ``behind`` the blank after it, belongs to the word.
+    """
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):
@@ -130,7 +133,7 @@ def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[t
 
 
 class SentencePieceTokenizer(NamedTuple):
-    """A rule that prepares texts, and a SentencePiece tokenizer."""
+    """A SentencePiece tokenizer, and the rule that is applied to texts before it."""
 
     rule: Rule
     model: SentencePieces
@@ -161,7 +164,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """Return the library's processor, and whether the model puts the space behind a word."""
+    """Load a model. Return the library's processor, and whether words end in their blank."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
@@ -169,7 +172,7 @@ def _open(model: bytes) -> tuple[Any, bool]:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
         raise VocabtoolError(
-            "the model needs the sentencepiece library: pip install sentencepiece"
+            "reading the model needs the sentencepiece library: pip install sentencepiece"
         ) from error
     processor = SentencePieceProcessor()
     try:
@@ -182,7 +185,7 @@ def _open(model: bytes) -> tuple[Any, bool]:
 
 
 def charsmaps(model: bytes) -> Iterator[bytes]:
-    """Yield the compiled tables of the normalizers."""
+    """Yield the compiled table of each normalizer in a model."""
     for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
         if end > start:
             yield model[start:end]
@@ -191,7 +194,7 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
 def _fields(
     model: bytes, messages: Collection[int], field: int, wire_type: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the positions of a field in some of a model's messages."""
+    """Yield where each occurrence of a field begins and ends, in the given messages of a model."""
     for message, kind, start, end in wire.fields(model, 0, len(model)):
         if message in messages and kind == LEN:
             for number, own, at, stop in wire.fields(model, start, end):
@@ -200,7 +203,7 @@ def _fields(
 
 
 def _check_charsmap(charsmap: bytes) -> None:
-    """Raise :class:`InvalidFile` if a lookup could leave the table.
+    """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside it.
 
     Layout: length of the trie in bytes (uint32), the trie (``formats/saved_model/tokenizers.py``),
     then NUL-terminated strings to which the values of the trie point.

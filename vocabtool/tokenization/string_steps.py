@@ -1,4 +1,4 @@
-"""Steps that do the same as TensorFlow's string ops, byte for byte.
+"""Steps whose results are those of TensorFlow's string ops, byte for byte.
 
 Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc.
 ``text_steps.py`` contains the ops of tensorflow-text. ``op_steps.py`` translates ops into steps.
@@ -45,7 +45,7 @@ _ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower. ``utf8``: all scripts, by ICU's rules; the text ends at NUL."""
+    """StringLower. If ``utf8``, by ICU's rules for all scripts, and a text ends at NUL."""
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -85,8 +85,8 @@ class Upper(ChangeStep):
 class RegexReplace(ChangeStep):
     """RegexReplace and StaticRegexReplace.
 
-    ``rewrite`` may contain ``\\1`` for the first group. ``every``: replace all matches, else only
-    the first.
+    ``rewrite`` may contain ``\\1`` for the first group. ``every``: whether all matches are
+    replaced, or only the first.
     """
 
     pattern: str
@@ -95,9 +95,9 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether a match is one character or a run of them without ASCII whitespace.
+        """Whether each match is one character, or a run of characters without ASCII whitespace.
 
-        Whitespace may be replaced by whitespace.
+        If a single whitespace character matches, its replacement must be whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
@@ -155,14 +155,14 @@ class Strip(ChangeStep):
 class SplitWhitespace(SplitStep):
     """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings.
 
-    ``most``: the largest number of splits; -1: no limit.
+    ``most``: the largest number of splits; -1 means no limit.
     """
 
     most: int = -1
 
     @property
     def local(self) -> bool:
-        """Whether it splits at all whitespace."""
+        """Whether the number of splits is not limited."""
         return self.most < 0
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -177,7 +177,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split one string. After ``most`` splits the rest follows, even if empty."""
+        """Split one string. After ``most`` splits, the rest is the last part, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -207,7 +207,7 @@ class SplitOn(SplitStep):
 class SplitAtAny(SplitStep):
     """StringSplit of TensorFlow 1: split at each of the bytes in ``delimiters``.
 
-    Without delimiters, every byte is a word. ``skip_empty``: drop empty strings.
+    Without delimiters, every byte is a word. ``skip_empty``: whether empty strings are dropped.
     """
 
     delimiters: bytes = b" "
@@ -250,9 +250,9 @@ class Join(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. A negative ``start`` counts from the end. ``start`` and ``length`` are in ``unit``.
+    """Substr. ``start`` and ``length`` are numbers of ``unit``; a negative start is from the end.
 
-    Raises :class:`VocabtoolError` for strings that are too short, because the model fails, too.
+    Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
     """
 
     start: int
@@ -281,8 +281,8 @@ class Substr(ChangeStep):
 class Decoder:
     """How UnicodeDecode and UnicodeTranscode decode UTF-8.
 
-    ``errors``: how to treat invalid bytes. ``replacement``: the character for them, and with
-    ``controls`` for control characters (below U+0020).
+    ``errors``: how to treat invalid bytes. ``replacement``: the character that replaces them.
+    ``controls``: whether it also replaces control characters (below U+0020).
     """
 
     errors: Errors = "replace"
@@ -310,7 +310,7 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class Transcode(ChangeStep):
-    """UnicodeTranscode from UTF-8 to UTF-8: repairs invalid bytes."""
+    """UnicodeTranscode from UTF-8 to UTF-8, which repairs invalid bytes."""
 
     decoding: Decoder = Decoder()
     description: ClassVar[str] = "repair invalid UTF-8"
@@ -326,7 +326,7 @@ class Transcode(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Characters(SplitStep):
-    """UnicodeDecode into one string per code point: ``tf.strings.unicode_split``."""
+    """UnicodeDecode into one string per code point, as in ``tf.strings.unicode_split``."""
 
     decoding: Decoder = Decoder()
     description: ClassVar[str] = "split into characters"
@@ -337,7 +337,7 @@ class Characters(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class DropEmpty(Step):
-    """Drop empty strings: padding, or missing values."""
+    """Drop empty strings, which are padding or missing values."""
 
     description: ClassVar[str] = "drop empty strings"
     is_local: ClassVar[bool] = True
@@ -348,10 +348,11 @@ class DropEmpty(Step):
 
 @dataclass(frozen=True, slots=True)
 class NGrams(Step):
-    """StringNGrams: all runs of ``widths[0]`` words of each text, then of ``widths[1]``, ...
+    """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    ``pad_width``: pads before and after a text, at most one less than the width; -1: exactly so
-    many. ``preserve_short``: a text that is too short is one run.
+    ``pad_width``: the number of pads before and after a text, but always less than the width; -1
+    means one less than the width. ``preserve_short``: whether a text that is too short for any
+    n-gram becomes one.
     """
 
     separator: bytes
@@ -362,7 +363,7 @@ class NGrams(Step):
     preserve_short: bool = False
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Join the strings of each text; if all texts are empty there are no pads."""
+        """Return the n-grams of each text. If all texts are empty, no pads are added."""
         if not len(tokens.values):
             return Tokens(tokens.values, np.zeros_like(tokens.offsets))
         runs = list(self._runs(tokens))
@@ -373,7 +374,10 @@ class NGrams(Step):
         return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        """Yield text indexes and runs, for each width and for each length of short texts."""
+        """Yield n-grams with the indexes of their texts, once for each width.
+
+        Then yield the short texts that become one n-gram, once for each length.
+        """
         pads = pa.array([self.left_pad, self.right_pad], pa.binary())
         words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
         lengths = np.diff(tokens.offsets)
@@ -392,7 +396,10 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """Return the runs of some texts; the pads are the last two of ``words``."""
+        """Return the n-grams of ``texts`` with the index of each n-gram's text.
+
+        The last two items of ``words`` are the left and the right pad.
+        """
         begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
         counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
         owners = np.repeat(np.arange(len(texts)), counts)

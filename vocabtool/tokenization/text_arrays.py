@@ -1,11 +1,11 @@
 """Texts and tokens as Arrow arrays, and the base classes of steps.
 
-Strings are bytes, as in TensorFlow: an Arrow ``string`` array that may not be UTF-8. On ``binary``
-arrays, Arrow's regular expressions would match bytes instead of characters. To compare or join
-strings, they are viewed as ``binary``, without validation.
+Strings are bytes, as in TensorFlow. They are stored in Arrow arrays of type ``string``, although
+they may be invalid UTF-8, because in ``binary`` arrays Arrow's regular expressions would match
+bytes instead of characters. To be compared or joined, they are viewed as ``binary``.
 
-Steps are frozen dataclasses, equal if they do the same. A rule's fingerprint is made from their
-``repr``, and indexes store it: do not rename the classes or their fields.
+Steps are frozen dataclasses, equal if they do the same. A rule's fingerprint is made from the
+``repr`` of its steps, and indexes store fingerprints: do not rename the classes or their fields.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ EMPTY: Final = np.zeros(0, np.int64)
 class Tokens(NamedTuple):
     """The m strings of ``n`` texts.
 
-    ``values``: Arrow ``string`` array of length m, without nulls, may not be UTF-8. ``offsets``:
-    int64, shape (n + 1,), ascending from 0 to m; the strings of text ``i`` are
+    ``values``: Arrow ``string`` array of length m, without nulls, possibly invalid UTF-8.
+    ``offsets``: int64, shape (n + 1,), ascending from 0 to m; the strings of text ``i`` are
     ``values[offsets[i]:offsets[i + 1]]``.
     """
 
@@ -41,23 +41,24 @@ class Tokens(NamedTuple):
 
     @classmethod
     def whole(cls, texts: pa.StringArray) -> Tokens:
-        """Return each text as its only token."""
+        """Return tokens in which each text is one token."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        """Return only the strings that are ``kept``."""
+        """Return only the strings that the mask ``kept`` selects, shape (m,)."""
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
-        """Return the strings of each text as ``bytes``; for small results."""
+        """Return a list of ``bytes`` for each text. Slow and large if there are many strings."""
         values = as_bytes(self.values)
         return [values[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
 class TokenCodes(NamedTuple):
-    """:class:`Tokens` with each distinct string once.
+    """:class:`Tokens`, dictionary-encoded: each distinct string is stored once.
 
-    ``codes``: int32, shape (m,), positions in ``distinct``; ``offsets``: int64, shape (n + 1,).
+    ``codes``: int32, shape (m,), the position of each string in ``distinct``. ``offsets``: int64,
+    shape (n + 1,), as in :class:`Tokens`.
     """
 
     codes: NDArray[np.int32]
@@ -71,9 +72,10 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Return the tokens of texts from the tokens of their distinct chunks.
+        """Return the tokens of texts, given (in ``self``) the tokens of their distinct chunks.
 
-        ``chunks`` are the chunks of the texts; ``offsets`` are the chunks of each text.
+        ``chunks``: the numbers of the chunks of all texts. ``offsets``: int64, shape (texts + 1,);
+        the chunks of text ``i`` are ``chunks[offsets[i]:offsets[i + 1]]``.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
@@ -87,14 +89,14 @@ class TokenCodes(NamedTuple):
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array; ``bytes`` may not be UTF-8."""
+    """Return texts as an Arrow ``string`` array; ``bytes`` may be invalid UTF-8."""
     return pa.array(list(map(text_bytes, texts)), pa.binary()).view(pa.string())
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts, also from Arrow arrays of other string types, as a ``string`` array.
+    """Return texts (Python objects, or an Arrow array of any string type) as a ``string`` array.
 
-    Raises :class:`VocabtoolError` if a text is null, ``TypeError`` if there are no texts.
+    Raises :class:`VocabtoolError` if a text is null, ``TypeError`` for items that are not texts.
     """
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
@@ -125,13 +127,13 @@ def text_bytes(text: str | bytes) -> bytes:
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
-    """Return the strings as Python ``bytes``, UTF-8 or not."""
+    """Return the strings as a list of Python ``bytes``. They may be invalid UTF-8."""
     found: list[bytes] = array.view(pa.binary()).to_pylist()
     return found
 
 
 def not_utf8(texts: pa.StringArray) -> int:
-    """Return how many texts are not UTF-8; Arrow checks 2 GB/s if all are."""
+    """Return how many texts are invalid UTF-8. If all are valid, Arrow checks 2 GB/s."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -140,18 +142,18 @@ def not_utf8(texts: pa.StringArray) -> int:
 
 
 def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
-    """Return the offsets of consecutive items of these lengths."""
+    """Return the offsets of consecutive items with these lengths: int64, shape (n + 1,)."""
     return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
-    """Return whether each string is not empty."""
+    """Return, for each string, whether it has at least one byte."""
     filled: NDArray[np.bool_] = pc.binary_length(values).to_numpy(zero_copy_only=False) > 0
     return filled
 
 
 def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
-    """Apply ``change`` to each string, once for equal ones."""
+    """Apply ``change`` to each string. For equal strings it is called once."""
     encoded = values.view(pa.binary()).dictionary_encode()
     results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
     return results.take(encoded.indices).view(pa.string())
@@ -162,9 +164,10 @@ def map_unless_ascii(
     change_ascii: Callable[[pa.StringArray], pa.StringArray],
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
-    """Apply ``change`` to each string; ``change_ascii`` is an equivalent for ASCII.
+    """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to all others.
 
-    NUL does not count as ASCII, because some of TensorFlow's ops end a text there.
+    Both do the same for such a string. Strings with NUL are left to ``change``, because some of
+    TensorFlow's ops end a text there.
     """
     easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
     hard = pc.invert(easy)
@@ -179,7 +182,7 @@ def map_unless_ascii(
 
 
 def list_offsets(lists: pa.ListArray) -> Integers:
-    """Return the offsets of a list array without nulls from 0, shape (n + 1,)."""
+    """Return the offsets of a list array without nulls, shifted to begin at 0: shape (n + 1,)."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     found: Integers = offsets - (offsets[0] if len(offsets) else 0)
     return found
@@ -192,7 +195,7 @@ def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
-    """Return the bytes of all texts, joined."""
+    """Return the bytes of all texts, joined: uint8, not copied."""
     bounds = text_bounds(texts)
     return np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
 
@@ -200,7 +203,7 @@ def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
 def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
     """Split texts behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
 
-    Returns the chunks, which joined are the texts, and offsets of shape (n + 1,).
+    Returns the chunks, and where the chunks of each text begin: shape (n + 1,).
     """
     data = text_data(texts)
     is_last = data == SPACE
@@ -212,9 +215,9 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts at ``cuts``, counted from the first byte of the first text.
+    """Split texts at ``cuts``, which are positions counted from the first byte of the first text.
 
-    All texts begin at a cut; the last cut is the end of the last text.
+    The beginning of each text, and the end of the last one, must be among the cuts.
     """
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])
@@ -223,7 +226,7 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
 
 
 class Step:
-    """A step from text to tokens: it changes the strings or splits them."""
+    """One step on the way from texts to tokens, which changes the strings or splits them."""
 
     __slots__ = ()
     description: ClassVar[str] = ""
@@ -231,10 +234,10 @@ class Step:
 
     @property
     def local(self) -> bool:
-        """Whether it may be applied to each part between ASCII whitespace alone.
+        """Whether texts may be split at ASCII whitespace before the step is applied.
 
-        True only if the step treats each part independently and keeps ASCII whitespace as such.
-        Then texts may be split there first.
+        True only if the step treats each part between whitespace independently, and neither adds
+        nor removes ASCII whitespace.
         """
         return self.is_local
 
@@ -243,12 +246,12 @@ class Step:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Return a plain description: ``lower-case A to Z``."""
+        """Return a description for users, such as ``lower-case A to Z``."""
         return self.description
 
 
 class ChangeStep(Step):
-    """A step that makes one string of each, by :meth:`change` or :meth:`change_all`."""
+    """A step that changes each string. A subclass defines :meth:`change` or :meth:`change_all`."""
 
     __slots__ = ()
 
@@ -266,7 +269,7 @@ class ChangeStep(Step):
 
 
 class SplitStep(Step):
-    """A step that splits each string, by :meth:`split` or :meth:`split_all`."""
+    """A step that splits each string. A subclass defines :meth:`split` or :meth:`split_all`."""
 
     __slots__ = ()
 
@@ -290,5 +293,5 @@ class SplitStep(Step):
 
 
 def quote(text: bytes | str) -> str:
-    """Return a printable pattern or separator in quotes."""
+    """Return a pattern or a separator in quotes, its control characters escaped."""
     return f"'{printable(text.encode() if isinstance(text, str) else text)}'"

@@ -1,4 +1,4 @@
-"""Steps that do the same as ops of tensorflow-text: normalize, split, and its fast BERT tokenizer.
+"""Steps whose results are those of tensorflow-text's ops: normalize, split, fast BERT tokenizer.
 
 Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
 whitespace_tokenizer.cc. The ops normalize with ICU. The rules here are Unicode's (annex 15, and
@@ -86,7 +86,7 @@ class NormalizeUtf8(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class CaseFold(ChangeStep):
-    """CaseFoldUTF8: NFKC_Casefold. Invalid bytes are kept."""
+    """CaseFoldUTF8, which is Unicode's NFKC_Casefold. Invalid bytes are kept."""
 
     description: ClassVar[str] = "fold case and compatibility forms, remove ignorable characters"
     is_local: ClassVar[bool] = True
@@ -120,8 +120,8 @@ def _encode(text: str) -> bytes:
 class BertNormalize(ChangeStep):
     """FastBertNormalize: replace control and format characters by spaces.
 
-    ``lower``: first fold case and remove accents. Invalid bytes are kept. The op's model is a table
-    made from Unicode's rules, so these rules are applied instead.
+    ``lower``: whether case is folded and accents are removed before. Invalid bytes are kept. The
+    op's model is a table made from Unicode's rules, so these rules are applied instead.
     """
 
     lower: bool
@@ -129,7 +129,7 @@ class BertNormalize(ChangeStep):
 
     @classmethod
     def read(cls, model: bytes) -> BertNormalize:
-        """Return the step of a normalizer's model. Raise :class:`InvalidFile` if it is damaged."""
+        """Read the op's model, a flatbuffer. Raise :class:`InvalidFile` if it is damaged."""
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -157,9 +157,9 @@ def _bert_character(character: str, lower: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BertSplit(SplitStep):
-    """FastWordpieceTokenizeWithOffsets: its split of a text into words.
+    """The split into words with which FastWordpieceTokenizeWithOffsets begins.
 
-    Splits at Unicode whitespace. Each punctuation mark and Chinese character is a word.
+    Splits at Unicode whitespace. Each punctuation mark and each Chinese character is a word.
     """
 
     description: ClassVar[str] = (
@@ -185,9 +185,9 @@ class RegexSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether matches do not mix whitespace with other characters or depend on the context.
+        """Whether each match is independent of its context, and all whitespace or without any.
 
-        A text ends at NUL; with texts split first, text after a NUL and a blank would be kept.
+        This is only true for texts without NUL, because a text ends there.
         """
         return _matches_whitespace_apart(self.delimiter)
 
@@ -202,7 +202,7 @@ class RegexSplit(SplitStep):
 def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
     """Return the text between matches of ``delimiter``, and delimiters that match ``keep``.
 
-    Raises :class:`VocabtoolError` for an invalid pattern, and for an empty match.
+    Raises :class:`VocabtoolError` for an invalid pattern, and if ``delimiter`` matches empty text.
     """
     regex, kept = _compile(delimiter), _compile(keep)
     words, read = [], 0
@@ -215,8 +215,8 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
         start, end, after = (offset + at for at in (*match.span(1), match.end()))
         if after == read or start < offset:
             raise VocabtoolError(
-                f"the model splits at {delimiter!r}, which has an empty match in {text[:40]!r}: "
-                "the model would never end"
+                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}, so "
+                "that the model would never end"
             )
         if start > read:
             words.append(text[read:start])
@@ -242,7 +242,10 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each alternative is one class of blanks, or classes without blanks."""
+    """Return whether each alternative is one character class, or several without any blank.
+
+    A class that is repeated must be all blanks or without any.
+    """
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -261,17 +264,18 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScriptSplit(SplitStep):
-    """UnicodeScriptTokenizeWithOffsets on decoded text: runs of one script.
+    """UnicodeScriptTokenizeWithOffsets on decoded text, which returns runs of one script.
 
-    Common (with whitespace) and Inherited count as scripts. Whitespace is removed afterwards: ``a
-    b`` is split, ``! ?`` is one word ``!?``. ``keep_whitespace``: runs of whitespace are words.
+    Common (which includes whitespace) and Inherited count as scripts. Whitespace is removed after
+    the split, so that ``a b`` is split, but ``! ?`` becomes one word ``!?``. With
+    ``keep_whitespace``, runs of whitespace are words.
     """
 
     keep_whitespace: bool = False
 
     @property
     def local(self) -> bool:
-        """Whether whitespace separates the text around it."""
+        """Whether the step splits at whitespace, which is so if whitespace is kept."""
         return self.keep_whitespace
 
     def split(self, text: bytes) -> list[bytes]:
@@ -297,10 +301,11 @@ def _script(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceSplit(SplitStep):
-    """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
+    """WhitespaceTokenizeWithOffsets, which returns the non-empty text between Unicode whitespace.
 
-    ``version`` 1 takes decoded text, 2 takes bytes. Version 2 has a flaw that is reproduced here: a
-    word before whitespace of n bytes (a no-break space) includes the first n - 1 of them.
+    The op's ``version`` 1 accepts code points, version 2 bytes. Version 2 has a flaw, which is
+    reproduced here: if a whitespace character of n bytes (such as a no-break space) follows a word,
+    the first n - 1 of these bytes are part of the word.
     """
 
     version: Literal[1, 2] = 1

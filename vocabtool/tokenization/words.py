@@ -3,8 +3,8 @@
 The words come from a rule read from the model's graph, from a rule that the caller names, or from
 the running model (``exact``). ``oov/`` counts words over a corpus; ``mask.py`` rewrites lines.
 
-Modules that read models are imported only on use. An index stores its words in a file of its own
-and opens faster without them.
+Modules that read models are imported inside the functions that need them. An index does not need
+them to open, because it stores its words in a file of its own, and so it opens faster.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ How = Literal["recovered", "named", "exact"]
 class Word(NamedTuple):
     """A word of a text, and the result of its lookup.
 
-    ``id`` is ``None`` if a hash bucket determines it. ``pieces`` is the number of subword pieces,
-    ``None`` for models of whole words.
+    ``id`` is ``None`` if the word has no single id: if a hash bucket determines the id, or if the
+    word has several pieces. ``pieces``: the number of subword pieces; ``None`` for models of whole
+    words.
     """
 
     word: bytes
@@ -143,11 +144,11 @@ class Words:
         return _from_graph(model, name)
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Return the words of many texts as arrays, known and unknown ones."""
+        """Return the words of many texts, both known and unknown ones, as arrays."""
         return self.tokenizer.look_up(texts_array(texts))
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Call :meth:`look_up` (deprecated name)."""
+        """Return the same as :meth:`look_up`, which replaces this method. Deprecated."""
         warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
         return self.look_up(texts)
 
@@ -155,7 +156,7 @@ class Words:
         """Return the words of each text as an Arrow list of structs.
 
         - ``word``: binary, as the model looks it up.
-        - ``id``: int64, null if a hash bucket determines it.
+        - ``id``: int64, null if a hash bucket determines it or the word has several pieces.
         - ``known``: bool.
         - ``pieces``: int32, the number of subword pieces, null for models of whole words.
         """
@@ -174,10 +175,10 @@ class Words:
     def pipe(
         self, texts: Iterable[str | bytes], *, batch_size: int = 256, workers: int = 1
     ) -> Iterator[tuple[Word, ...]]:
-        """Yield the words of each text, in order, while texts come in.
+        """Yield the words of each text, in order. ``texts`` is read lazily.
 
-        The words are those of :meth:`split`. Batches of ``batch_size`` texts are processed by
-        ``workers`` threads. At most ``2 * workers`` batches are read ahead.
+        The words are the same as with :meth:`split`. Batches of ``batch_size`` texts are processed
+        by ``workers`` threads. At most ``2 * workers`` batches are read ahead.
         """
         return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
 
@@ -208,7 +209,10 @@ class Words:
         return [decode(word) for word in as_bytes(found.distinct.take(split))]
 
     def pieces(self, word: str | bytes) -> list[str]:
-        """Return the pieces of a word in a subword model; empty for whole words and exact words."""
+        """Return the subword pieces of a word.
+
+        The list is empty for models of whole words, and for exact words.
+        """
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
 
@@ -223,9 +227,9 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a file without graphs: a SentencePiece model or a tokenizer.json.
+    """Return the ``Words`` of a file without graphs: a SentencePiece model or a tokenizer.json.
 
-    Without ``name``, the first vocabulary with a tokenizer is used.
+    Without ``name``, the first vocabulary that has a tokenizer is used.
     """
     from vocabtool.formats import registry
 
@@ -271,9 +275,10 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
 
 
 def tokenizer_of(file: Path) -> Words:
-    """Return the words of a tokenizer.json or a SentencePiece model.
+    """Return the ``Words`` of a tokenizer.json or a SentencePiece model.
 
-    Raises :class:`NotFound`, and :class:`VocabtoolError` if the file contains no tokenizer.
+    Raises :class:`NotFound` if there is no such file, and :class:`VocabtoolError` if the file
+    contains no tokenizer.
     """
     if not file.is_file():
         raise NotFound(
@@ -292,7 +297,7 @@ def tokenizer_of(file: Path) -> Words:
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
-    """Raise :class:`VocabtoolError` if the tokenizer's pieces are not entries of a vocabulary."""
+    """Raise :class:`VocabtoolError` if no vocabulary contains 90 % of the tokenizer's pieces."""
     pieces = tokenizer.vocabulary.stored
     counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
     if max(counts) < len(pieces) * MIN_SHARED_PIECES:
@@ -324,9 +329,9 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
 
 
 def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """Return the words that the running model looks up.
+    """Return the ``Words`` that a loaded model looks up when it runs.
 
-    ``model`` is the path of the loaded model, ``name`` the vocabulary if there are several. Raises
+    ``model``: the path of the loaded model. ``name``: the vocabulary, if there are several. Raises
     :class:`NoVocabulary` if the model looks up no words.
     """
     from vocabtool.tokenization import infer_rule
