@@ -202,23 +202,21 @@ def oov_command(
     if not report.tokens:
         tell("the documents contain no words")
         return 1 if fail_over else 0
-    return 1 if _is_over(report, fail_over) else 0
+    over = _figures_over(report, fail_over)
+    for name in over:
+        shown = f"{fail_over[name]:g}" if name == "fertility" else percent(fail_over[name])
+        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
+    return 1 if over else 0
 
 
-def _is_over(report: OovReport, limits: dict[LimitedFigure, float]) -> bool:
-    """Return whether a figure is above its limit, and say which."""
-    from vocabtool.reports.model import percent
-
+def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
+    """Return the names of the figures that are above their limits."""
     figures: dict[LimitedFigure, float] = {
         "unknown": report.token_rate,
         "split3": report.split_rate(),
         "fertility": report.fertility,
     }
-    over = [name for name in limits if figures[name] > limits[name]]
-    for name in over:
-        limit = f"{limits[name]:g}" if name == "fertility" else percent(limits[name])
-        tell(f"the limit is {limit} (--fail-over{f' {name}' * (name != 'unknown')})")
-    return bool(over)
+    return [name for name in limits if figures[name] > limits[name]]
 
 
 def _print_masked(

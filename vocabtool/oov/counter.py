@@ -437,7 +437,7 @@ class OovCounts:
                 "known": np.ascontiguousarray(held["known"]),
                 "pieces": np.ascontiguousarray(held["pieces"]),
                 "count": held["counts"] + missed,
-                "documents": held["documents"] + np.where(_listed(held), missed, 0),
+                "documents": held["documents"] + np.where(_is_listed(held), missed, 0),
                 "error": missed,
             }
         )
@@ -508,7 +508,7 @@ class OovCounts:
         )
 
 
-def _listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:
+def _is_listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:
     """Return which words are listed: unknown or split."""
     listed: NDArray[np.bool_] = ~figures["known"] | (figures["pieces"] > 1)
     return listed

@@ -198,7 +198,7 @@ def _data(report: OovReport) -> dict[str, Any]:
 
 
 def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
-    def listed(start: int, number: int) -> list[dict[str, Any]]:
+    def word_list(start: int, number: int) -> list[dict[str, Any]]:
         words = []
         for word in split.words(start, min(number, JSON_WORDS)):
             values = {name: getattr(word, name) for name in SPLIT_NAMES}
@@ -208,12 +208,12 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
                 words[-1]["base64"] = b64encode(word.word).decode()
         return words
 
-    words = listed(0, split.listed)
+    words = word_list(0, split.listed)
     return {
         "split_words": words,
         "split_words_listed": len(words),
         "split_words_in_all": split.distinct,
-        "random_words": listed(split.listed, split.random),
+        "random_words": word_list(split.listed, split.random),
         "split": {
             "rates": dict(_split_rates(report)),
             "documents": {
