@@ -143,7 +143,9 @@ def oov_command(
     budget: int,
     threads: int,
 ) -> int:
-    """Report which words of FILE... MODEL does not know, or splits into pieces.
+    """Report which words of FILE... MODEL does not know.
+
+    For a MODEL of subword pieces, also the words that it splits, by what they cost.
 
     A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
