@@ -144,8 +144,8 @@ class OtherModel(VocabtoolError, ValueError):
         named = f", {self.model!r}" if self.model else ""
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
-            f"{self.wanted[:16]}, got {self.found[:16]}. Use the original model{named}, or build "
-            "a new index"
+            f"{self.wanted[:16]}, got {self.found[:16]}. Use the original model{named} with "
+            "the same options, or build a new index"
         )
 
 

@@ -192,7 +192,7 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (
             ["extract", "data/sentence_encoder", "-o", "words.foo"],
             2,
-            "-o needs a file that ends in .json, .csv, .parquet or .txt, or --format",
+            "-o words.foo: expected a file that ends in .json, .csv, .parquet or .txt, or --format",
         ),
     ],
 )
@@ -295,7 +295,7 @@ def test_parquet_is_not_for_terminals(command: list[str], model: Path) -> None:
     """Parquet on a terminal is refused as usage, before anything is read."""
     name, *others = command
     shown = on_terminal(ROOT, name, str(model), *others, "--format", "parquet", code=2)
-    assert "parquet is not for a terminal; give a file with -o FILE" in shown
+    assert "parquet cannot be shown on a terminal; name a file with -o FILE" in shown
 
 
 def test_version_and_help() -> None:

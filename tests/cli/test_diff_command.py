@@ -107,7 +107,7 @@ def test_use_is_told_beside_rows(here: Path) -> None:
         cwd=here,
     )
     assert (
-        "vocabtool: of 12 tokens known to A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
+        "vocabtool: 12 tokens, known to: A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
         "(rule for both: keras)\n"
     ) in done.stderr.decode()
 
@@ -164,7 +164,7 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
             ["one.txt", "two.txt", "one.txt", "--corpus", "x"],
             "--corpus needs exactly two",
         ),
-        (["one.txt", "two.txt", "-o", "diff.xml"], "-o needs a file that ends in"),
+        (["one.txt", "two.txt", "-o", "diff.xml"], "-o diff.xml: expected a file that ends in"),
         (["one.txt", "two.txt", "--only", "a", "--format", "json"], "not with json and --html"),
         (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "not with json and --html"),
         (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "not with json and --html"),

@@ -65,6 +65,23 @@ def index(made: Path, tmp_path: Path) -> str:
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
 
 
+def test_one_field_is_the_text(corpus: Path, tmp_path: Path) -> None:
+    """Of two, the second would replace the first in silence."""
+    done = vocabtool(
+        "index", str(corpus), "-o", str(tmp_path / "x"), "--field", "a", "--field", "b"
+    )
+    assert done.returncode == 2
+    assert "'--field': expected one field, got a and b" in done.stderr
+
+
+def test_the_reason_why_every_row_was_skipped(corpus: Path) -> None:
+    """The first of them is named."""
+    options = ("--rule", "keras", "--field", "body", "--on-error", "skip")
+    done = vocabtool("oov", MODEL, str(corpus), *options)
+    assert done.returncode == 3
+    assert f"no document in it; skipped: {corpus}:1: no field 'body'" in done.stderr
+
+
 def ids(told: str) -> list[str]:
     """The ids of the hits in an answer of JSON."""
     return [hit["id"] for hit in json.loads(told)["hits"]]
@@ -433,7 +450,7 @@ def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
     done = vocabtool("search", index, "love", "--model", str(other))
     assert done.returncode == 3
     assert "another file of word vectors: expected fingerprint" in done.stderr
-    assert "small_glove.txt', or build a new index" in done.stderr
+    assert "small_glove.txt' with the same options, or build a new index" in done.stderr
 
 
 def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path: Path) -> None:

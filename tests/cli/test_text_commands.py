@@ -405,7 +405,7 @@ def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: P
         (["oov", "model", "-", "-o", "model"], "'model' is a directory"),
         (["oov", "model", "-", "-o", ""], "-o needs the name of a file"),
         (["oov", "model", "-", "--html", ""], "--html needs the name of a file"),
-        (["oov", "model", "-", "-o", "report.xml"], "-o needs a file that ends in"),
+        (["oov", "model", "-", "-o", "report.xml"], "-o report.xml: expected a file that ends in"),
         (["words", "model", "--rule", "lower", "--exact-words"], "omit --rule"),
         (["oov", "model", "-", "--rule", "lower", "--exact-words"], "omit --rule"),
         (["words", "model", "--rule", "nope"], "unknown rule 'nope'"),

@@ -75,6 +75,16 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
     assert (done.returncode, "--force needs --sync" in done.stderr) == (2, True)
 
 
+def test_a_sync_brings_deleted_documents_back(index: str) -> None:
+    """It makes the index equal to its files, also where these did not change since a sync."""
+    fine("update", index, "--sync")
+    assert "nothing: these documents" in fine("update", index, "--sync")
+    fine("delete", index, "d3", "d7")
+    assert held(index).keys() == texts(12).keys() - {"d3", "d7"}
+    fine("update", index, "--sync")
+    assert held(index) == texts(12)
+
+
 def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
     """On standard input, for a file that is missing, and for too much at once."""
     done = vocabtool("update", index, "-", "--sync", given="a text\n")

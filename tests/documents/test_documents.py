@@ -330,7 +330,7 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 UTF16 = "\ufefftext\n東京" * 2
 PACKERS = [(".txt", "bz2"), ("", "zip"), (".jsonl", "xz")]
 REFUSED: list[tuple[str, bytes, str]] = [
-    ("a.csv", b"", ": empty"),
+    ("a.csv", b"", r": the file is empty \(expected a header row\)"),
     ("a.csv", b"id,body\n1,a\n", ": .*'text'.*'id', 'body'.*--field"),
     ("a.csv", b"text,text\n1,a\n", ": .*more than one.*'text'"),
     ("a.csv", b"id,text\n1,a\n2\n", ":3: .*2 values, got 1"),

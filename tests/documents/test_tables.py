@@ -130,7 +130,7 @@ OTHERS = [b"ARROW1\0\0", b"ARROW1\0\0" + b"x" * 99, b'{"text": "a"}\n', b"\xff" 
     ("data", "message"),
     [
         *((other, "not Arrow IPC") for other in OTHERS),
-        (b"", "empty"),
+        (b"", r"the file is empty \(expected Arrow IPC\)"),
         (HUGE, ".*4,503,599,627,370,496 bytes .*2,147,483,648"),
         (b"FEA1" + bytes(99), "Feather version 1 .* version 2"),
     ],

@@ -112,7 +112,7 @@ FLOATLESS = b"\x0a\x0e\x0a\x0c\x0a\x04text\x12\x04\x12\x02\x08\x01"
         (b"", "'text'.* none"),
         (b"\x0a\x05ab", "tf.Example: field 1 .*3 bytes"),
         (b"\x00", "tf.Example: field number 0 "),
-        (FLOATLESS, "tf.Example: 1 bytes of wire type 0 .*floats"),
+        (FLOATLESS, "tf.Example: expected floats of 4 bytes, got 1 bytes of wire type 0"),
     ],
 )
 def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:

@@ -89,7 +89,7 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
     assert vocabulary.tokens[19:21] == ["[TOOL_CONTENT]", "<SPECIAL_20>"]
     assert vocabulary.id_of("th") == 30 + 256
     document["config"]["version"] = "v11"
-    with pytest.raises(InvalidFile, match="no special_tokens, which version v11 requires"):
+    with pytest.raises(InvalidFile, match="special_tokens is missing, which version v11 requires"):
         only(document, tmp_path)
 
 
@@ -106,14 +106,20 @@ MORE = [{"rank": number, "token_str": f"{number}"} for number in range(5, 31)]
 Change = tuple[str, int | str | slice, object]
 DAMAGED: dict[str, tuple[Change, str]] = {
     "size": (("config", "default_vocab_size", None), "default_vocab_size is null, wanted a whole"),
-    "a small size": (("config", "default_vocab_size", 29), "_size is 29, less than the 30 special"),
+    "a small size": (
+        ("config", "default_vocab_size", 29),
+        "_size is 29, wanted at least default_num_special_tokens, which is 30",
+    ),
     "huge room": (("config", "default_num_special_tokens", 1 << 40), "default_num_special_tokens "),
     "no room": (("special_tokens", slice(5, 5), MORE), "31 special tokens,"),
-    "no object": (("vocab", 3, 5), "vocab: item 3 has no text token_bytes"),
-    "rank": (("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}), "item 3 does not have the rank 3"),
+    "no object": (("vocab", 3, 5), "vocab: item 3: token_bytes is missing"),
+    "rank": (
+        ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}),
+        "item 3: wanted its position as its rank",
+    ),
     "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
     "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),
-    "special": (("special_tokens", 1, {"rank": 1}), "_tokens: item 1 has no text token_str"),
+    "special": (("special_tokens", 1, {"rank": 1}), "_tokens: item 1: token_str is missing"),
     "twice": (("special_tokens", 1, {"rank": 1, "token_str": "<unk>"}), "special tokens are the"),
     "half": (("special_tokens", 1, {"rank": 1, "token_str": "\ud800"}), "a lone surrogate"),
 }

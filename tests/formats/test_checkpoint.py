@@ -283,7 +283,7 @@ BARE = HEADER + ONE_RESTART
             index_of(
                 *(pair(b"table" + side, entry(1, [1], 0, 0, 0)) for side in (b"-keys", b"-values"))
             ),
-            "^table table: its keys are neither strings nor integers: words not read",
+            "^table table: the keys are neither strings nor integers: words not read",
         ),
         (
             of_compression(2),
@@ -324,7 +324,10 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         (table([], [b"\x80"]), r"the handle of a block: a number is truncated .*\(at byte 0\)"),
         (index_of(header=pair(b"", b"\x08")), "the header: a number is truncated or longer than"),
         (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "keys out of order: 'a' follows 'b'"),
-        (index_of(pair(b"b", EMPTY, shared=1)), "a key shares 1 bytes with a 0-byte key"),
+        (
+            index_of(pair(b"b", EMPTY, shared=1)),
+            "a key shares 1 bytes with the previous key, which has only 0",
+        ),
         (index_of(b"\0\1\x7fa"), r"a block: an entry extends past the end .*\(at byte 0\)"),
         (index_of(pair(b"a", b"\x12\x7f")), "tensor 'a': field 2 runs 127 bytes past the end"),
         (
@@ -387,8 +390,11 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
             varint(1 << 40) + PACKED[1:],
             "1,099,511,627,776 bytes decompressed, wanted at most 16,777,216",
         ),
-        (b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:], "Snappy does not unpack it to 120 bytes"),
-        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack it to 120 bytes"),
+        (
+            b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:],
+            "Snappy does not unpack the block to 120 bytes",
+        ),
+        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack the block to 120 bytes"),
         (b"\0", "a block is too small for its restart points"),
     ],
     ids=message_only,
@@ -419,7 +425,7 @@ def test_compression_bomb(tmp_path: Path) -> None:
 def test_caps(tmp_path: Path) -> None:
     """The size of an index, the number of its tensors, their keys and their size are limited."""
     found = warning(tmp_path, bytes((32 << 20) + 1))
-    assert "variables.index: index of 33,554,433 bytes, wanted at most 33,554,432" in found
+    assert "variables.index: the index has 33,554,433 bytes, wanted at most 33,554,432" in found
     index = index_of(*(pair(b"%06d" % number, scalar()) for number in range((1 << 18) + 1)))
     assert "variables.index: more than 262,144 tensors" in warning(tmp_path, index)
     keys = (pair(b"%06d" % number, scalar(), 8_000) for number in range(5_000))
@@ -439,7 +445,7 @@ def test_caps(tmp_path: Path) -> None:
         (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are longer than their tensor \(at byte 0\)"),
-        (1, b"\1----", "the strings end at byte 6 of a tensor of 5"),
+        (1, b"\1----", "the strings end at byte 6, wanted the end of the tensor at 5"),
         (1, b"\1----a", r"checksum of the string lengths does not match.*\(at byte 1\)"),
         (1, packed([b"a"])[0][:-1] + b"b", r"checksum of the tensor does not match.*byte 0\)"),
     ],
@@ -456,7 +462,7 @@ def test_damaged_strings(tmp_path: Path, count: int, data: bytes, message: str) 
     ("count", "size", "message"),
     [
         (1, 8, "1 integers of 4 bytes do not match the tensor's size of 8 bytes"),
-        (3, 12, r"12 bytes wanted, but the file ends at 13 \(at byte 5\)"),
+        (3, 12, r"wanted 12 bytes, but the file ends at byte 13 \(at byte 5\)"),
         (2, 8, r"checksum of the tensor does not match: wanted 00000007, got [0-9a-f]{8}"),
     ],
     ids=message_only,

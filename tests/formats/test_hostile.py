@@ -115,10 +115,10 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (strings(b.field(8, b"boom"), 1 << 40), "1 values for a shape of 1,099,511,627,776 el"),
-        (strings(b.field(8, b"boom"), 1 << 26), "1 values for a shape of 67,108,864 elements"),
+        (strings(b.field(8, b"boom"), 1 << 40), "1,099,511,627,776 elements, but only 1 values"),
+        (strings(b.field(8, b"boom"), 1 << 26), "67,108,864 elements, but only 1 values"),
         (orphan(b.string_tensor(WORDS, -5)), r"invalid shape of a tensor: \[-5\]"),
-        (orphan(b.string_tensor(WORDS, 11)), "12 values for a shape of 11 elements"),
+        (orphan(b.string_tensor(WORDS, 11)), "11 elements, but 12 values"),
         (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings need 24 bytes, got 15"),
         (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (

@@ -193,7 +193,9 @@ def test_strings_of_spacy(tmp_path: Path) -> None:
     assert sorted(vocabulary) == sorted(store) == sorted(texts)
     assert vocabulary.tokens == json.loads((tmp_path / "strings.json").read_text("utf-8"))
     assert (vocabulary.kind, vocabulary.ids, vocabulary.first_id) == ("list", None, 0)
-    assert vocabulary.notes == ("ids are positions in the list (in spaCy, hashes of the strings)",)
+    assert vocabulary.notes == (
+        "ids are positions in the list (spaCy's own ids are hashes of the strings)",
+    )
 
 
 # Scored pieces.
@@ -271,7 +273,7 @@ def test_tensorflow_js(cut: int, tmp_path: Path) -> None:
 
 
 UNREADABLE: dict[str, tuple[list[dict[str, Any]], bytes, str]] = {
-    "too many": ([weight("w", "string", 1 << 40)], PACKED, "strings do not fit into"),
+    "too many": ([weight("w", "string", 1 << 40)], PACKED, "strings do not fit into the remaining"),
     "cut off": ([weight("w", "string", 12)], PACKED[:-1], "a string runs past the end of the file"),
     "numbers cut off": (
         [weight("f", "float32", 1 << 50), weight("w", "string", 1)],

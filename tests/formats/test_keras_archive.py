@@ -269,7 +269,7 @@ REFUSED: dict[str, Callable[[Path], Path]] = {
         file, CONFIG, compression=zipfile.ZIP_LZMA
     ),
     "a zip archive without config.json": lambda file: archive(file, ("metadata.json", "{}")),
-    "the member '../../etc/x' is a path out of the archive": lambda file: archive(
+    "the path of the member '../../etc/x' leads out of the archive": lambda file: archive(
         file, CONFIG, ("../../etc/x", "a")
     ),
     "two members are named 'config.json'": lambda file: rewritten(
@@ -339,7 +339,7 @@ def test_nothing_but_empty_lines(file: Path) -> None:
     """Lines cost more than their bytes: a file of empty ones is refused."""
     model = vocabtool.inspect(small(file, "\n" * 1000))
     assert model.vocabularies == ()
-    assert model.warnings[0].startswith(f"{ASSET}: most of its lines are empty")
+    assert model.warnings[0].startswith(f"{ASSET}: most lines of the file are empty")
 
 
 def test_small_bombs_share_one_bound(file: Path) -> None:

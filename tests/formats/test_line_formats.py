@@ -76,7 +76,7 @@ def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
         (b"I!== 1", "line 9,001: wanted base64, got 'I!==': "),
         (b"Ig== x", "line 9,001 is b'x', wanted a whole number"),
         (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 4,294,967,295"),
-        (b"Ig== 1 x", "9,002 lines contain 9,003 spaces, wanted one per line"),
+        (b"Ig== 1 x", "9,003 spaces in 9,002 lines: wanted one in each line"),
         (b"Ig==", "line 9,001 has 1 columns, wanted at least 2"),
         (b"Ig== 17", "two tokens have rank 17"),
     ],
@@ -298,7 +298,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that no model has are refused before they are read."""
     path = written(tmp_path, b"IQ== 0\n")
     monkeypatch.setattr("vocabtool.formats.byte_tokens.MAX_FILE", 5)
-    with pytest.raises(UnsupportedFormat, match="ranks of 7 bytes, wanted at most 5"):
+    with pytest.raises(UnsupportedFormat, match="file of ranks has 7 bytes, wanted at most 5"):
         vocabtool.inspect(path)
     monkeypatch.setattr("vocabtool.formats.word_list.MAX_FILE", 3)
     with pytest.raises(UnsupportedFormat, match="a list of 4 bytes, wanted at most 3"):

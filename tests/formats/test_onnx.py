@@ -93,7 +93,7 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     assert ids_and_entries(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
     assert ids_and_entries(two) == [(2, "the naïve".encode()), (3, b"of the")]
     assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
-    assert two.notes == ("each entry is 2 strings of the file, joined by spaces",)
+    assert two.notes == ("each entry consists of 2 strings of the file, joined by spaces",)
     assert found.warnings == ()
 
 
@@ -104,7 +104,7 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
         ([0, 0], [0], "invalid range of the 2-grams in the pool: 0 to 3"),
         ([0], [0, 1, 2, 3], "3 n-grams, but 4 ids"),
         ([0], [0, 1], "3 words, but 2 ids"),
-        ([], [0, 1, 2], "a pool of n-grams without ngram_counts"),
+        ([], [0, 1, 2], "pool_strings contains n-grams, but ngram_counts is missing"),
     ],
 )
 def test_a_pool_that_contradicts_itself(
@@ -228,12 +228,12 @@ def one_attribute(name: bytes, *rest: bytes, op: bytes = b"LabelEncoder") -> byt
 
 
 DAMAGED = {
-    "repeated values in more than 1000 runs": one_attribute(
+    "repeated fields form more than 1000 runs": one_attribute(
         b"a", (field(9, b"") + b"\x40\x01") * 2_000, op=b"Constant"
     ),
     "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
     "is longer than 10 bytes": one_attribute(b"values_int64s", b"\x40" + b"\xff" * 800 + b"\x01"),
-    "9 bytes of numbers, not a multiple of 8": one_attribute(
+    "the numbers take 9 bytes, wanted a multiple of 8": one_attribute(
         b"values_tensor", field(5, field(9, bytes(9)) + b"\x10\x07")
     ),
     "the last string runs 123 bytes past the end": one_attribute(
@@ -314,7 +314,7 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.passed_over) == 10
     assert found.warnings == ("more than 10 lists of strings: the rest is not read",)
     monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
-    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
+    with pytest.raises(UnsupportedFormat, match="model has more than 5 nodes and attributes"):
         vocabtool.inspect(path)
 
 
@@ -413,7 +413,9 @@ def test_string_to_vector(tmp_path: Path) -> None:
     assert (ids(table), table.unknown) == ([(1, "b"), (2, "a")], Unknown(-1))
     vectors = extension(tmp_path, "StringToVector", map="a\t0 0 1 2\nd\t0 1 3 4", unk="0 0 0 0")
     assert (ids(vectors), vectors.unknown) == ([(0, "a"), (1, "d")], None)
-    assert vectors.notes == ("a table to vectors of 4 numbers; the ids are their positions",)
+    assert vectors.notes == (
+        "a table that maps these to vectors of 4 numbers; the ids are their positions",
+    )
 
 
 def test_vector_to_string(tmp_path: Path) -> None:
@@ -422,7 +424,9 @@ def test_vector_to_string(tmp_path: Path) -> None:
     assert ids(table) == [(1, "c"), (2, "a"), (5, "a")]
     vectors = extension(tmp_path, "VectorToString", map="a\t0 1\nd\t0 2", unk="?")
     assert list(vectors) == ["a", "d"]
-    assert vectors.notes == ("a table from vectors of 2 numbers; the ids are their positions",)
+    assert vectors.notes == (
+        "a table that maps vectors of 2 numbers to these; the ids are their positions",
+    )
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
     ),
     "suffix root outside": (WORDPIECE_OP, {**WORDPIECE, 3: 1 << 20}, r"a trie of 2,560 units has"),
     "no trie": (WORDPIECE_OP, {**WORDPIECE, 0: []}, r"a trie of 0 units, wanted 1 to 67,108,864"),
-    "long indicator": (WORDPIECE_OP, {**WORDPIECE, 5: b"#" * 257}, r"a suffix indicator of 257"),
+    "long indicator": (WORDPIECE_OP, {**WORDPIECE, 5: b"#" * 257}, r"the suffix indicator has 257"),
     "no indicator": (
         WORDPIECE_OP,
         {key: value for key, value in WORDPIECE.items() if key != 5},

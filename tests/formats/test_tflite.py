@@ -103,7 +103,7 @@ def test_converted(tmp_path: Path, converted: bytes) -> None:
     assert list(forward.stored) == WORDS[::-1]
     assert forward.id_array().tolist() == backward.id_array().tolist() == ids
     assert list(backward.stored) == WORDS
-    assert backward.notes == ("an inverse table: it returns the entry of an id",)
+    assert backward.notes == ("an inverse table: it maps ids to entries",)
     (constant,) = (v for v in found.vocabularies if v.kind == "constant")
     assert list(constant) == [f"label {number}" for number in range(30)]
     run = tf.lite.Interpreter(model_content=converted).get_signature_runner()
@@ -136,9 +136,9 @@ def test_string_tensors(tmp_path: Path) -> None:
     [
         (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings do not fit in a buffer of 12 bytes"),
         (np.array([9, 4, 4], "<i4").tobytes(), "9 strings do not fit in a buffer of 12 bytes"),
-        (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12,"),
-        (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order from 12 on"),
-        (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order from 16 on"),
+        (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12 bytes,"),
+        (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order, and from 12 on"),
+        (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order, and from 16 on"),
     ],
 )
 def test_damaged_strings(tmp_path: Path, content: bytes, message: str) -> None:
@@ -195,7 +195,7 @@ def test_names_are_no_paths(tmp_path: Path) -> None:
     path = write(tmp_path, MODEL + packed({"../evil": b"cat\n"}))
     found = vocabtool.inspect(path)
     assert [v.name for v in found.vocabularies] == ["words"]
-    assert "is a path out of the archive" in found.warnings[0]
+    assert "leads out of the archive" in found.warnings[0]
     assert (list(tmp_path.iterdir()), list(tmp_path.parent.glob("evil"))) == ([path], [])
 
 
@@ -313,7 +313,11 @@ def flex(*values: Any) -> bytes:
     [
         ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
         ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
-        ("FlexSentencepieceOp", flex("SentencepieceOp"), "1 strings in its options, wanted a"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp"),
+            "the operator's options contain 1 strings, wanted 2: a name",
+        ),
         (
             "FlexSentencepieceOp",
             flex("SentencepieceOp", ""),
@@ -325,7 +329,11 @@ def flex(*values: Any) -> bytes:
             "field 1 runs 127 bytes past the end of its message (at byte 2)",
         ),
         ("TFText>FastSentencepieceTokenize", b"", "the operator does not contain its model"),
-        ("FlexNobodyKnows", bytes(2_000), "an unknown operator with 2,000 bytes of options"),
+        (
+            "FlexNobodyKnows",
+            bytes(2_000),
+            "an unknown operator, whose options (2,000 bytes) may contain words",
+        ),
     ],
 )
 def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:
@@ -364,10 +372,10 @@ def test_damage(tmp_path: Path, converted: bytes) -> None:
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A buffer that is not there is said; too many parts, or buffers on each other, are refused."""
     (warning,) = vocabtool.inspect(write(tmp_path, model([tensor("a", 9)], []))).warnings
-    assert "no table 9, there are 1" in warning
+    assert "table 9 does not exist: there are 1" in warning
     path = write(tmp_path, MODEL)
     for bound, message in (
-        ("MAX_READ", "buffers overlap"),
+        ("MAX_READ", "buffers of the model overlap"),
         ("MAX_PARTS", "more than 0 tensors and operators"),
     ):
         monkeypatch.setattr(f"vocabtool.formats.tflite.{bound}", 0)

@@ -22,7 +22,9 @@ SHARED = 2 + 3
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_what_holds_the_whole_comparison(form: str, tmp_path: Path) -> None:
     """JSON and the page; the latter has a plot less without a corpus."""
-    with pytest.raises(ValueError, match=f"only: {form} contains the whole comparison"):
+    with pytest.raises(
+        ValueError, match=f"only cannot be used with {form}, which contains the whole comparison"
+    ):
         save_diff(nasty_diff(), tmp_path / f"diff.{form}", only="a")
     assert saved(nasty_diff(corpus=False), tmp_path, form).count(b"<svg") == 3 * (form == "html")
 

@@ -1,6 +1,6 @@
-"""The command ``demo``: all steps offline, on text that every Python installation contains.
+"""The command ``demo``, which shows all steps offline, on Python's own documentation.
 
-It trains a small model on Python's own documentation, extracts its vocabulary, counts unknown
+It trains a small model on this documentation, extracts the vocabulary of the model, counts unknown
 words, indexes the documents, and runs queries with known answers, by vectors alone and with
 keywords.
 """
@@ -53,9 +53,9 @@ SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "t
 def documentation(library: Path | None = None) -> tuple[Document, ...]:
     """Return Python's documentation in a fixed order; long texts are split between paragraphs.
 
-    The documents are the topics of ``help`` and the docstrings in source files. No code is run,
-    and ``-OO`` does not remove them. ``library``: a folder other than Python's standard library.
-    Raises :class:`NotFound` if there are too few texts.
+    The documents are the topics of ``help`` and the docstrings in source files. The source is
+    parsed, not run, so ``-OO`` does not remove docstrings. ``library``: the folder of source files;
+    by default, Python's standard library. Raises :class:`NotFound` if there are too few texts.
     """
     library = library or Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
@@ -69,7 +69,11 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
             with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # templates
                 warnings.simplefilter("ignore")  # invalid escapes in some files
                 module = ".".join(parts).removesuffix(".__init__")
-                tree = ast.parse(file.read_bytes())
+                source = file.read_bytes()
+                try:
+                    tree = ast.parse(source)
+                except SystemError:  # a fault of CPython before 3.11.5, gh-106905
+                    tree = ast.parse(source)
                 own = ast.get_docstring(tree) or ""
                 for name, text in ((module, own), *_docstrings(tree, module)):
                     if len(text) >= MIN_CHARACTERS:
@@ -96,7 +100,10 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
 
 
 def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Yield names and docstrings in a module or class, also below ``if``; not in functions."""
+    """Yield the names and docstrings of the classes and functions in a module or class.
+
+    Definitions inside ``if`` and ``try`` are included, those inside functions are not.
+    """
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
             yield from _docstrings(inner, name)
@@ -114,12 +121,12 @@ COMMON: Final = 1e-3  # a word of this frequency has half the weight
 
 
 def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the most frequent words and their vectors, float32, shape (n, dim); deterministic.
+    """Return the most frequent words and their vectors, float32, shape (n, dim).
 
     The vectors are a truncated singular value decomposition of the positive pointwise mutual
     information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
-    Factorization", 2014). Rare words get no vector: the model does not know them.
-    ``rule``: how texts become words, as in ``Words.of``.
+    Factorization", 2014). They are deterministic. Rare words get none, so the model lacks them.
+    ``rule``: the rule that splits texts into words, as in ``Words.of``.
     """
     no_words = Vocabulary("words", "list", ByteStrings.of([]))
     lookup = Words.of(no_words, rule=rule).look_up([text.lower() for text in texts])
@@ -156,9 +163,9 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
     """Train a TensorFlow SavedModel that contains all text processing, and save it.
 
-    It takes texts, shape (n,), and returns float32, shape (n, dim): the mean of the word vectors
-    of each text, where unknown words count as zeros. Raises :class:`UnsupportedFormat` if
-    TensorFlow is not installed.
+    The model accepts texts, shape (n,), and returns float32, shape (n, dim): for each text, the
+    mean of its word vectors; the vector of an unknown word is zero. Raises
+    :class:`UnsupportedFormat` if TensorFlow is not installed.
     """
     tf: Any = import_tensorflow()
     words, vectors = train(texts, r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
@@ -197,9 +204,10 @@ FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jso
 def tell_story(folder: Path, seed: int = 0) -> None:
     """Run all steps in ``folder``, and print the result of each.
 
-    With TensorFlow the model is a SavedModel, without it a file of word vectors.
-    Raises :class:`VocabtoolError` if the folder contains other files, :class:`NotFound` if this
-    Python lacks its documentation or the folder cannot be written to.
+    The documents are taken from Python's own documentation. The model is a SavedModel, or a file of
+    word vectors if TensorFlow is not installed. Raises :class:`VocabtoolError` if the folder
+    contains other files, and :class:`NotFound` if this Python was installed without its
+    documentation or if the folder is not writable.
     """
     start = now = time.perf_counter()
     about = folder / "ABOUT.txt"
@@ -208,7 +216,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         is_own = about.is_file() and about.read_bytes().startswith(MARK)
         if not is_own and any(folder.iterdir()):
             raise VocabtoolError(
-                f"{folder}: contains files not made by the demo; name a new folder"
+                f"{folder}: contains files that the demo has not made; name a new folder"
             )
         for path in (
             folder / name for name in (*FILES, "model", "index")
@@ -277,7 +285,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """Print what was done since a time, and a command that does the same; return the time now."""
+    """Print what a step did, and how long it took since ``since``. Return the present time."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now
@@ -301,7 +309,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield queries with their unknown word and the id of their document; ``seed`` fixes them."""
+    """Yield random queries, each with its unknown word, and the id of its source document."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -325,7 +333,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Print the rank that each fusion gives to the document from which a query was made."""
+    """Run all queries, and print at which rank each fusion finds the document of each query."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):
@@ -375,7 +383,7 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
     click.echo(f"These are the first {len(missed[:MAX_SHOWN])} queries that vectors alone miss.")
     click.echo(f"Vectors alone miss {len(missed)} queries; hybrid search finds {hybrid} of them.")
     click.echo(
-        f"Place of the document that the query was made from, for all {len(questions)} queries:"
+        f"How many of all {len(questions)} queries find the document that they were made from:"
     )
     click.echo(f"  {'':34}first   among the first ten")
     for fusion, name in FUSIONS.items():

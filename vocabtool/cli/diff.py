@@ -36,7 +36,7 @@ byte for byte unless --fold is set. Three vocabularies or more give a table of a
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Split ``case,nfkc`` into names."""
+    """Split a text such as ``case,nfkc`` into names. Raise ``BadParameter`` for unknown names."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
@@ -58,7 +58,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Count which words of these documents A and B know; may be repeated.",
+    help="Documents in which to count the words that A knows and that B knows. May be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(
@@ -80,14 +80,14 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--limit",
     type=click.IntRange(0),
     metavar="N",
-    help="Number of entries in each list, lowest ids first. [default: all; a few in tables and "
-    "pages]",
+    help="Show at most N entries in each list, lowest ids first. [default: all; a few in tables "
+    "and pages]",
 )
 @click.option(
     "--only",
     type=click.Choice(get_args(Only)),
-    help="Print only the complete list of entries only in A, only in B, or in both (text, csv, "
-    "parquet). [default: all three]",
+    help="Print one complete list: the entries only in A (a), only in B (b), or in both (text, "
+    "csv, parquet). [default: all three]",
 )
 def diff_command(
     vocabularies: tuple[str, ...],
@@ -140,7 +140,7 @@ def diff_command(
     use = found.use
     if use is not None:
         known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
-        tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")
+        tell(f"{use.tokens:,} tokens, known to: {known} (rule for both: {use.rule_name})")
 
 
 def _compare(
@@ -150,7 +150,7 @@ def _compare(
     rule: str | None,
     read: ReadOptions,
 ) -> Diff:
-    """Compare, and print each note as soon as it is known."""
+    """Return the comparison of two vocabularies. Print each note as soon as it is known."""
     import pyarrow as pa
 
     from vocabtool.comparison import diff
@@ -169,7 +169,8 @@ def _compare(
     documents = read_documents(corpus, read, log, BATCH_BYTES)
     comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
     tell_skipped(log.skipped)
-    refuse_nothing(comparison.use.documents if comparison.use else 0, corpus)
+    documents_read = comparison.use.documents if comparison.use else 0
+    refuse_nothing(documents_read, corpus, skipped=log.skipped.first)
     left = left_out([*corpus])
     tell_notes(left)
     return replace(comparison, notes=notes + left)

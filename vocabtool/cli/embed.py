@@ -30,7 +30,7 @@ RUN = gather(
         type=click.IntRange(1),
         default=SHARD_ROWS,
         show_default=True,
-        help="Rows in each shard; an interruption loses at most one shard a worker.",
+        help="Rows in each shard. An interruption loses at most one shard per worker.",
     ),
     click.option(
         "--dtype",
@@ -42,7 +42,7 @@ RUN = gather(
     click.option(
         "--batch-size",
         type=click.IntRange(1),
-        help="Texts encoded at once. [default: depends on the model]",
+        help="Number of texts in a batch. [default: depends on the model]",
     ),
     click.option(
         "--check",
@@ -56,7 +56,7 @@ RUN = gather(
         "--cache",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Cache of vectors, also for later runs: no text is encoded twice.",
+        help="Store vectors in DIR, so that no text is encoded twice, not even in later runs.",
     ),
     click.option(
         "--runner",
@@ -92,7 +92,7 @@ RUN = gather(
     click.option(
         "--exact-words",
         is_flag=True,
-        help="Record the unknown words that the running TensorFlow model looks up.",
+        help="Find unknown words by recording what the running TensorFlow model looks up.",
     )
 )
 @click.option(
@@ -156,7 +156,7 @@ def embed_command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show progress; yield the function that updates it, or ``None`` without a terminal."""
+    """Show progress. Yield the function that updates it; ``None`` if there is no terminal."""
     from vocabtool.reports.index import progress_line
 
     with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA

@@ -50,7 +50,7 @@ command is interrupted, run it again: it resumes."""
 
 
 def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Convert ``512M`` or ``1G`` to bytes."""
+    """Convert a text such as ``512M`` or ``1G`` to a number of bytes."""
     if text is None:
         return None
     number, unit = text.upper().removesuffix("B"), ""
@@ -99,7 +99,7 @@ SHAPE = gather(
         type=click.IntRange(0),
         default=EXACT_BELOW,
         show_default=True,
-        help="Up to this many documents, compare every vector.",
+        help="Compare every vector (exact search) if there are at most this many documents.",
     ),
 )
 FILLING = gather(
@@ -120,13 +120,14 @@ FILLING = gather(
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
-        help="Batches encoded at once. [default: depends on the model]",
+        help="Number of batches encoded at once. [default: depends on the model]",
     ),
 )
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: for a new or doubled index]",
+    help="Calibrate the weight of the keyword leg. [default: if the index has 1,000 documents and "
+    "is new, or twice as large as at the last calibration]",
 )
 
 
@@ -212,7 +213,7 @@ def index_command(
                 report = index.load(
                     list(files), read, on_existing=existing, progress=progress, **filling
                 )
-                refuse_nothing(report.read, files)
+                refuse_nothing(report.read, files, skipped=report.first_skipped)
                 before = held - report.resumed
                 seconds = _calibrate(index, before, calibrate, report, quiet, progress)
         if build != Path(folder):
@@ -228,7 +229,7 @@ def index_command(
 @DIR
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--sync", is_flag=True, help="Delete documents that are no longer in FILE...")
-@click.option("--force", is_flag=True, help="Let --sync delete more than a third of them.")
+@click.option("--force", is_flag=True, help="Let --sync delete more than a third of the documents.")
 @INDEX_MODEL
 @FILLING
 @CALIBRATE
@@ -247,10 +248,10 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    Each FILE is read with the options that were passed to index for it; a new FILE with those of
-    the last one. Documents with new ids are added, and changed documents are replaced. Only changed
-    texts are encoded. --sync affects only documents that came from FILE.... It needs every FILE to
-    be complete and readable, and deletes in the last commit.
+    Each FILE is read with the options that were passed to index for it; a new FILE is read with the
+    options of the last FILE. Documents with new ids are added, and changed documents are replaced.
+    Only changed texts are encoded. --sync deletes only documents that came from FILE.... It needs
+    every FILE to be complete and readable, and deletes in the last commit.
     """
 
     _refuse_an_index(files)
@@ -265,7 +266,7 @@ def update_command(
                 list(files) or None, sync=sync, force=force, progress=progress, **filling
             )
             if not sync:  # --sync may have deleted the last document
-                refuse_nothing(report.read, files or [folder])
+                refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
@@ -281,14 +282,14 @@ def _advice_after_a_stop() -> Iterator[None]:
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
-    """Raise an error if a FILE is an index: its files would be read as documents."""
+    """Raise an error if a FILE is an index, because its files would be read as documents."""
     from vocabtool.index.folder import is_index
 
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
-                f"{name}: is an index, not a file of documents; name the files that it was made "
-                "from"
+                f"{name}: is an index, not a file of documents; name the files with the documents "
+                "of the index"
             )
 
 
@@ -309,9 +310,9 @@ def _open(
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and the open index; ``None`` if it must be created.
 
-    ``force``: all requested options as text. The index is then built in a folder next to the
-    existing one, and the same command resumes there after an interruption. An index of a stream
-    is built from the start, because a stream cannot be read again.
+    ``force``: with --force, all requested options as text. The index is then built in a folder next
+    to the existing one. After an interruption, a command with the same options resumes there. If
+    the documents are a stream, it starts over instead, because a stream cannot be read again.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
@@ -356,9 +357,10 @@ def _calibrate(
     quiet: bool,
     progress: Callable[[str, float], None] | None,
 ) -> float:
-    """Calibrate the weight of the keyword leg if requested or due; return the seconds it took.
+    """Calibrate the weight of the keyword leg if ``wanted`` or due. Return the seconds it took.
 
-    ``before``: number of documents before this run. Calibration needs a model and enough text.
+    ``before``: number of documents before this run. Nothing is done without a model, or if the
+    weight was tuned on judgements.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
@@ -396,7 +398,7 @@ def _show(
 @DIR
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents of these IDs from the index in DIR; exit with 1 if one is missing.
+    """Delete the documents with these IDs from the index in DIR; exit with 1 if one is missing.
 
     FILEs are not changed: update adds a deleted document again once its FILE has changed.
     """
@@ -447,7 +449,7 @@ def upgrade_command(folder: str, quiet: bool) -> None:
 @QUIET
 @format_option()
 def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
-    """Check every byte of the index in DIR, both legs, and the recall."""
+    """Check all files of the index in DIR, both legs, and the recall of vector search."""
     from vocabtool.index.index import Index
     from vocabtool.reports.index import verify_report
 

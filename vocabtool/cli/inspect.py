@@ -69,7 +69,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
 
 
 def _show(report: Report, report_format: Literal["table", "json"]) -> None:
-    """Print a report; text is in the encoding of standard output."""
+    """Print a report. Characters that standard output cannot encode are escaped."""
     from vocabtool.reports.renderers import render_text
 
     if report_format == "json":
@@ -178,7 +178,7 @@ def words_command(
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:
-    """Return the words of MODEL, with the options of ``WORDS_OPTIONS``."""
+    """Return the ``Words`` of MODEL, with the options of ``WORDS_OPTIONS``."""
     from vocabtool.tokenization.words import Words
 
     if options["exact"] and options["rule"] is not None:

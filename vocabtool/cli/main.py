@@ -1,7 +1,7 @@
 """The entry point of the command line: the commands, error messages and exit codes.
 
-Exit codes: 0 success, 1 a condition of the caller is met (``oov --fail-over``), 2 wrong usage,
-3 bad input.
+Exit codes: 0 success, 1 a condition that the caller set is met (``oov --fail-over``), 2 wrong
+usage, 3 bad input.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMMANDS: Final = {
 
 
 class _Commands(click.Group):
-    """A group that imports a command on use and lists it with its full first sentence."""
+    """The group of all commands. It imports a command only when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -56,7 +56,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the commands that a mistyped one resembles."""
+        """Find the command to run. For a mistyped name, suggest the names that it resembles."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -68,7 +68,7 @@ class _Commands(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the first paragraph of each command's help; click would shorten it."""
+        """Write the first paragraph of each command's help in full; click would shorten it."""
         commands = ((name, self.get_command(ctx, name)) for name in COMMANDS)
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -116,7 +116,7 @@ def main() -> NoReturn:
 
 
 def _escape(stream: TextIO | None) -> None:
-    """Escape characters that the encoding of a stream lacks: vocabularies contain any character."""
+    """Make a stream escape characters that its encoding lacks, as vocabularies may contain any."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 

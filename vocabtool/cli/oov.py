@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from math import inf
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
+RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
 COUNT_BYTES: Final = 1 << 19  # bytes of text per batch; larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
@@ -173,7 +175,7 @@ def oov_command(
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
-    steps = "; ".join(words.describe())
+    steps = shorten("; ".join(words.describe()), RULE_WIDTH, placeholder=" ...")
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
@@ -187,7 +189,7 @@ def oov_command(
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
     report = counter.report(model=model, sources=files, order=order or "cost")
-    refuse_nothing(report.documents, files)
+    refuse_nothing(report.documents, files, skipped=log.skipped.first)
     report = replace(report, notes=report.notes + notes)
     deliver_report(oov_report(report), file, html, output)
     if not tells_the_rule:

@@ -38,7 +38,7 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def _together(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator, in their order."""
+    """Combine several options into one decorator. The help shows them in this order."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
@@ -79,7 +79,7 @@ OUTPUT = click.option(
     "file",
     type=click.Path(dir_okay=False),
     default="-",
-    help="FILE to write, atomically. [default: standard output]",
+    help="Write to this file, atomically. [default: standard output]",
 )
 HTML = click.option(
     "--html",
@@ -91,7 +91,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """``--format`` of a report that is text or JSON. ``people``: the name of the text format."""
+    """Return the option ``--format`` for text or JSON. ``people``: the name of the text format."""
     return click.option(
         "--format",
         "report_format",
@@ -113,7 +113,10 @@ TRUST = click.option(
 
 
 def encoder_options(*first: Decorator) -> Decorator:
-    """Pass :class:`EncoderOptions` as ``encoder``; ``first``: options listed before them."""
+    """Pass the encoder's options to the command as one argument, ``encoder``.
+
+    Its type is :class:`EncoderOptions`. ``first``: options that the help lists before them.
+    """
 
     def make(**given: Any) -> EncoderOptions:
         from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
@@ -138,8 +141,8 @@ def encoder_options(*first: Decorator) -> Decorator:
         NAME,
         click.option(
             "--fingerprint",
-            help="Python callables: a text that changes whenever the vectors change. "
-            "[default: a hash of the source code]",
+            help="For a Python callable: a version string of your choice. Change it whenever the "
+            "callable's vectors change. [default: a hash of its source code]",
         ),
         click.option(
             "--rule",
@@ -171,8 +174,22 @@ def encoder_options(*first: Decorator) -> Decorator:
 
 # Documents.
 
+
+def _one_field(
+    context: click.Context, option: click.Parameter, fields: tuple[str, ...]
+) -> str | None:
+    """Refuse several fields; the last one would silently replace the others."""
+    if len(fields) > 1:
+        raise click.BadParameter(
+            f"expected one field, got {' and '.join(fields)}; join them into one field first"
+        )
+    return fields[0] if fields else None
+
+
 FIELD = click.option(
     "--field",
+    multiple=True,
+    callback=_one_field,
     metavar="FIELD",
     help="Field or column of the text. [default: text, or the only one]",
 )
@@ -198,9 +215,10 @@ def _on_error(what: str) -> Decorator:
 
 
 def text_options(of: str, what: str) -> Decorator:
-    """Pass :class:`ReadOptions` as ``read``, for texts without ids.
+    """Pass the options for reading texts without ids to the command as one argument, ``read``.
 
-    ``of`` and ``what`` complete the help of ``--input-format`` and ``--on-error``.
+    Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
+    of ``--on-error``.
     """
     return gather("read", FIELD, _input_format(of), _on_error(what), into=ReadOptions)
 

@@ -25,13 +25,13 @@ SHOWN: Final = 3  # skipped rows that are printed
 
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
-    """Raise an error before hours of reading if an output file cannot be written."""
+    """Raise an error early if an output file cannot be written, before hours of reading."""
     if not file:
         raise click.UsageError("-o needs the name of a file")
     if html in ("", "-"):
         raise click.UsageError("--html needs the name of a file")
     if file == "-" and output == "parquet" and sys.stdout.isatty():
-        raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
+        raise click.UsageError("parquet cannot be shown on a terminal; name a file with -o FILE")
     for path in (file, html):
         folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
         if folder is not None and not folder.is_dir():
@@ -39,15 +39,17 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if the ending of a file names no format; none is text."""
+    """Raise :class:`click.UsageError` if the ending of ``file`` is unknown. No ending is text."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
-        raise click.UsageError(f"-o needs a file that ends in {wanted} or .txt, or --format")
+        raise click.UsageError(
+            f"-o {file}: expected a file that ends in {wanted} or .txt, or --format"
+        )
 
 
 def width() -> int | None:
-    """Return the columns of the terminal; ``None`` if standard output is not a terminal."""
+    """Return the width of the terminal in characters; ``None`` if output is not to a terminal."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -79,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format) -> None:
-    """Print a report; text has the same width on a terminal and elsewhere."""
+    """Print a report. Text has a fixed width, whether output is to a terminal or not."""
     from vocabtool.reports.renderers import FILE_WIDTH, write
 
     with standard_output() as out:
@@ -94,10 +96,10 @@ def deliver_report(
     *,
     as_list: bool = False,
 ) -> None:
-    """Write a report to ``file`` (``-``: standard output), and as a page to ``html``.
+    """Write a report to ``file`` (``-``: standard output), and as an HTML page to ``html``.
 
-    ``output``: the format; by default, the ending of the file decides. ``as_list``: print the
-    complete list on a terminal too.
+    ``output``: the format of ``file``; by default, its ending decides. ``as_list``: whether to
+    print the complete list even on a terminal.
     """
     from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
@@ -121,10 +123,10 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
-    """Show progress; yield a function of ``description``, ``total`` and ``completed``.
+    """Show progress while the context is open. Yield the function that updates the progress.
 
-    Yield ``None`` if ``quiet`` is set or standard error is not a terminal. ``eta``: also show the
-    remaining time, once a total is known.
+    Its arguments are ``description``, ``total`` and ``completed``. Yield ``None`` if ``quiet`` is
+    set or standard error is not a terminal. ``eta``: whether to show the remaining time, too.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -155,7 +157,10 @@ def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., Non
 
 @contextmanager
 def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """Show progress; yield a function of a step and its share (0 to 1), or ``None``."""
+    """Show progress as :func:`progress_bar` does. Yield the function that updates it, or ``None``.
+
+    Its arguments are the name of the current step, and how much of the step is done (0 to 1).
+    """
     with progress_bar(quiet) as update:
         if update is None:
             yield None
@@ -170,7 +175,7 @@ def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
 def read_documents(
     files: Sequence[str], read: ReadOptions, log: ReadLog, size: int
 ) -> Iterator[Batch]:
-    """Yield batches of ``size`` bytes of text; show progress if standard error is a terminal."""
+    """Yield batches of ``size`` bytes of text. Show progress if standard error is a terminal."""
     from vocabtool.documents.reading import batches, extent
 
     with progress_bar(False) as update:
@@ -187,14 +192,17 @@ def read_documents(
             update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", total, log.bytes)
 
 
-def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
-    """Raise :class:`NotFound` if no documents or queries were read."""
+def refuse_nothing(
+    documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
+) -> None:
+    """Raise :class:`NotFound` if no documents or queries were read; name the first skipped row."""
     if not documents:
-        raise NotFound(f"{', '.join(names)}: no {what} in it")
+        first = "".join(f"; skipped: {skip.place}: {skip.reason}" for skip in skipped[:1])
+        raise NotFound(f"{', '.join(names)}: no {what} in it{first}")
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """Print notes; names from input files are made printable."""
+    """Print notes. Control characters are escaped, because notes may contain names from files."""
     from vocabtool.reports.model import safe
 
     for note in notes:
@@ -202,7 +210,7 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 
 def tell_skipped(skipped: SkipCounter) -> None:
-    """Print the number of skipped rows, and the first of them."""
+    """Print the number of skipped rows, and where and why the first few were skipped."""
     if skipped.count:
         tell(f"{plural(skipped.count, 'row', 'rows')} skipped")
         for skip in skipped.first[:SHOWN]:
@@ -212,6 +220,6 @@ def tell_skipped(skipped: SkipCounter) -> None:
 
 
 def tell_left_out(skips: Iterable[Skip]) -> None:
-    """Print the first skipped rows or values."""
+    """Print where and why rows or values were skipped."""
     for skip in skips:
         tell(f"skipped: {skip.place}: {skip.reason}")

@@ -50,7 +50,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=0.5,
         show_default=True,
-        help="Keyword search counts an unknown word 1 + X times.",
+        help="Weight of an unknown word in keyword search: 1 + X.",
     ),
     click.option(
         "--code-boost",
@@ -58,7 +58,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=2.0,
         show_default=True,
-        help="Keyword search counts a whole identifier at least 1 + X times.",
+        help="Weight of a whole identifier in keyword search: 1 + X or more.",
     ),
     click.option(
         "--k-rrf",
@@ -82,7 +82,8 @@ SETTINGS = gather(
     click.option(
         "--identifier",
         metavar="REGEX",
-        help="Pattern of identifiers. [default: os.path, a_b, a::b, camelCase, CVE-2024-1234]",
+        help="Regular expression that matches identifiers. [default: matches names and codes such "
+        "as os.path, a_b, a::b, camelCase, CVE-2024-1234]",
     ),
     click.option(
         "--phrases",

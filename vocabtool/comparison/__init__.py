@@ -1,4 +1,4 @@
-"""Compare vocabularies: common entries, entries of one only, and their use in a corpus.
+"""Compare vocabularies: which entries they share, which only one has, how a corpus uses them.
 
 Begin with ``diff.py``. ``entries.py`` joins the two sets of entries. ``formats/`` reads
 vocabularies; ``reports/`` renders comparisons.

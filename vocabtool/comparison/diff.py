@@ -1,7 +1,7 @@
 """The public ``diff`` compares two vocabularies, ``pairwise`` several.
 
-``use.py`` weights a comparison by a corpus. ``reports/comparison.py`` renders it. Only stored
-entries are compared, not those that a layer adds (Keras' mask and ``[UNK]``).
+``use.py`` weights a comparison by a corpus. ``reports/comparison.py`` renders comparisons. Only
+stored entries are compared. Entries that a layer adds (Keras' mask and ``[UNK]``) are ignored.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ SHORTER: Final = 0.9  # by frequency: maximum mean length of the first tenth / o
 class Side(NamedTuple):
     """One of the two compared vocabularies.
 
-    - ``label``: Its name for the caller.
-    - ``size``: Number of stored entries. ``duplicates`` of them repeat an earlier entry. ``merged``
-      equal an earlier entry after folding. The ``distinct`` rest is compared.
-    - ``order``: Apparent order of the ids.
+    - ``label``: The path or name that the caller passed.
+    - ``size``: Number of stored entries, which is ``duplicates + merged + distinct``: entries that
+      repeat an earlier entry, others that equal an earlier entry only after folding, and the rest,
+      which is compared.
+    - ``order``: The order that the entries seem to have by id.
     """
 
     label: str
@@ -91,7 +92,7 @@ class KindCount(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """The ranks of a common entry. ``shift`` is ``log2(rank_b / rank_a)``."""
+    """The ranks of an entry that A and B share. ``shift`` is ``log2(rank_b / rank_a)``."""
 
     token: bytes
     rank_a: int
@@ -100,10 +101,10 @@ class Shift(NamedTuple):
 
 
 class Ranks:
-    """Ranks of the c common words, from 1, in id order among the common words only.
+    """Ranks of the c words that A and B share, from 1, in the order of their ids.
 
-    Other entries, for example special ones, do not change a rank. Ranks are meaningful if ids are
-    ordered by frequency; reports show the apparent order next to each figure.
+    Entries of only one side do not change a rank. Ranks are meaningful if ids are ordered by
+    frequency, so reports show the order that entries seem to have next to each figure.
     """
 
     def __init__(self, union: Union) -> None:
@@ -123,12 +124,12 @@ class Ranks:
 
     @cached_property
     def shifts(self) -> NDArray[np.float64]:
-        """``log2(rank_b / rank_a)`` of each word, shape (c,); negative: it ranks higher in B."""
+        """``log2(rank_b / rank_a)`` of each word, shape (c,); negative if ``rank_b < rank_a``."""
         return np.log2(self.b) - np.log2(self.a)
 
     @cached_property
     def rho(self) -> float | None:
-        """Spearman's rank correlation, from -1 to 1; ``None`` for fewer than two words."""
+        """Spearman's rank correlation, from -1 to 1; ``None`` if there are fewer than two words."""
         count = len(self)
         if count < 2:
             return None
@@ -136,9 +137,9 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return the positions of the words with the largest shifts; ties in A's order.
+        """Return the indexes of the words that shift most in either direction; ties in A's order.
 
-        ``among`` selects the words, bool of shape (c,); the default is all.
+        ``among``: which words to consider, bool of shape (c,); by default all.
         """
         far = np.abs(self.shifts)
         if among is not None:
@@ -151,17 +152,17 @@ class Ranks:
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing. Kinds are those of the stored entries (of
-      the first, if several become equal).
-    - ``gains``: For each fold, the entries that would become common.
-    - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then those
-      only in B.
+    - ``fold``: Folds that were applied before comparing. Kinds are determined before folding; if
+      several entries become equal, the first one's kind counts.
+    - ``gains``: For each fold, how many more entries would match.
+    - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
+      entries that only B contains.
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
-    - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token, 0 if a side does not
-      contain it.
-    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), position in ``KINDS``, or ``NONE`` if a side does
-      not contain it.
-    - ``use``: The use of the words in the corpus, ``None`` without a corpus.
+    - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
+      contain the token.
+    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind's position in ``KINDS``; ``NONE`` if the
+      side does not contain the token.
+    - ``use``: How often a corpus uses the entries; ``None`` without a corpus.
     - ``notes``: Warnings from reading the files: unreadable parts, and which of several
       vocabularies was chosen.
     """
@@ -222,12 +223,12 @@ class Diff:
 
     @property
     def jaccard(self) -> float:
-        """Jaccard index: the share of common entries among all, from 0 to 1."""
+        """Jaccard index: the share of the distinct entries that both contain, from 0 to 1."""
         return jaccard(self.common, self.a.distinct, self.b.distinct)
 
     @cached_property
     def ranks(self) -> Ranks:
-        """Ranks of the common words."""
+        """Ranks of the words that both vocabularies contain."""
         return Ranks(self.union)
 
     @cached_property
@@ -249,7 +250,8 @@ class Diff:
     ) -> NDArray[np.int64]:
         """Return the positions in ``tokens`` of the entries of a part, by ascending id.
 
-        For ``common``, ids and kinds are those of A. ``kind`` restricts the result to this kind.
+        If ``part`` is ``common``, ids and kinds are taken from A. ``kind``: return only entries of
+        this kind. ``most``: the largest number to return.
         """
         mine, in_other, codes = self.union.a, self.in_b, self.kinds_a
         if part == "only_b":
@@ -260,7 +262,7 @@ class Diff:
         return places[:most]
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """Return the entries of a part with the lowest ids.
+        """Return the first ``most`` entries of a part, by ascending id.
 
         Special entries are skipped unless ``kind`` requests them.
         """
@@ -272,7 +274,7 @@ class Diff:
         return entries
 
     def shifts(self, most: int) -> list[Shift]:
-        """Return the common entries with the largest shifts, without special entries."""
+        """Return the ``most`` entries of both sides that shift most, special entries excluded."""
         ranks = self.ranks
         places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
@@ -280,7 +282,7 @@ class Diff:
         return list(map(Shift, tokens, *(column.tolist() for column in columns)))
 
     def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
-        """Return a table with a row for each distinct entry, or for those at ``places``.
+        """Return a table with a row for each distinct entry, or only for entries at ``places``.
 
         Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
         ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift`` as in :class:`Ranks`.
@@ -307,7 +309,10 @@ class Diff:
 
     @cached_property
     def rank_columns(self) -> tuple[NDArray[Any], ...]:
-        """Ranks in A and B, and shifts, of every token; 0 if not common; shape (u,) each."""
+        """Ranks in A, ranks in B and shifts of all tokens: three arrays of shape (u,).
+
+        All three are 0 for a token that only one side contains.
+        """
         ranks = self.ranks
         columns = []
         for values in (ranks.a, ranks.b, ranks.shifts):
@@ -317,9 +322,10 @@ class Diff:
         return tuple(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the table for pandas. Tokens are ``str``, with ``surrogateescape`` if not UTF-8.
+        """Return the table of :meth:`to_arrow` as a pandas data frame.
 
-        Ids and ranks have pandas' nullable type ``Int64``.
+        Tokens are ``str``; bytes that are not UTF-8 are decoded with ``surrogateescape``. Ids and
+        ranks have pandas' nullable type ``Int64``.
         """
         pandas = _import_library("pandas")
         nullable = {pa.int64(): pandas.Int64Dtype()}
@@ -329,12 +335,15 @@ class Diff:
         return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the table for Polars. ``token`` has type ``Binary``: it may not be UTF-8."""
+        """Return the table of :meth:`to_arrow` as a Polars data frame.
+
+        ``token`` has type ``Binary``, because tokens may be invalid UTF-8.
+        """
         return cast("pl.DataFrame", _import_library("polars").from_arrow(self.to_arrow()))
 
 
 def _import_library(library: Literal["pandas", "polars"]) -> Any:
-    """Import an optional library."""
+    """Import an optional library. Raise :class:`VocabtoolError` if it is not installed."""
     try:
         return import_module(library)
     except ImportError as error:
@@ -362,7 +371,7 @@ def diff(
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
       text (``"case,nfkc"``). By default entries are compared byte for byte.
-    - ``corpus``: Documents in which the known tokens of both are counted.
+    - ``corpus``: Documents. The tokens that A and that B knows in them are counted.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The rule that splits the documents into words. The default is ``keras``.
 
@@ -384,7 +393,7 @@ def diff(
 
 
 def read(source: Comparable) -> PickedVocabulary:
-    """Return a vocabulary to compare, with the warnings of its file."""
+    """Return the vocabulary to compare, and warnings from reading its file."""
     return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
@@ -400,9 +409,9 @@ def weigh(
     rule: str | None = None,
     sources: tuple[str, ...] = (),
 ) -> Diff:
-    """Return the comparison with the use of ``a`` and ``b`` in batches of texts.
+    """Return the comparison, and how often texts use the entries of ``a`` and ``b``.
 
-    ``sources`` are the names of the texts.
+    ``texts``: batches of texts. ``sources``: the names of their files.
     """
     counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
     counter.count(texts)
@@ -416,7 +425,7 @@ def compare(
     labels: tuple[str, str],
     notes: tuple[str, ...] = (),
 ) -> Diff:
-    """Compare two vocabularies in memory."""
+    """Return the comparison of two vocabularies that have been read."""
     entries_a, entries_b = arrow(a.stored), arrow(b.stored)
     stored = union = Union.of(entries_a, entries_b)
     if folds:
@@ -451,10 +460,10 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a side, and the ids and kinds of its entries as arrays of length ``count``.
+    """Return a side, and the ids and kinds of its entries, arrays of shape (``count``,).
 
-    ``codes`` are the kinds of the ``stored`` entries. A folded form has the kind of its first
-    entry.
+    ``stored``, ``forms``: the side's entries before and after folding. ``codes``: the kind of each
+    token before folding. If several entries have the same form, the first one's kind counts.
     """
     different, distinct = len(stored.numbers), len(forms.numbers)
     duplicates, merged, order = len(a) - different, different - distinct, order_of(entries)
@@ -467,7 +476,7 @@ def _side(
 
 
 def order_of(entries: pa.LargeBinaryArray) -> Order:
-    """Return the apparent order of the entries of a vocabulary."""
+    """Guess how the entries of a vocabulary are ordered."""
     if len(entries) < FEWEST:
         return "unclear"
     pairs = len(entries) - 1
@@ -484,10 +493,11 @@ def order_of(entries: pa.LargeBinaryArray) -> Order:
 
 
 class Pair(NamedTuple):
-    """Two of several vocabularies.
+    """The comparison of two of several vocabularies.
 
     ``a`` and ``b`` are their labels. ``size_a`` and ``size_b`` are numbers of distinct entries.
-    ``rho`` is Spearman's correlation of the ranks of common words, ``None`` for fewer than two.
+    ``rho`` is Spearman's correlation of the ranks of the words that both contain; ``None`` if there
+    are fewer than two such words.
     """
 
     a: str
@@ -505,7 +515,7 @@ COLUMNS: Final = Pair._fields
 
 
 class Pairs(NamedTuple):
-    """The compared vocabularies and their pairs, in input order. ``notes`` as in :class:`Diff`."""
+    """The comparisons of all pairs of vocabularies, in input order; for ``notes`` see ``Diff``."""
 
     labels: tuple[str, ...]
     fold: tuple[Fold, ...]

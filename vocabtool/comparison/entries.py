@@ -1,4 +1,4 @@
-r"""Entries of two vocabularies as Arrow arrays: common entries, kinds and folds.
+r"""Entries of two vocabularies as Arrow arrays: shared entries, kinds and folds.
 
 The kind of an entry is the first of these whose definition fits:
 
@@ -18,13 +18,14 @@ word             any other with letters
 other            none of these: empty, blanks or control characters, not UTF-8
 ===============  ==============================================================================
 
-For all kinds but the first two, the piece marker is removed first. Letters, numbers and symbols are
-Unicode's categories L, N, P and S. ``oov/lookalikes.py`` classifies unknown words in another way.
+All definitions but the first two apply to the entry without its piece marker. Letters are Unicode's
+category L, numbers N, punctuation P, and symbols S. ``oov/lookalikes.py`` classifies unknown words
+in another way.
 
 A fold removes systematic differences. ``markers`` removes piece markers, and replaces byte-level
 characters by their bytes. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's
-full case folding. Several folds are applied in this order, and NFKC again after case folding. Bytes
-that are not UTF-8 are kept.
+full case folding. If several folds are requested, they are applied in this order, and NFKC again
+after case folding. Bytes that are not UTF-8 are kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
@@ -73,7 +74,7 @@ Numbers = NDArray[np.int64]
 
 
 def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
-    """Return byte strings as an array."""
+    """Return byte strings as an Arrow array."""
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum(entries.lengths, out=offsets[1:])
     data = b"".join(entries.pieces(b""))
@@ -82,13 +83,13 @@ def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
-    """Return an array as byte strings."""
+    """Return an Arrow array as byte strings."""
     data, bounds = contents(entries)
     return ByteStrings(data.tobytes(), bounds[:-1], bounds[1:])
 
 
 def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
-    """Return the bytes of all entries, and the n + 1 offsets of the entries in them."""
+    """Return the bytes of all entries, and the n + 1 offsets of the entries in these bytes."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -112,13 +113,13 @@ def _replace(
 
 
 def integers(numbers: pa.Int32Array) -> NDArray[np.integer[Any]]:
-    """Return an array of ``int32`` without nulls."""
+    """Return an Arrow array of ``int32`` without nulls as a NumPy array."""
     values = np.frombuffer(numbers.buffers()[1] or b"", np.int32)
     return values[numbers.offset : numbers.offset + len(numbers)]
 
 
 def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Return an array of booleans without nulls."""
+    """Return an Arrow array of booleans without nulls as a NumPy array."""
     values = np.frombuffer(truths.cast(pa.uint8()).buffers()[1] or b"", np.bool_)
     return values[: len(truths)]
 
@@ -127,10 +128,10 @@ def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
 
 
 class Members(NamedTuple):
-    """The entries of a :class:`Union` that are in one vocabulary, in id order.
+    """The entries of a :class:`Union` that one vocabulary contains, in id order.
 
     ``numbers``: int64, shape (d,), position of each distinct entry in ``tokens``. ``positions``:
-    int64, shape (d,), its first position in the vocabulary.
+    int64, shape (d,), the entry's first position in the vocabulary.
     """
 
     numbers: Numbers
@@ -141,8 +142,8 @@ class Members(NamedTuple):
 class Union:
     """The distinct entries of A and B.
 
-    ``tokens``: large_binary, length u: A's entries in id order, then the entries only in B in its
-    order. ``a``, ``b``: which of them each vocabulary contains.
+    ``tokens``: large_binary, length u: A's entries in id order, then the entries that only B
+    contains, in B's id order. ``a``, ``b``: which tokens A contains, and which B.
     """
 
     tokens: pa.LargeBinaryArray
@@ -210,7 +211,7 @@ CONTINUATION: Final = 0x80  # bytes 10xxxxxx continue a UTF-8 character
 
 
 def characters(entries: pa.LargeBinaryArray) -> Bits:
-    """Return the bits of each entry: uint16, shape (n,), 0 for an empty entry."""
+    """Return which character classes each entry contains, as bits: uint16, shape (n,)."""
     every, bounds = contents(entries)
     table, found = _table(), np.zeros(len(entries), np.uint16)
     for at in range(0, len(entries), CHUNK):
@@ -237,7 +238,7 @@ def characters(entries: pa.LargeBinaryArray) -> Bits:
 
 
 def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
-    """Return the entries that are not UTF-8; fast if all are."""
+    """Return the indexes of entries that are not UTF-8. This is fast if there are none."""
     whole = data.tobytes()
     firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
     if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):
@@ -248,7 +249,7 @@ def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
 
 @cache
 def _table() -> Bits:
-    """Return the bits of characters by code point: ASCII, and those seen so far."""
+    """Return the cached bits of each code point, at first only those of ASCII characters."""
     table = np.zeros(0x110000, np.uint16)
     table[:128] = [_look_up(chr(point)) for point in range(128)]
     return table
@@ -335,7 +336,7 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
 
 def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Return whether the pattern matches each entry at ``at``."""
+    """Return, for each entry at the positions ``at``, whether the pattern matches it."""
     return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
 
 
@@ -343,9 +344,9 @@ def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
 
 
 def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
-    """Return folds in the order of :data:`FOLDS` without duplicates, from names or a text.
+    """Return the named folds in the order of :data:`FOLDS`, without duplicates.
 
-    Raises ``ValueError`` for an unknown name.
+    ``folds``: names, or a text such as ``"case,nfkc"``. Raises ``ValueError`` for an unknown name.
     """
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
@@ -373,7 +374,7 @@ def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Lar
 def _changes(
     entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
 ) -> tuple[Numbers, pa.LargeBinaryArray]:
-    """Return which entries ``case`` and ``nfkc`` may change, and their folded forms."""
+    """Return the positions of entries that the folds may change, and these entries folded."""
     places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
     forms = take(entries, places)
     wide = np.flatnonzero(bits[places] & WIDE)
@@ -395,13 +396,13 @@ def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
 
 
 class Gain(NamedTuple):
-    """The effect of a fold.
+    """How many more entries of A and B match after a fold.
 
-    - ``entries_a``: Number of entries only in A that would equal an entry of B. ``entries_b``: the
-      same for B.
-    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after folding.
-    - ``examples``: The first pairs that would become equal: an entry of A, and the first such entry
-      of B.
+    - ``entries_a``: Number of entries only in A that equal an entry of B after the fold.
+      ``entries_b``: Number of entries only in B that equal an entry of A after the fold.
+    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after the fold, in A, in B
+      and in both.
+    - ``examples``: The first pairs of entries of A and B that become equal.
     """
 
     fold: FoldOrAll
@@ -419,13 +420,13 @@ class Gain(NamedTuple):
 
 
 def jaccard(common: int, size_a: int, size_b: int) -> float:
-    """Return the Jaccard index of two sets; 1 if both are empty."""
+    """Return the Jaccard index of two sets, given their sizes; 1 if both are empty."""
     every = size_a + size_b - common
     return common / every if every else 1.0
 
 
 def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
-    """Return the effect of each of ``FOLDS`` on the stored entries, and of all together."""
+    """Return how many more stored entries match after each of ``FOLDS``, and after all folds."""
     every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
     sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
     # The tokens that a fold changes, by fold and (if it matters) marker, and their folded forms.
@@ -457,7 +458,11 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 
 
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    """Return the effect of a fold. ``forms_a``, ``forms_b``: numbers of the folded entries."""
+    """Return how many more entries match after a fold.
+
+    ``forms_a``, ``forms_b``: a number for each entry; two entries with equal folded forms have
+    equal numbers.
+    """
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
     new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding

@@ -1,12 +1,12 @@
-"""Weight the difference of two vocabularies by a corpus: which of its tokens each knows.
+"""Weight the difference of two vocabularies by a corpus: count the tokens that each knows.
 
 One rule splits the texts for both vocabularies, so that their shares can be compared. A word is
-known if it is one entry. In a vocabulary of subword pieces, only pieces that can be a whole word
-count, without their marker (``oov`` reports words of several pieces). With the rule
+known if it is an entry. In a vocabulary of subword pieces, only pieces that can be a whole word are
+compared, without their marker. (The command ``oov`` reports words of several pieces.) With the rule
 ``tokenizer:FILE`` the tokens are the pieces of that tokenizer, and are looked up unchanged.
 
-Memory grows with the vocabularies, not with the corpus. Words that neither vocabulary knows are
-only counted in total, so every figure is exact.
+Memory grows with the vocabularies, not with the corpus, because words that neither vocabulary knows
+are not stored, but only counted together. So every figure is exact.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """The ``words`` most frequent words of one side; they make up ``share`` of its tokens."""
+    """The number of words that make up a ``share`` of the tokens that only one side knows."""
 
     words: int
     tokens: int
@@ -54,7 +54,7 @@ class Carriers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UsedWord:
-    """A word of the corpus and its count; ``surrogateescape`` if it is not UTF-8."""
+    """A word of the corpus and its count. Invalid UTF-8 is decoded with ``surrogateescape``."""
 
     word: str
     count: int
@@ -62,10 +62,10 @@ class UsedWord:
 
 @dataclass(frozen=True, slots=True)
 class UsedWords(Sequence[UsedWord]):
-    """Words and their counts, most frequent first, ties by bytes.
+    """A sequence of words with their counts, most frequent first, ties by bytes.
 
-    ``table`` is the same as an Arrow table: ``word`` (large_binary), ``count`` (int64).
-    ``pandas.DataFrame`` accepts the sequence.
+    ``table``: the sequence as an Arrow table with the columns ``word`` (large_binary) and ``count``
+    (int64). ``pandas.DataFrame`` accepts the sequence.
     """
 
     table: pa.Table
@@ -98,11 +98,11 @@ class UsedWords(Sequence[UsedWord]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
-    """Numbers of known tokens: ``both + only_a + only_b + neither == tokens``.
+    """How many tokens of a corpus A and B know: ``both + only_a + only_b + neither == tokens``.
 
-    - ``words_a``, ``words_b``: Words of the corpus that only A or only B knows.
-    - ``words_both``: Number of distinct words that both know.
-    - ``rule_name``: The name of the rule. ``rule``: One line for each of its steps.
+    - ``words_a``: The words of the corpus that only A knows. ``words_b``: that only B knows.
+    - ``words_both``: The number of distinct words that both know.
+    - ``rule_name``: The name of the rule. ``rule``: One line for each step of the rule.
     """
 
     rule_name: str
@@ -131,11 +131,11 @@ class Use:
 
     @property
     def neither(self) -> int:
-        """Number of tokens that neither knows."""
+        """Number of tokens that neither A nor B knows."""
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """Return a number of tokens as a share of all, from 0 to 1."""
+        """Return a number of tokens as a share of all tokens, from 0 to 1."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
@@ -143,7 +143,7 @@ class Use:
         return self.words_a.table if side == "a" else self.words_b.table
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return the fewest words that make up this share of the tokens known to one side only."""
+        """Return the fewest words that make up ``share`` of the tokens only ``side`` knows."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):
@@ -155,7 +155,7 @@ class Use:
 
 
 class UseCounter:
-    """A counter of the known tokens in batches of texts; their order does not matter.
+    """Counts the tokens of texts that A and that B knows.
 
     ``rule`` is a name from ``tokenization/rule.py``. ``folds`` are applied to entries and tokens.
     Piece markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
@@ -185,7 +185,7 @@ class UseCounter:
         self._bytes = 0
 
     def count(self, batches: Iterable[pa.StringArray]) -> None:
-        """Count batches of texts."""
+        """Add the tokens of batches of texts to the counts."""
         for texts in batches:
             words, counts, tokens = self._count_words(texts)
             self._documents += len(texts)
@@ -200,7 +200,8 @@ class UseCounter:
     ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
         """Return the distinct words of texts, their counts, and the total number of tokens.
 
-        Unknown pieces of a tokenizer only count as tokens, even if they are spelled like an entry.
+        If a tokenizer marks a piece as unknown, it is counted as a token, but not returned as a
+        word, even if an entry has the same spelling.
         """
         if self._rule is not None:
             coded = self._rule.token_codes(texts)
@@ -220,7 +221,7 @@ class UseCounter:
         return words, counts[kept], int(counts.sum())
 
     def _look_up(self) -> None:
-        """Look the waiting words up in both vocabularies."""
+        """Look the words of ``_waiting`` up in both vocabularies, and add their counts."""
         if not self._waiting:
             return
         words = self._fold(pa.concat_arrays([words for words, _ in self._waiting]))
@@ -233,7 +234,7 @@ class UseCounter:
         return fold_entries(words, self._folds, None)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
-        """Yield a note if a vocabulary has capitals and the rule makes none."""
+        """Yield a note for each vocabulary with capitals if the rule makes words without them."""
         if "case" in self._folds or self._rule is None:
             return
         if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
@@ -270,7 +271,7 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
-        """Return the words that occurred, most frequent first, ties by bytes."""
+        """Return the words at ``where`` that occurred, most frequent first, ties by bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]
@@ -278,7 +279,7 @@ class UseCounter:
 
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
-    """Return the entries that can be a whole word, without their piece marker."""
+    """Return the entries that can be a whole word, with their piece marker removed."""
     marker, stored = vocabulary.marker, vocabulary.stored
     if marker is None:
         return arrow(stored)

@@ -1,6 +1,6 @@
-"""Read documents from files, folders, globs, standard input and objects; one module per format.
+"""Read documents from files, folders, globs, standard input and objects.
 
-Start reading with ``reading.py``.
+Each format has a module of its own. Begin with ``reading.py``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
 
 
 def __getattr__(name: str) -> object:
-    """Import NumPy and the formats on first use, so that the options alone import fast."""
+    """Import a name on its first use, so that the options alone can be imported without NumPy."""
     if name in _OLD_NAMES:
         old, name = name, _OLD_NAMES[name]
         warnings.warn(

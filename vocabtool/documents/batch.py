@@ -1,6 +1,6 @@
-"""Input and output of every document reader: requests, batches of texts, invalid rows.
+"""What every document reader receives and returns: requests, batches of texts, invalid rows.
 
-Each format has its own module.
+The reader of each format is in a module of its own.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class Batch:
     """Consecutive texts of one source; row ``i`` of every array belongs to document ``i``.
 
     ``source``: the name the caller used; ``-`` for standard input, ``texts`` for an iterable.
-    ``texts``: Arrow ``string`` array of length n without nulls; may be a slice, may not be UTF-8.
+    ``texts``: Arrow ``string`` array of length n without nulls, possibly a slice, possibly invalid
+    UTF-8.
     ``numbers``: int64, shape (n,), ascending: the line or row number of each text, from 1.
-    ``ids``: Arrow ``string`` array; ``None`` if the locations are the ids.
+    ``ids``: Arrow ``string`` array; ``None`` if the location of each document is its id.
     ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
-    ``fields``: all other fields of the rows, if requested.
+    ``fields``: for each row, all fields except the text; ``None`` unless requested.
     ``kinds``: types of the values of the kept fields, if known.
     """
 
@@ -72,7 +73,7 @@ class Batch:
         return self.place(row) if self.ids is None else decode(bytes(self.ids[row].as_buffer()))
 
     def id_array(self) -> pa.StringArray:
-        """Return the ids, else FILE:LINE, as an Arrow ``string`` array of length n."""
+        """Return the ids, or else the locations (FILE:LINE), as an Arrow ``string`` array."""
         if self.ids is not None:
             return self.ids
         source = strings([encode(f"{self.source}:")])[0]
@@ -112,7 +113,7 @@ class Skip(NamedTuple):
 
 @dataclass(slots=True)
 class SkipCounter:
-    """Number of skipped rows; ``first`` contains the first few of them."""
+    """The number of skipped rows, and the ``first`` few of these rows."""
 
     count: int = 0
     first: list[Skip] = field(default_factory=list)
@@ -125,7 +126,7 @@ class SkipCounter:
 
 
 class Repeat(NamedTuple):
-    """A repeated id, its location (such as ``corpus.jsonl:17``) and its first location."""
+    """A repeated id, its location (such as ``corpus.jsonl:17``), and an earlier location of it."""
 
     id: str
     place: str
@@ -134,7 +135,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """Number of documents skipped because of a repeated id; ``first`` contains the first few."""
+    """The number of documents skipped because of a repeated id, and the ``first`` few of them."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -142,11 +143,11 @@ class DuplicateCounter:
 
 @dataclass(slots=True)
 class ReadLog:
-    """Counters of a reading run.
+    """Counts what was read and skipped while documents are read.
 
     ``skipped``: the invalid rows that were skipped.
     ``repeated``: the documents that were skipped because of a repeated id.
-    ``bytes``: number of bytes read from files so far, as stored (compressed).
+    ``bytes``: number of bytes read from files so far; of a compressed file, the compressed bytes.
     """
 
     skipped: SkipCounter = field(default_factory=SkipCounter)
@@ -155,12 +156,12 @@ class ReadLog:
 
 
 class BadRow(ValueError):
-    """The reason why a row is invalid; the caller adds the row number."""
+    """Raised for an invalid row, with the reason. The caller adds the row number."""
 
 
 @dataclass(slots=True)
 class Ahead:
-    """Number of documents still to skip at the start.
+    """The number of documents at the start that are ``left`` to skip.
 
     ``unread``: whether a reader may skip rows without reading them. This is allowed if invalid
     rows raise an error, because then each row is a document.
@@ -170,7 +171,7 @@ class Ahead:
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
+        """Return whether to skip the next ``rows`` rows unread. If so, ``left`` is reduced."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -181,10 +182,10 @@ class Ahead:
 class Request:
     """Parameters for reading one source.
 
-    ``options``: the read options. ``log``: counts invalid rows. ``size``: approximate bytes of
-    text in a batch. ``rows``: most documents of an iterable in a batch. ``whole``: whether all
-    other fields are read too. ``ahead``: documents to skip; the caller drops what a reader does
-    not skip.
+    ``source``: the name for messages. ``options``: the read options. ``log``: counts invalid rows.
+    ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
+    of an iterable. ``whole``: whether all fields of a row are read. ``ahead``: documents to skip at
+    the start. If a reader does not skip them, the caller drops them.
     """
 
     source: str = ""
@@ -196,7 +197,7 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Skip and count an invalid row, or raise :class:`InvalidFile`, as ``on_error`` says."""
+        """Count an invalid row as skipped. If ``on_error`` is ``raise``, raise ``InvalidFile``."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
@@ -204,12 +205,12 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array without checking for UTF-8."""
+    """Return texts as an Arrow ``string`` array without checking that they are UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    """Return the kept fields as columns of ``count`` nulls."""
+    """Return a column of ``count`` nulls for each field to keep."""
     return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
 
 
@@ -222,13 +223,16 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most ``size`` bytes (or one text) and ``MAX_ROWS`` rows."""
+    """Split a batch into parts of at most ``size`` bytes and ``MAX_ROWS`` rows.
+
+    A longer text is a part of its own.
+    """
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive row ranges with the limits of :func:`in_size`; ``ends``: (n + 1,)."""
+    """Yield the row ranges of the parts of :func:`in_size`; ``ends``: offsets, shape (n + 1,)."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
@@ -238,7 +242,7 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
-    """Return the first few field names for a message."""
+    """Return the first few field names, quoted, as text for a message."""
     shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
     return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
 

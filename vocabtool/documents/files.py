@@ -1,6 +1,6 @@
-"""Open sources: expand globs, detect the format by the suffix, decompress.
+"""Open sources: expand globs, detect the format of a file by its suffix, decompress it.
 
-The readers of the formats parse the contents.
+The reader of each format parses the contents.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", 
 
 
 class Readable(Protocol):
-    """A stream that a reader can read."""
+    """An open file or standard input, decompressed if necessary."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to ``size`` bytes; empty only at the end."""
+        """Return up to ``size`` bytes. An empty result means the end."""
 
     def tell(self) -> int:
-        """Return the number of bytes read from the file, as stored."""
+        """Return the number of bytes read from the file; of a compressed file, compressed bytes."""
 
 
 class ArrowStream:
-    """A stream for Arrow: the bytes already read, the rest of a file, and ``last``.
+    """A stream for Arrow. It returns bytes already read (``held``), the rest of a file, ``last``.
 
-    Closing it does not close the file. After that it returns no bytes, so a thread of Arrow no
-    longer reads the file.
+    Closing the stream does not close the file. A closed stream returns no bytes, so that a thread
+    of Arrow no longer reads the file.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -86,7 +86,9 @@ class ArrowStream:
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes. Raises :class:`InvalidFile` if ``size`` is too large."""
         if size > MAX_READ:
-            raise InvalidFile(f"a part has {size:,} bytes (expected at most {MAX_READ:,})")
+            raise InvalidFile(
+                f"a part of the file has {size:,} bytes (expected at most {MAX_READ:,})"
+            )
         with self._lock:
             if self.closed:
                 return b""
@@ -97,13 +99,13 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait until a running read ends; the file stays open."""
+        """Close the stream after a running read has ended. The file stays open."""
         with self._lock:
             self.closed = True
 
 
 class Kind(NamedTuple):
-    """The format and the compression codec of a file; ``codec``: ``None`` if not compressed."""
+    """The format of a file, and its compression ``codec``, ``None`` if it is not compressed."""
 
     format: Format
     codec: str | None
@@ -133,9 +135,9 @@ def find(name: str) -> list[str]:
 
 
 def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
-    """Return a note for each folder of ``sources`` that contains files of unknown formats.
+    """Return a note for each folder in ``sources`` that contains files of unknown formats.
 
-    The note counts them by suffix. ``own``: the output folder, which is ignored.
+    The note counts these files by suffix. ``own``: the output folder; files in it are ignored.
     """
     own = None if own is None else own.resolve()
     notes = []
@@ -162,7 +164,7 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the folder and the name of each file that is not hidden."""
+    """Yield the folder and the name of each file that is neither hidden nor in a hidden folder."""
 
     def fail(error: OSError) -> None:
         """Raise instead of silently skipping an unreadable folder."""
@@ -186,7 +188,7 @@ def _suffixes(name: str) -> list[str]:
 
 
 def kind_of(name: str, wanted: Format | None) -> Kind:
-    """Return the format, ``wanted`` or detected by the suffix, and the compression.
+    """Return the format of a file (``wanted``, or else by its suffix) and its compression.
 
     Raises :class:`UnsupportedFormat` for archives, for unsupported compression, and for ``.json``,
     which may contain one object per line or one value on many lines.
@@ -215,7 +217,7 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
 def open_file(name: str, codec: str | None) -> Iterator[Readable]:
     """Open a file, or standard input for ``-``, and decompress it.
 
-    Raises :class:`NotFound`, and :class:`InvalidFile` for a Git LFS pointer.
+    Raises :class:`NotFound` if there is no such file, :class:`InvalidFile` for a Git LFS pointer.
     """
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
@@ -231,7 +233,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise :class:`InvalidFile` if text starts with a UTF-16 byte order mark and zero bytes."""
+    """Raise :class:`InvalidFile` for UTF-16: a byte order mark, with a zero byte soon after it."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -239,7 +241,7 @@ def refuse_utf16(head: bytes) -> None:
 
 
 class _Decompressor:
-    """The decompressed contents of a file."""
+    """A stream that decompresses a file while it is read."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
@@ -257,7 +259,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Convert errors of Arrow to :class:`InvalidFile`; errors of the system are unchanged."""
+    """Turn errors of Arrow into :class:`InvalidFile`. Errors of the system are not changed."""
     try:
         yield
     except pa.ArrowException as error:
@@ -269,20 +271,20 @@ def arrow_errors(what: str) -> Iterator[None]:
 
 
 class Files(NamedTuple):
-    """The name of a file, a folder or several files."""
+    """A source with a name: a file, a folder, a glob, or ``-``."""
 
     name: str
 
 
 class Container(NamedTuple):
-    """A Python object that contains documents; ``name``: a unique name."""
+    """A Python object that contains documents, and a unique ``name`` for it."""
 
     name: str
     source: object
 
 
 def each_source(sources: Sources) -> Iterator[Files | Container]:
-    """Yield each source; unnamed ones are called ``texts``, ``texts2`` and so on.
+    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on.
 
     Raises ``ValueError`` if a list mixes documents and sources.
     """
@@ -296,7 +298,7 @@ def each_source(sources: Sources) -> Iterator[Files | Container]:
 
 
 def names_of(sources: Sources) -> list[str] | None:
-    """Return the file names in ``sources``; ``None`` if it contains documents."""
+    """Return the names in ``sources``; ``None`` if it is not a name or a list of names."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
@@ -315,8 +317,8 @@ def can_be_read_again(source: Files | Container) -> bool:
 def _flat(sources: object) -> Iterator[object]:
     """Yield the sources of nested lists.
 
-    A list contains sources, not documents, if all its items are names or at least one item is a
-    container. It does not start with a document.
+    A list is one of sources if all its items are names, or if at least one item is a container and
+    the first item is not a document. All other lists are lists of documents.
     """
     names, documents = str | PathLike, bytes | Document | Mapping
     if (

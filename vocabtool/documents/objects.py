@@ -24,7 +24,7 @@ Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain s
 
 
 class _Mark(Enum):
-    """The type of :data:`END`; an enumeration, so that ``is`` works after pickling."""
+    """The type of :data:`END`. It is an enumeration, so that ``is END`` works after pickling."""
 
     END = "end"
 
@@ -41,7 +41,7 @@ class Indexable(Protocol):
 
 
 class Queue(Protocol):
-    """A queue of documents; ``get`` returns the next one, :data:`END`, or an exception to raise."""
+    """A queue of documents. ``get`` returns a document, :data:`END`, or an exception to raise."""
 
     def get(self) -> Any: ...
 
@@ -50,7 +50,8 @@ class Row(NamedTuple):
     """One document before it is put in a batch.
 
     ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
-    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: all other fields.
+    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: if requested, all
+    fields except the text.
     """
 
     number: int
@@ -66,7 +67,7 @@ def is_queue(source: object) -> TypeGuard[Queue]:
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether a source has a length and is indexed by integers; a mapping is not."""
+    """Whether a source is a sequence: it has a length and an index, and is no mapping or text."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 
@@ -74,13 +75,13 @@ def is_indexable(source: object) -> TypeGuard[Indexable]:
 def batches(source: object, request: Request) -> Iterator[Batch]:
     """Yield batches of about ``request.size`` bytes of text and at most ``request.rows`` documents.
 
-    Does not read items before they are needed. Raises an exception that is in a queue.
+    Items are read lazily. If a queue contains an exception, it is raised.
     """
     return gather((row for row, _ in _rows(source, request)), request, request.rows)
 
 
 def documents(source: object, request: Request) -> Iterator[Document]:
-    """Yield the documents one by one; a :class:`Document` is yielded unchanged."""
+    """Yield the documents one by one. An item that is a :class:`Document` is not changed."""
     for row, item in _rows(source, request):
         if isinstance(item, Document):
             yield item
@@ -122,7 +123,7 @@ def _id(row: Row, request: Request) -> bytes:
 
 
 def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
-    """Yield each valid row of a source with the item that it was built from."""
+    """Yield each valid row of a source with the item from which the row was built."""
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
@@ -140,7 +141,10 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    """Yield each item with its number, from 1; the start of a sequence may be skipped unread."""
+    """Yield each item with its number, from 1.
+
+    Items at the start of a sequence are not read if they are to be skipped.
+    """
     if is_queue(source):
         return enumerate(_take(source), 1)
     if is_indexable(source):
@@ -159,7 +163,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """Yield the items of a queue and call ``task_done`` for each, so that ``join`` returns."""
+    """Yield the items of a queue. Call ``task_done`` for each, so that its ``join`` can return."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -173,9 +177,9 @@ def _take(queue: Queue) -> Iterator[Item]:
 
 
 def as_bytes(text: str | bytes) -> bytes:
-    """Encode a text as UTF-8: escaped bytes (``surrogateescape``) are restored.
+    """Encode a text as UTF-8. Surrogates of ``surrogateescape`` become the original bytes.
 
-    If the text contains any other surrogate, every surrogate becomes three bytes.
+    If the text contains any other surrogate, all surrogates are encoded as three bytes instead.
     """
     if isinstance(text, bytes):
         return text
@@ -186,7 +190,7 @@ def as_bytes(text: str | bytes) -> bytes:
 
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
-    """Return the document in a mapping, or in a string that is the text. Raises :class:`BadRow`."""
+    """Return the row for a mapping of fields, or for a text. Raises :class:`BadRow`."""
     options = request.options
     field, id_field = options.field or TEXT, options.id_field
     if isinstance(value, str | bytes):
@@ -242,7 +246,7 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
 
 
 def _plain(value: object) -> object:
-    """Convert a value of a type without a JSON equivalent; NumPy's values have ``tolist``."""
+    """Convert a value of another type for JSON: NumPy's with ``tolist``, others with ``str``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

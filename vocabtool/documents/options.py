@@ -1,6 +1,6 @@
 """Options for reading documents, shared by ``oov``, ``embed``, ``index`` and ``stream``.
 
-Imports nothing heavy, because the command line imports the choices of its options from here.
+The command line imports the choices of its options from here, so this module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ReadOptions:
     ``format``: the format of every file. Default: by the suffix of each file, else ``lines``.
     ``id_field``: the field that contains the id, a string or an integer; a row without it is
     invalid. Default: the location of a document is its id.
-    ``keep``: other fields to keep as columns of strings: a string unchanged, any other value as
-    JSON text, null if a row lacks the field.
-    ``on_error``: ``"raise"`` for an invalid row, or ``"skip"`` and count it.
-    ``on_duplicate``: ``"error"`` if an id occurs again, or read only the ``"first"`` or the
-    ``"last"`` document of each id (``"last"`` reads the sources twice). ``None``: ids are not
+    ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
+    value as JSON text; if a row lacks the field, the value is null.
+    ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
+    ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
+    the ``"last"`` document with the id (``"last"`` reads the sources twice). ``None``: ids are not
     compared.
 
     Raises ``ValueError`` for an invalid value of ``keep``, ``format``, ``on_error`` or
@@ -58,7 +58,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):
-            raise ValueError(f"keep must be a list of names, got one: [{self.keep!r}]")
+            raise ValueError(f"keep must be a list of names, got a string; use [{self.keep!r}]")
         object.__setattr__(self, "keep", tuple(self.keep))
         for name, choices, or_none in (
             ("format", Format, " or None"),

@@ -2,7 +2,7 @@
 
     batches(...)     texts, ids and kept fields as Arrow arrays of about 4 MB
     documents(...)   single documents with an id and all other fields of the row
-    extent(...)      the number of rows and bytes, if known without reading the documents
+    extent(...)      the number of rows and bytes, if they are known before the documents are read
 
 :class:`ReadOptions` contains the options; :class:`ReadLog` counts what was read and skipped.
 To add a format, write a function in a module of its own and add it to ``READERS``.
@@ -104,15 +104,17 @@ def batches(
 
     ``sources``: a path, a folder, a glob (also ``**``) or ``-`` for standard input; an iterable,
     which may be infinite; a sequence; or a queue that another thread fills and ends with
-    :data:`END` or with an exception, which is raised here. Their items are strings, ``bytes``,
-    mappings or :class:`Document`. A list or tuple of several sources or names is accepted, too
-    (pass a list of texts as ``iter(texts)``). Files are found and opened one after another.
-    ``log``: counts invalid rows, repeated ids and bytes read; required if rows may be skipped.
+    :data:`END` or with an exception, which is raised here. Items of these are strings, ``bytes``,
+    mappings or :class:`Document`. A list or tuple of several sources or names is accepted, too.
+    (A list of strings contains names; pass texts as ``iter(texts)``.) Files are found and opened
+    one after another.
+    ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows
+    or documents to be skipped.
     ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
     ``rows``: maximum number of documents of an iterable or a queue in a batch.
     ``start``: number of documents to skip at the start. If invalid rows raise and ids of an
-    ``id_field`` are not compared, they are skipped unread: items of a sequence, row groups of
-    Parquet and record batches of Arrow IPC; lines and records are only counted.
+    ``id_field`` are not compared, the documents are skipped without reading them (sequences, row
+    groups of Parquet, record batches of Arrow IPC) or parsing them (lines and records).
 
     Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
     repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for
@@ -145,11 +147,11 @@ def documents(
     size: int = BATCH_BYTES,
     start: int = 0,
 ) -> Iterator[Document]:
-    """Yield the documents of ``sources`` in order; arguments and errors as in :func:`batches`.
+    """Yield the documents of ``sources`` in order. For arguments and errors see :func:`batches`.
 
-    A :class:`Document` is yielded unchanged. Otherwise the id is the value of ``id_field`` or the
-    location, such as ``corpus.jsonl:17``, and all other fields are kept. Ids are not compared with
-    each other.
+    An item that is a :class:`Document` is not changed. Any other item gets the value of
+    ``id_field`` or its location, such as ``corpus.jsonl:17``, as id, and keeps all fields except
+    the text. Repeated ids are not detected.
     """
     options = replace(options, keep=(), on_duplicate=None)
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
@@ -193,7 +195,7 @@ def _request(
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    """Yield the batches of all sources; a reader may skip documents at the start unread."""
+    """Yield the batches of all sources. Readers may have skipped documents at the start."""
     for source in each_source(sources):
         if isinstance(source, Container):
             yield from objects.batches(source.source, replace(request, source=source.name))
@@ -202,7 +204,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
 
 
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
-    """Yield the batches of the files that ``name`` matches; each file is opened when needed."""
+    """Yield the batches of the files that ``name`` matches. A file is opened when it is read."""
     with reading(name):
         files = find(name)
     for file in files:
@@ -218,7 +220,7 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
-    """Yield the batches without the documents at the start that a reader has not skipped."""
+    """Drop from batches the documents at the start that should be skipped and were read."""
     for batch in batches:
         out = min(ahead.left, len(batch))
         ahead.left -= out
@@ -239,7 +241,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """The ids of a stream: the first location of each and, with ``last``, its last row."""
+    """A table of a stream's ids: where each occurs first and, if ``last``, its last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -250,11 +252,11 @@ class SeenIds:
         self._rows = 0
 
     def close(self) -> None:
-        """Delete the table."""
+        """Delete the table of ids."""
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids; return the indexes in ``ids``, ascending, of those added before."""
+        """Add the next ids. Return the indexes, ascending, of ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -270,9 +272,9 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return, for each id, whether no later row has it: shape (n,).
+        """Return, for each of ``ids``, whether this is its last occurrence: shape (n,).
 
-        ``first``: the row of the first id, counted over all added ids.
+        ``first``: the row number of ``ids[0]`` among all ids that were added.
         """
         keys = ids.view(pa.binary()).to_pylist()
         found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
@@ -301,11 +303,11 @@ def _errors() -> Iterator[None]:
 def one_of_repeated(
     which: OnDuplicate, batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
-    """Yield one document of each id, the first or the last; count the others in ``repeated``.
+    """Yield only the first or the last document with each id. Count the others in ``repeated``.
 
-    ``again``: a second reading of ``batches``, used for ``"last"``. Batches without ids are not
-    compared, because locations are unique. Raises :class:`InvalidFile` for the first repeated id
-    if ``which`` is ``"error"``.
+    ``again``: a second reading of ``batches``, used for ``"last"``. Batches without ids are passed
+    on unchecked: the location of a document is then its id, and no two are the same. Raises
+    :class:`InvalidFile` for the first repeated id if ``which`` is ``"error"``.
     """
     with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
@@ -318,7 +320,7 @@ def one_of_repeated(
             repeated.count += len(rows)
             if rows and which == "error":
                 id_, place, earlier = repeated.first[0]
-                what = f"the id {id_!r} repeats that of {earlier} ({WHAT_NEXT})"
+                what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
                 raise InvalidFile(what, file=place)
             if which != "last" and len(rows) < len(batch):
                 chosen = np.ones(len(batch), np.bool_)
@@ -339,9 +341,9 @@ def one_of_repeated(
 
 
 class Extent(NamedTuple):
-    """Number of rows, including invalid ones, and size of the files as stored, in bytes.
+    """The number of rows, including invalid ones, and of bytes in the files, as stored.
 
-    ``None``: unknown or infinite.
+    A number is ``None`` if it is unknown or infinite.
     """
 
     rows: int | None = None
@@ -349,10 +351,10 @@ class Extent(NamedTuple):
 
 
 def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as in ReadOptions
-    """Return the number of rows and bytes of all ``sources``; arguments as in :func:`batches`.
+    """Return the number of rows and bytes of all ``sources``, which are those of :func:`batches`.
 
     Rows are known for Parquet, Arrow IPC files and objects with ``len``, bytes for regular files.
-    A missing or damaged file counts as unknown; the error is raised when it is read.
+    If a file is missing or damaged, both are unknown; the error is raised when the file is read.
     """
     parts: list[Extent] = []
     for source in each_source(sources):

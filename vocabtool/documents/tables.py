@@ -1,9 +1,9 @@
 """Read documents from tables with typed columns: Parquet and Arrow IPC.
 
-One string column is the text; only the requested columns are read. Skipped row groups and record
-batches are not read. Parquet is read a few rows at a time. A column whose dictionary contains long
-texts stays dictionary-encoded until its rows are split into small parts, because a file of 50 KB
-can contain a text of 1 MB twenty thousand times.
+One string column contains the texts. Only requested columns are read, and row groups and record
+batches that are skipped are not read. Parquet is read a few rows at a time. A column whose
+dictionary contains long texts stays dictionary-encoded until its rows are split into small parts,
+because a file of 50 KB can contain a text of 1 MB twenty thousand times.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
@@ -43,7 +43,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read: text, ids (if requested) and the kept fields that exist."""
+    """Names of the columns to read: the text, the id (if requested), and kept fields that exist."""
 
     text: str
     id: str | None
@@ -53,7 +53,7 @@ class Columns:
     def of(cls, schema: pa.Schema, request: Request) -> Columns:
         """Return the requested columns of a schema.
 
-        Raises :class:`InvalidFile` if one does not exist or has the wrong type.
+        Raises :class:`InvalidFile` if a column does not exist or has the wrong type.
         """
         ids = request.options.id_field
         try:
@@ -75,12 +75,12 @@ class Columns:
         return cls(text, ids, kept)
 
     def all(self) -> list[str]:
-        """Return the name of each column once."""
+        """Return the names of all columns to read, without duplicates."""
         ids = () if self.id is None else (self.id,)
         return list(dict.fromkeys((self.text, *ids, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch; rows without a text or an id are refused.
+        """Return the valid rows as a batch. Rows without a text or an id are reported as invalid.
 
         ``first``: the number of the first row, from 1.
         """
@@ -116,7 +116,7 @@ def is_strings(kind: pa.DataType) -> bool:
 
 
 def is_long(kind: pa.DataType) -> bool:
-    """Whether a type is a string or binary type of variable length, or a dictionary of one."""
+    """Whether a type is a string or binary type of variable length, or a dictionary of these."""
     inner = _without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
@@ -127,7 +127,7 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def _python_times(column: pa.Array) -> pa.Array:
-    """Reduce times from nanoseconds to microseconds, the precision of Python."""
+    """Return times with at most the precision of Python's types, which is microseconds."""
     kind = column.type
     if pt.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -158,9 +158,9 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
 
 
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text, or one row.
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is a part.
 
-    ``names``: the columns to measure. A dictionary stores a text once, but many rows may repeat it.
+    ``names``: the columns whose text is measured. Texts in a dictionary count once for each row.
     """
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:
@@ -206,7 +206,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 
 
 def parquet_row_counts(file: str) -> list[int]:
-    """Return the number of rows of each row group. Raises :class:`InvalidFile`."""
+    """Return the number of rows of each row group. Raises :class:`InvalidFile` if damaged."""
     with arrow_errors(PARQUET_ERROR):
         metadata = parquet.read_metadata(file)
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -273,7 +273,7 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
     if head.startswith(FEATHER_1):
         raise UnsupportedFormat("Feather version 1 is not supported; convert the file to version 2")
     if not head:
-        raise InvalidFile("empty (expected Arrow IPC)")
+        raise InvalidFile("the file is empty (expected Arrow IPC)")
     with arrow_errors(ARROW_ERROR):
         if head == FILE and isinstance(file, BufferedReader) and file.seekable():
             yield from _of_file(file, request)

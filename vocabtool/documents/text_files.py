@@ -50,7 +50,7 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each line as a document.
 
-    Kept fields are null. Raises :class:`InvalidFile` if a text field or an id field is requested.
+    Fields to keep are null. Raises :class:`InvalidFile` if a text field or id field is requested.
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
@@ -69,7 +69,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, about ``request.size`` bytes, with the first line's number.
+    """Yield the number of the first line, and about ``request.size`` bytes of whole lines.
 
     Raises :class:`InvalidFile` for UTF-16.
     """
@@ -122,7 +122,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """Parse all lines at once if each is an object with valid fields; else return ``None``."""
+    """Return the lines as a batch, or ``None`` if a line is not an object with valid fields."""
     options = request.options
     text, id_field = options.field or TEXT, options.id_field
     try:
@@ -144,12 +144,12 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
-    """Encode a string or an integer. Raises ``LookupError`` for values of other types."""
+    """Encode a string or an integer. Raises ``LookupError`` for a value of another type."""
     return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """Parse a line; return ``None`` if it is blank or invalid. An invalid line is refused."""
+    """Parse a line. Return ``None`` if it is blank, or invalid, which is also reported."""
     if not line.strip(BLANK):
         return None
     try:
@@ -160,7 +160,7 @@ def _row(line: bytes, number: int, request: Request) -> Row | None:
 
 
 def _spell(text: str | bytes) -> bytes:
-    """Encode a string of JSON; a surrogate becomes three bytes, never an escaped byte."""
+    """Encode a string that was read from JSON. Surrogates are encoded as three bytes each."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
@@ -191,8 +191,8 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     """Read each row as a document; a row with an open quote or a wrong number of values is invalid.
 
-    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long. That
-    row cannot be skipped, because its end is unknown.
+    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long, which
+    cannot be skipped, because its end is unknown.
     """
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
@@ -216,15 +216,16 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
     except csv.Error as error:
         raise InvalidFile(f"invalid header row: {error}") from error
     if row is None:
-        raise InvalidFile("empty (expected a header row)")
+        raise InvalidFile("the file is empty (expected a header row)")
     return [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
 
 
 class _Rows:
-    """Reader of the rows after the header.
+    """Reads the rows after the header.
 
-    For Arrow the column names are indexes, because names may be repeated or not UTF-8. A row of
-    random values is appended to the file: if it is not the last row read, a quote was left open.
+    Arrow gets numbers instead of the column names, because these may be repeated or not UTF-8. A
+    row of random values is appended to the file. If the last row that Arrow returns is not this
+    one, a quote was left open.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -243,7 +244,7 @@ class _Rows:
         self.uneven: list[tuple[int, str]] = []
 
     def batches(self, stream: ArrowStream) -> Iterator[Batch]:
-        """Yield the valid rows; the others are refused."""
+        """Yield batches of the valid rows. Other rows are reported as invalid."""
         request, following = self.request, 2
         left_out: list[int] = []
         try:
@@ -266,7 +267,10 @@ class _Rows:
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        """Yield the requested columns as ``binary`` in batches of ``ROWS``; fill ``uneven``."""
+        """Yield ``ROWS`` rows at a time: the requested columns, as ``binary``.
+
+        Rows with a wrong number of values are added to ``uneven`` instead.
+        """
         places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
         every = range(len(self.names))
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
@@ -298,9 +302,9 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield the parts without the appended row, each with whether its last row is unclosed.
+        """Yield the parts without the appended row, and whether a quote is open in their last row.
 
-        If a quote is open at the end of the file, the appended row is part of that last row.
+        If a quote is open at the end of the file, the appended row is part of the last row.
         """
         before = None
         try:
@@ -317,7 +321,7 @@ class _Rows:
             yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
     def _refuse_uneven(self) -> list[int]:
-        """Refuse the rows in ``uneven``, empty it, and return their numbers."""
+        """Report the rows in ``uneven`` as invalid, empty the list, and return their numbers."""
         uneven, self.uneven = self.uneven, []
         for number, reason in uneven:
             self.request.refuse(number, reason)

@@ -1,9 +1,10 @@
 """Read TFRecord files, whose records are ``tf.Example`` messages, without TensorFlow.
 
 A record consists of the length of its data (uint64, little-endian), a checksum of these eight
-bytes, the data, and a checksum of the data. A checksum is a CRC-32C, rotated and plus a constant
-("masked"). Layout: tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in
-TensorFlow's source; messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
+bytes, the data, and a checksum of the data. A checksum is a CRC-32C that is rotated, and to which a
+constant is added ("masked"). Layout: tensorflow.org/tutorials/load_data/tfrecord and
+``record_writer.cc`` in TensorFlow's source; messages: ``tensorflow/core/example/example.proto`` and
+``feature.proto``.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a Byte
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each record as a document.
 
-    A record is an invalid row if its checksum is wrong, it is too long, it is not an ``Example``,
-    or a requested field is missing. Raises :class:`InvalidFile` with the offset if the length is
-    damaged or the file is truncated, because the start of the next record is then unknown.
+    A record is an invalid row if its checksum is wrong, if it is too long, if it is not an
+    ``Example``, or if it lacks a requested field. Raises :class:`InvalidFile` with the offset if
+    the length is damaged or the file is truncated: the next record can then not be found.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -57,7 +58,7 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
         if header.startswith(GZIP) and number == 1:
             raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
         if len(header) < HEADER:
-            raise InvalidFile(f"record {number:,} is truncated in its length", offset=offset)
+            raise InvalidFile(f"the header of record {number:,} is truncated", offset=offset)
         length, stored = unpack("<QI", header)
         if checksum(header[:8]) != stored:
             what = "the checksum of its length is wrong: damaged, or not TFRecord"
@@ -84,7 +85,7 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
 
 
 def _up_to(file: Readable, size: int) -> bytes:
-    """Read ``size`` bytes; return fewer only at the end of the file."""
+    """Read ``size`` bytes, or fewer at the end of the file."""
     data = file.read(size)
     while data and len(data) < size and (more := file.read(size - len(data))):
         data += more
@@ -117,10 +118,10 @@ def _row(
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name: a single value, or a list of 0 or 2+ values.
+    """Return the features of an ``Example`` by name: a value, or a list of none or several values.
 
     Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
-    read; the values of others may be ``None``. Raises :class:`InvalidFile`.
+    read; any other feature may be returned as ``None``. Raises :class:`InvalidFile`.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -133,7 +134,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """Return the name and value of a map entry; the usual encoding is read seven times faster."""
+    """Return the name and value of a map entry. The usual encoding is read by a faster way."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]
@@ -151,7 +152,7 @@ def _entry(
 
 
 def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
-    """Return where the content of a field starts that fills ``start:end``; 0 if none fills it."""
+    """Return where the content of a field with ``tag`` starts; 0 unless it fills ``start:end``."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -161,7 +162,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return the values of a feature; if it has lists of several types, the last type counts."""
+    """Return a feature's values. If it has lists of several types, those of the last type count."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):
@@ -177,7 +178,8 @@ def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
                     values += wire.integers(example, (start, end), wire_type)
                 elif kind == FLOATS:
                     if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
-                        what = f"{end - start:,} bytes of wire type {wire_type} are not floats"
+                        what = f"expected floats of 4 bytes, got {end - start:,} bytes of wire type"
+                        what = f"{what} {wire_type}"
                         raise InvalidFile(what)
                     values += unpack_from(f"<{(end - start) // 4}f", example, start)
                 elif wire_type == wire.LEN:

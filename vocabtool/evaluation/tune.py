@@ -209,8 +209,8 @@ def tune(
     if len(chosen.queries) < MIN_QUERIES:
         raise VocabtoolError(
             f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
-            f"{len(chosen.queries)}; use calibration without judgements, which is as good as "
-            "tuning with about fifty judged queries"
+            f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
+            f"{index.path}`"
         )
     made = chosen.vectors(index, vectors)
     if made is None:

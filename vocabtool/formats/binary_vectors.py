@@ -1,7 +1,7 @@
 """Read binary files of word vectors: word2vec's format, NumPy arrays and fastText models.
 
-word2vec: a line ``n dim``, then ``n`` times a word, a space and ``dim`` little-endian 32-bit floats
-(tmikolov/word2vec, word2vec.c, which also writes a newline after each vector; gensim does not).
+word2vec: a header line ``n dim``, then ``n`` records: a word, a space and ``dim`` little-endian
+32-bit floats. word2vec.c (tmikolov/word2vec) also ends each record with a newline; gensim does not.
 
 NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
 file with a ``.txt`` file of the same name, which has one word per line. Layout:
@@ -9,12 +9,13 @@ numpy.org/doc/stable/reference/generated/numpy.lib.format.html. An array's heade
 dictionary as text. It is matched by a regular expression, never evaluated. An array of objects
 (a pickle) is refused. Vectors are memory-mapped.
 
-fastText (``.bin``, quantised ``.ftz``): the words and the labels of the dictionary. Layout:
+fastText (``.bin``, quantised ``.ftz``): words and labels of the dictionary are read. Layout:
 facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
-All numbers are little-endian: magic, version; settings (12 int32 and a double); the numbers of
-entries, words, labels (int32), tokens and pruned n-grams (int64, -1 if not pruned); then for each
-entry its text, a NUL, its count (int64) and its type (int8). The matrices that follow are not
-read: a word's vector is not a row, but the mean of the rows of the word and its character n-grams.
+A file begins with a magic number, a version, settings (12 int32 and a double), and how many
+entries, words, labels (int32), tokens and pruned n-grams (int64; -1: not pruned) there are, all
+little-endian. Then each entry has its text, a NUL, its count (int64) and its type (int8). The
+matrices after the entries are not read: the vector of a word is not one of their rows, but the
+mean of the rows of the word and of its character n-grams.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of 
 class VectorFile:
     """The words of a file and their vectors, which are read row by row on request.
 
-    ``data`` is either an array of floats, shape (n, dim), or the content of the file. In the file,
-    ``starts[i]`` (int64, shape (n,)) is where the vector of word ``i`` begins; ``parse`` reads it.
+    ``data`` contains the vectors: as an array of floats, shape (n, dim), or as the bytes of the
+    file. In these bytes, the vector of word ``i`` begins at ``starts[i]`` (int64, shape (n,)), and
+    ``parse(data, starts[i], dim)`` reads it.
     """
 
     words: Vocabulary
@@ -61,9 +63,9 @@ class VectorFile:
     parse: Callable[[Buffer, int, int], NDArray[np.float32]] | None = None
 
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return copies of the rows at ``positions``, which must be valid: shape (k, dim).
+        """Return a copy of the vectors of the words at ``positions``: float32, shape (k, dim).
 
-        Raises :class:`InvalidFile` if the text of a value is not a number.
+        The positions are not checked. Raises :class:`InvalidFile` for a value that is no number.
         """
         if self.parse is None or self.starts is None or isinstance(self.data, np.ndarray):
             with np.errstate(over="ignore"):
@@ -74,7 +76,7 @@ class VectorFile:
         return rows
 
     def forget(self) -> None:
-        """Release the memory-mapped pages read so far, which count as memory of the process."""
+        """Release the memory-mapped pages read so far: they count as memory of the process."""
         if isinstance(self.data, mmap.mmap):
             self.data.madvise(mmap.MADV_DONTNEED)
 
@@ -90,10 +92,11 @@ NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in floats, about every
 
 
 def _recognise_word2vec(source: Source) -> str | None:
-    """Check the header line, and that binary data follows the first word.
+    """Return ``None`` if binary data follows a header line and a word, else a reason.
 
-    The first vector must contain a byte that cannot occur in a number written as text, and the
-    head a byte that cannot occur in text: a list of phrases may also begin with two numbers.
+    Binary data means that the first vector contains a byte that no number written as text
+    contains, and the head a byte that no text contains. The header line alone proves nothing: a
+    list of phrases may begin with two numbers too.
     """
     header = HEADER.match(source.head)
     if header is None:
@@ -108,7 +111,7 @@ def _recognise_word2vec(source: Source) -> str | None:
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Return the words and the positions of their vectors.
+    """Read the words of a file, and find where their vectors begin.
 
     Raises :class:`InvalidFile` if the file is shorter or longer than its header states.
     """
@@ -118,15 +121,15 @@ def open_word2vec(source: Source) -> VectorFile:
     promised, dim, start = int(header[1]), int(header[2]), header.end()
     if not 0 < dim <= MAX_DIM or not promised:
         raise InvalidFile(
-            f"{promised:,} vectors of {dim:,} dimensions, wanted at least 1 vector of 1 to "
-            f"{MAX_DIM:,} dimensions",
+            f"the header states {promised:,} vectors of {dim:,} dimensions, wanted at least 1 "
+            f"vector of 1 to {MAX_DIM:,} dimensions",
             offset=0,
         )
     least = start + promised * (1 + FLOAT * dim)
     if least > source.size:
         raise InvalidFile(
-            f"the header states {promised:,} vectors of {dim:,} dimensions, at least {least:,} "
-            f"bytes; the file has {source.size:,}: download it again",
+            f"{promised:,} vectors of {dim:,} dimensions, as the header states, need at least "
+            f"{least:,} bytes, but the file has {source.size:,}: download it again",
             offset=0,
         )
     starts = array("q")
@@ -150,9 +153,9 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Yield each word from the current position of ``file`` on, including a newline before it.
+    """Yield each word from the current position of ``file`` on, with the newline before it, if any.
 
-    The position of its vector is appended to ``starts``.
+    The position of each vector is appended to ``starts``.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -164,7 +167,8 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
             blank = window.find(b" ", 0, MAX_WORD)
         if blank < 0:
             raise InvalidFile(
-                f"no space within {MAX_WORD:,} bytes after word {number + 1:,} of {promised:,}",
+                f"word {number + 1:,} of {promised:,} does not end: wanted a space within "
+                f"{MAX_WORD:,} bytes",
                 offset=at + pos,
             )
         if blank + 1 + row > len(window):
@@ -179,7 +183,7 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
     if rest not in (b"", b"\n"):
         behind = file.seek(0, 2) - at - pos
         raise InvalidFile(
-            f"{behind:,} bytes follow the {promised:,} vectors that the header states",
+            f"the header states {promised:,} vectors, but {behind:,} more bytes follow them",
             offset=at + pos,
         )
 
@@ -209,8 +213,8 @@ LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPN
 class ArrayHead:
     """The header of a ``.npy`` array.
 
-    ``start``: bytes before the first value. ``size``: bytes of all values. ``order``: ``"C"`` for
-    row-major, ``"F"`` for column-major.
+    ``start``: length of the header in bytes; the values follow it. ``size``: bytes of all values
+    together. ``order``: ``"C"`` for row-major, ``"F"`` for column-major.
     """
 
     dtype: np.dtype[np.generic]
@@ -221,7 +225,7 @@ class ArrayHead:
 
 
 def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read an array's header from the current position of ``file`` up to its first value.
+    """Read an array's header from the current position of ``file``; stop before the first value.
 
     Raises :class:`InvalidFile` if there is no header, and :class:`UnsupportedFormat` for an array
     of objects or records.
@@ -270,17 +274,17 @@ def _recognise_numpy(source: Source) -> str | None:
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     """Return the words, and the vectors as a memory map.
 
-    ``words``: the file with the words of an ``.npy`` array; by default the ``.txt`` file of the
-    same name. Raises :class:`InvalidFile`, :class:`NotFound` if this file does not exist, and
-    :class:`UnsupportedFormat` for an archive of other arrays or of compressed ones, which cannot
-    be memory-mapped.
+    ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
+    the same name. Raises :class:`NotFound` if this list does not exist, :class:`InvalidFile` for a
+    damaged file, and :class:`UnsupportedFormat` for an archive without the two arrays, or whose
+    vectors are compressed: they cannot be memory-mapped.
     """
     file, notes = source.file, list[str]()
     if source.head.startswith(NUMPY_MAGIC):
         vectors = open_array(file)
         words = words or file.with_suffix(".txt")
         if not words.is_file():
-            raise NotFound(f"{words}: no such file; wanted a line per word of {file.name}")
+            raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one per line")
         most = word_list.MAX_FILE
         if (size := words.stat().st_size) > most:
             raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")
@@ -324,7 +328,7 @@ def open_array(
     """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
 
     The array's header is at ``start``. Raises :class:`InvalidFile` if the array does not end at
-    ``end``, and :class:`UnsupportedFormat` for an array of another type or shape.
+    ``end``, and :class:`UnsupportedFormat` if it is not a two-dimensional array of floats.
     """
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
@@ -352,12 +356,14 @@ def _array_words(data: bytes) -> Iterator[bytes]:
             f"words of type {head.dtype} and shape {head.shape}, wanted text in one dimension"
         )
     if len(data) - head.start != head.size:
-        raise InvalidFile(f"an array needs {head.size:,} bytes, got {len(data) - head.start:,}")
+        there = len(data) - head.start
+        raise InvalidFile(f"the array of words needs {head.size:,} bytes, got {there:,}")
     words = np.frombuffer(data, head.dtype, offset=head.start)
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
         if codes.max(initial=0) > MAX_CHARACTER:
-            raise InvalidFile(f"a word is not Unicode: a character above {MAX_CHARACTER:#x}")
+            what = f"it has a character above {MAX_CHARACTER:#x}"
+            raise InvalidFile(f"a word is not Unicode: {what}")
     try:
         for at in range(0, len(words), CHUNK):
             for word in words[at : at + CHUNK].tolist():
@@ -396,7 +402,8 @@ def _read_fasttext(source: Source) -> Findings:
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
         raise InvalidFile(
-            f"a fastText model of {len(buffer):,} bytes, its header alone has {HEAD.size}", offset=0
+            f"a fastText model of {len(buffer):,} bytes, wanted at least {HEAD.size} (its header)",
+            offset=0,
         )
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
     if version not in (11, 12):
@@ -407,7 +414,9 @@ def _read_fasttext(source: Source) -> Findings:
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     if min(words, labels) < 0 or words + labels != size or size == 0:
         raise InvalidFile(
-            f"{size:,} entries in the dictionary, but {words:,} words, {labels:,} labels", offset=64
+            f"the dictionary has {size:,} entries, wanted at least 1, and as many as {words:,} "
+            f"words plus {labels:,} labels",
+            offset=64,
         )
     if max(dim, minn, maxn) > 1 << 20 or dim <= 0 or pruned < -1:
         raise InvalidFile(
@@ -418,8 +427,8 @@ def _read_fasttext(source: Source) -> Findings:
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
     if HEAD.size + least > len(buffer):
         raise InvalidFile(
-            f"{size:,} entries and {pruned:,} n-grams need at least {least:,} bytes, the file has "
-            f"{len(buffer):,}: it is truncated, download it again",
+            f"{size:,} entries and {pruned:,} n-grams need at least {least:,} bytes, but the file "
+            f"has {len(buffer):,}: it is truncated, download it again",
             offset=64,
         )
     notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
@@ -435,7 +444,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("classes that a text can be assigned to, not words of texts",)
+        note = ("classes that the model assigns to texts, not words of texts",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
@@ -451,7 +460,7 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries of the type ``wanted`` at ``start``; return them and their end."""
+    """Read ``count`` entries of type ``wanted`` at ``start``; return them and where they end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)
@@ -463,7 +472,7 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            what = f"an entry of type {found}, wanted {wanted} (0 for words, then 1 for labels)"
+            what = f"an entry of type {found}, wanted {wanted} (words, type 0, precede labels, 1)"
             raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))

@@ -1,24 +1,25 @@
-"""Read vocabularies of byte tokens: tiktoken ranks (text or JSON), ``tekken.json``, and RWKV's.
+"""Read vocabularies whose tokens are bytes: tiktoken (text or JSON), ``tekken.json``, and RWKV.
 
-tiktoken: each line has a token in base64, a space and its rank (openai/tiktoken, tiktoken/load.py,
-which reads ``=`` as the empty token and skips blank lines; here only at the end). The rank is the
-id and the order in which pairs of tokens are merged. Special tokens are not in the file. Llama 3
-calls such a file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
+tiktoken: each line has a token in base64, a space and its rank (openai/tiktoken, tiktoken/load.py).
+``=`` is the empty token. tiktoken skips all blank lines, this reader only those at the end. Ranks
+are ids, and lower ranks are merged first. Special tokens are not in the file. Llama 3 calls such a
+file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
-The JSON of dqbd/tiktoken, its ports, and Anthropic's tokenizer has ``special_tokens`` with their
-ids, and ``bpe_ranks``: a text whose lines consist of ``!``, the rank of the first token, and tokens
-of consecutive ranks, separated by spaces (js/src/core.ts there).
+The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
+too, has ``special_tokens`` with their ids, and ``bpe_ranks``: a text whose lines consist of ``!``,
+the rank of the first token, and tokens of consecutive ranks, separated by spaces.
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
-lists tokens and their ranks, from 0. The model uses the first
-``default_vocab_size - default_num_special_tokens`` of them; special tokens have the first ids, so
-an id is a rank plus ``default_num_special_tokens``. ``special_tokens`` may be missing up to version
-7: then :data:`IMPLIED` is used. Special tokens without a name are named by number.
+lists tokens and their ranks, from 0. The model uses only the first
+``default_vocab_size - default_num_special_tokens`` of them. Special tokens get the lowest ids, so
+the id of any other token is its rank plus ``default_num_special_tokens``. Up to version 7,
+``special_tokens`` may be missing: then :data:`IMPLIED` is used. A special token without a name
+gets one from its number, such as ``<SPECIAL_20>``.
 
 RWKV: ``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py. A line is
 an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. RWKV
-evaluates the literal; here it must match a pattern of one literal before its escapes are decoded.
-Ids begin at 1: id 0 ends a text and is not in the file.
+evaluates the literal; this reader refuses anything else than one literal, and decodes its escapes.
+Ids begin at 1: id 0 means the end of a text and is not listed in the file.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ def _vocabulary(
 
 
 def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
-    """Decode tokens from base64; in messages, ``what`` precedes the number of a token.
+    """Yield each token, decoded from base64. Messages name a token by ``what`` and its number.
 
-    Raises :class:`InvalidFile` for a value that is not base64, or is empty.
+    Raises :class:`InvalidFile` for a value that is empty or not base64.
     """
     for number, text in enumerate(encoded):
         try:
@@ -83,7 +84,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """Return the lines of the head, without a truncated last line and blank lines at the end."""
+    """Return the complete lines of the head, without blank lines at the end of the file."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -102,7 +103,7 @@ def _recognise_ranks(source: Source) -> str | None:
     """Return ``None`` if most lines are base64 and a rank, and some base64 has padding.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
-    words and counts looks similar, but no word ends in ``=``. Other lines count as damage.
+    words and counts looks similar, but no word ends in ``=``. Other lines are errors in the file.
     """
     lines = _whole_lines(source)
     if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
@@ -114,13 +115,17 @@ def _recognise_ranks(source: Source) -> str | None:
 
 def _read_ranks(source: Source) -> Findings:
     if source.size > MAX_FILE:
-        raise UnsupportedFormat(f"ranks of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
+        what = f"the file of ranks has {source.size:,} bytes, wanted at most {MAX_FILE:,}"
+        raise UnsupportedFormat(what)
     data = source.file.read_bytes().rstrip(b"\r\n")
     columns = word_list.read_columns(data, 0, 1, b" ")
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")
     if blanks != len(encoded):
-        raise InvalidFile(f"{len(encoded):,} lines contain {blanks:,} spaces, wanted one per line")
+        raise InvalidFile(
+            f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line, between the "
+            "token and its rank"
+        )
     ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
@@ -206,7 +211,10 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
-        raise InvalidFile(f"default_vocab_size is {size:,}, less than the {room:,} special tokens")
+        raise InvalidFile(
+            f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens, which is "
+            f"{room:,}"
+        )
     version = show(str(config.get("version")))
     if document.get("special_tokens") is not None:
         stated = expect(document["special_tokens"], list, "special_tokens")
@@ -214,10 +222,13 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     else:
         digits = version.removeprefix("v")
         if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
-            raise InvalidFile(f"no special_tokens, which version {version} requires")
+            raise InvalidFile(f"special_tokens is missing, which version {version} requires")
         special = list(IMPLIED)
     if len(special) > room:
-        raise InvalidFile(f"{len(special):,} special tokens, wanted at most {room:,}")
+        raise InvalidFile(
+            f"{len(special):,} special tokens, wanted at most default_num_special_tokens, which is "
+            f"{room:,}"
+        )
     fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
     names = strings([*special, *fillers], "special token")
     if names.distinct < room:
@@ -244,12 +255,12 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
 
 
 def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
-    """Return each item's ``key``. Raises :class:`InvalidFile` if a rank is not its position."""
+    """Return the values of ``key``. Raises :class:`InvalidFile` unless ranks are 0, 1, 2, ..."""
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
-            raise InvalidFile(f"{what}: item {number:,} has no text {key}")
+            raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
         if item.get("rank") != number:
-            raise InvalidFile(f"{what}: item {number:,} does not have the rank {number:,}")
+            raise InvalidFile(f"{what}: item {number:,}: wanted its position as its rank")
     return [item[key] for item in listed]
 
 
@@ -284,7 +295,7 @@ def _recognise_rwkv(source: Source) -> str | None:
 
 def _read_rwkv(source: Source) -> Findings:
     if source.size > MAX_FILE:
-        raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
+        raise UnsupportedFormat(f"the file has {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     name, place = source.name.rpartition("/")[2], Place(source.name, "whole lines")
     return Findings([rwkv_vocabulary(source.file.read_bytes(), name, place)])
 
@@ -293,11 +304,11 @@ RWKV: Final = Reader("RWKV vocabulary", _recognise_rwkv, _read_rwkv)
 
 
 def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """Return the tokens by id. Raises :class:`InvalidFile` for a wrong length or repeated id."""
+    """Read RWKV's tokens. Raises :class:`InvalidFile` for a wrong length or a repeated id."""
     lines = word_list.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_literals(lines, ids))
-    note = "tokens of RWKV" + "; id 0 ends a text and has no line" * (0 not in ids)
+    note = "tokens of RWKV" + "; id 0 (end of text) is not listed in the file" * (0 not in ids)
     vocabulary = Vocabulary.from_ids(
         name, "table", tokens, ids, places=(place,), notes=(note,), marker=" "
     )
@@ -307,7 +318,7 @@ def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 
 
 def _literals(lines: ByteStrings, ids: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the token of each line; store its id in ``ids``, shape (number of lines,)."""
+    """Yield the token of each line, and store its id in ``ids``, shape (number of lines,)."""
     for at, line in enumerate(lines):
         found = LITERAL.fullmatch(line)
         if found is None or int(found[1]) > MAX_ID:

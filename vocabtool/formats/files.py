@@ -1,12 +1,12 @@
 """Open files of untrusted models safely, and find modules in the TensorFlow Hub cache.
 
 A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it: neither is opened.
-Files are read up to a size limit.
+Files above a size limit are refused.
 
-The cache of tensorflow_hub: ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and ``_module_dir``
-in tensorflow_hub/compressed_module_resolver.py (0.16.1). The name of a module's folder is the
-SHA-1 of its handle exactly as it was spelled: slashes, queries and hosts are not normalised, and
-kaggle.com addresses are not special. Nothing is downloaded here.
+Layout of tensorflow_hub's cache: ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and
+``_module_dir`` in tensorflow_hub/compressed_module_resolver.py (0.16.1). The name of a module's
+folder is the SHA-1 of its handle exactly as it was spelled: slashes, queries and hosts are not
+normalised, and addresses at kaggle.com are treated like any other. Nothing is downloaded here.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def map_file(file: Path) -> Buffer:
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
     """Return the content of a file.
 
-    Raises :class:`UnsupportedFormat` with the message ``what`` if the file has more than ``limit``
-    bytes, and :class:`InvalidFile` for a Git LFS pointer.
+    Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes, with the message
+    ``what`` (``{:,}`` becomes the limit), and :class:`InvalidFile` for a Git LFS pointer.
     """
     with file.open("rb") as opened:
         data = opened.read(limit + 1)
@@ -46,16 +46,18 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 
 
 def named_file(folder: Path, name: bytes) -> Path:
-    """Return the path of the file ``name`` in ``folder``; it need not exist.
+    """Return the path of the file ``name`` in ``folder``, whether or not it exists.
 
-    Raises :class:`InvalidFile` if the name is a path on any operating system, or not UTF-8.
+    Raises :class:`InvalidFile` unless the name is UTF-8 and a bare file name, not a path, on every
+    operating system.
     """
     try:
         text = name.decode()
     except UnicodeDecodeError:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
-        raise InvalidFile(f"the model names the file {printable(name)!r}, a path: it is not opened")
+        what = f"the model names the file {printable(name)!r}, which is a path: it is not opened"
+        raise InvalidFile(what)
     return folder / text
 
 
@@ -106,6 +108,6 @@ def find(handle: str) -> Path:
         + (f"That cache contains: {named}\n" if named else "")
         + "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
-        "Or, without TensorFlow, into a folder to pass instead of the address:\n"
+        "Or, without TensorFlow, download it into a folder, and pass that instead of the address:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )

@@ -1,9 +1,9 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
-Layout: ggml-org/ggml, docs/gguf.md. A header consists of the magic, a version, two counts, and keys
-with typed values. Counts have 32 bits in version 1, else 64; version 3 may be big-endian. The keys
-``tokenizer.ggml.*`` are read, except scores and merge rules. Other lists of strings are skipped.
-Arrays of arrays are refused: no known program writes them.
+Layout: ggml-org/ggml, docs/gguf.md. A header is a magic number, a version, the numbers of tensors
+and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones; version
+3 may be big-endian. The keys ``tokenizer.ggml.*`` are read, except scores and merge rules. Other
+lists of strings are skipped. Arrays of arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ BYTE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is not read yet: type and number of its items, and the bytes they occupy."""
+    """An array that is not read yet: its items' type and number, and the bytes they occupy."""
 
     item_type: int
     items: int
@@ -80,7 +80,7 @@ class _Header:
         self._buffer = buffer
         raw = buffer[4:8]
         if len(raw) < 4:
-            raise InvalidFile("a GGUF header of fewer than 8 bytes", offset=0)
+            raise InvalidFile("the GGUF header is truncated, wanted at least 8 bytes", offset=0)
         little, big = int.from_bytes(raw, "little"), int.from_bytes(raw, "big")
         if little not in VERSIONS and big not in VERSIONS:
             raise UnsupportedFormat(
@@ -116,7 +116,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number of ``struct`` type ``letter`` at ``pos``, and its end."""
+        """Return the number at ``pos``, of ``struct`` type ``letter``, and where it ends."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
@@ -124,12 +124,13 @@ class _Header:
         return struct.unpack_from(layout, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        """Return a count of items of at least ``item_bytes`` bytes, and the end of the count."""
+        """Return the count at ``pos`` and its end. An item takes at least ``item_bytes`` bytes."""
         count, behind = self._number(self._size, pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:
             raise InvalidFile(
-                f"{count:,} items need {count * item_bytes:,} bytes, {left:,} are left", offset=pos
+                f"{count:,} items need {count * item_bytes:,} bytes, but only {left:,} are left",
+                offset=pos,
             )
         return count, behind
 
@@ -145,7 +146,7 @@ class _Header:
         return _Array(item_type, count, start, start + count * width)
 
     def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        """Return the positions of the lengths of ``count`` strings, and the end of the last one."""
+        """Return where each of ``count`` strings begins (with its length), and where all end."""
         buffer, width = self._buffer, self._width
         length_at = struct.Struct(self._order + self._size).unpack_from
         heads = array("q")
@@ -160,17 +161,17 @@ class _Header:
         return heads, pos
 
     def strings(self, found: _Array) -> ByteStrings:
-        """Return the strings of an array, over a copy of its bytes."""
+        """Return the strings of an array, as slices of one copy of its bytes."""
         taken = found.end - found.start
         if taken > MAX_TEXT:
-            raise UnsupportedFormat(f"tokens of {taken:,} bytes, wanted at most {MAX_TEXT:,}")
+            raise UnsupportedFormat(f"the tokens take {taken:,} bytes, wanted at most {MAX_TEXT:,}")
         heads, _ = self._strings_at(found.items, found.start)
         bounds = np.append(np.frombuffer(heads, np.int64) - found.start, taken).astype(np.int32)
         text = self._buffer[found.start : found.end]
         return ByteStrings(text, bounds[:-1] + np.int32(self._width), bounds[1:])
 
     def value(self, name: bytes, wanted: type[T]) -> T | None:
-        """Return a value of the tokenizer; ``None`` if it is missing or of another type."""
+        """Return the value of ``tokenizer.ggml.NAME``; ``None`` if missing or of another type."""
         value = self.values.get(b"tokenizer.ggml." + name)
         return value if isinstance(value, wanted) else None
 

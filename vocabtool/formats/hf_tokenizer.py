@@ -109,7 +109,7 @@ READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
 
 
 def _type(model: Json) -> str:
-    """Return the type of a model; if it is missing, guess it in the order of the library."""
+    """Return the type of a model; if it is not stated, guess it from the fields as the library."""
     model_type = model.get("type")
     if model_type is None:
         if isinstance(model["vocab"], list):
@@ -130,7 +130,8 @@ def _pieces(vocab: object) -> list[Any]:
         if not isinstance(item, list) or len(item) != 2:
             raise InvalidFile(f"model.vocab: item {number:,} is not a list [piece, score]")
         if type(item[1]) not in (int, float):
-            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {kind(item[1])}")
+            got = kind(item[1])
+            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}, not a number")
     return [piece for piece, _ in listed]
 
 
@@ -151,9 +152,10 @@ def _find_added(
 ) -> tuple[dict[str, int], list[str]]:
     """Return the added tokens that are not entries of the model, with their ids, and notes.
 
-    A token that is an entry of the model has the model's id, any other token the stated id. (The
-    library itself numbers new tokens after the entries of the model; details depend on its
-    version. Files that it wrote state these ids.) Empty tokens and repetitions are ignored.
+    An added token that is an entry of the model keeps the model's id. Any other has the id that
+    the file states. (The library ignores that id and numbers such tokens after the model's entries;
+    details depend on its version. A file that it wrote states the same ids.) Empty and repeated
+    tokens are ignored.
     """
     new: dict[str, int] = {}
     special, misstated, renumbered = [], [], []
@@ -176,13 +178,13 @@ def _find_added(
         notes.append(f"{len(new):,} added tokens are not entries of the model")
     if special:
         notes.append(f"{len(special):,} special: {show_some(special)}")
-    for odd, what in (
-        (misstated, "are listed with an id other than the model's, which is used"),
-        (renumbered, "have an id that the tokenizers library replaces"),
+    for odd, what, where in (
+        (misstated, "have another id in the model, which is used", "the model"),
+        (renumbered, "have an id that the tokenizers library replaces", "the library"),
     ):
         if odd:
             content, stated, other = odd[0]
-            example = f"{show(content)!r}: {stated} here, {other} there"
+            example = f"{show(content)!r}: {stated} in added_tokens, {other} in {where}"
             notes.append(f"{len(odd):,} added tokens {what}: {example}")
     return new, notes
 
@@ -206,7 +208,7 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """Return the piece marker, and notes on marks that :data:`Marker` does not include."""
+    """Return how pieces are marked (``##``, ``▁``, ...), and notes on marks not in ``Marker``."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:

@@ -1,31 +1,32 @@
 """Parse JSON within memory bounds, convert it to arrays, and read plain JSON vocabularies.
 
 The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeats in an object, its
-last value counts, as in the libraries that define these formats: no entry is lost. Parsing refuses
-text whose Python objects would take much more memory than the text. A file may also be a single
-JSON string that contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` so.
-The formats:
+last value is used, as in the libraries that define these formats. Text is refused if its Python
+objects would take much more memory than the text. A file may also be a single JSON string that
+contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` that way. The formats:
 
-``vocab.json``, an object of entries and ids: ``save_vocabulary`` of the tokenizers in
-huggingface/transformers. For BPE, ``merges.txt`` is beside it: two pieces per line, separated by a
-space, after a line ``#version`` (``BPE::read_file`` in huggingface/tokenizers,
-tokenizers/src/models/bpe/model.rs). Merges are only counted. ``added_tokens.json`` has the same
-layout, with tokens added to the vocabulary beside it; it is read as a separate vocabulary.
+``vocab.json``, an object that maps entries to ids, is written by ``save_vocabulary`` of the
+tokenizers in huggingface/transformers. BPE tokenizers also write ``merges.txt``: a line
+``#version``, then two pieces per line, separated by a space (``BPE::read_file`` in
+huggingface/tokenizers, tokenizers/src/models/bpe/model.rs). Merges are only counted.
+``added_tokens.json`` has the layout of ``vocab.json``. It contains the tokens that were added to
+that vocabulary, and is read as a vocabulary of its own.
 
 ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
-spaCy's ids are hashes of the strings and are not stored: here an id is a position. Any other JSON
-list of words is read the same way.
+spaCy's ids are hashes of the strings and are not stored. Here, a string's position is its id. Any
+other JSON list of words is read the same way.
 
 Scored pieces (tensorflow/tfjs-models, universal-sentence-encoder/src/tokenizer): a list of
-[piece, score]. The id of a piece is its position; the first piece stands for unknown text. Some
-scores are null. Scores are not read, as in all formats.
+[piece, score]. The id of a piece is its position; the first piece stands for unknown text. A score
+may be null. Scores are not read, in this format or any other.
 
 ``model.json`` of TensorFlow.js (tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts): the
-strings in its constants and weights. The graph is a GraphDef in protobuf's JSON, where bytes are
-base64. Most values are in the files beside it (``weightsManifest``, tfjs-core/src/io/io_utils.ts):
-the files of a group are concatenated and contain its weights in order; each string is preceded by
-its length in four bytes. Files are opened by a bare name, never through a link. Which table a list
-of strings fills is not determined: every list is a constant, whose ids are positions.
+strings in its constants and weights are read. The graph is a GraphDef in protobuf's JSON, where
+bytes are base64. Most values are in files beside it, listed in groups (``weightsManifest``,
+tfjs-core/src/io/io_utils.ts): the files of a group, concatenated, contain its weights in order, and
+four bytes before each string are its length. Files are opened by a bare name, never through a link.
+It is not determined which table a list of strings fills: every list is reported as a constant, with
+positions as ids.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def recognise(source: Source) -> str | None:
 
 
 def read(file: Path) -> Any:
-    """Return the value of a JSON file; a string is parsed as JSON once more.
+    """Return the value of a JSON file. If the value is a string, parse that as JSON too.
 
     Raises the errors of :func:`parse`, and :class:`UnsupportedFormat` for more than ``MAX_FILE``
     bytes.
@@ -147,7 +148,7 @@ def kind(value: object) -> str:
 
 
 def expect(value: object, wanted: type[T], what: str) -> T:
-    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, if it has another type."""
+    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, if it is of another type."""
     if not isinstance(value, wanted):
         raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
     return value
@@ -167,8 +168,8 @@ def show_some(texts: Collection[str]) -> str:
 def strings(values: Collection[Any], what: str) -> ByteStrings:
     """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
 
-    Raises :class:`InvalidFile` for a value that is not a text, and for a lone surrogate, which
-    JSON can express, except those that stand for bytes. ``what`` names a value in messages.
+    Raises :class:`InvalidFile` for a value that is not a text, and for a lone surrogate (JSON can
+    express one) that does not stand for a byte. Messages name a value by ``what`` and its number.
     """
     try:
         return ByteStrings.of(map(encode, values))
@@ -183,9 +184,9 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """Return the ids of an object of entries and ids: int64, shape (n,).
+    """Return the ids in an object that maps entries to ids: int64, shape (n,).
 
-    Raises :class:`InvalidFile` if one is not a whole number from 0 to ``MAX_ID``.
+    Raises :class:`InvalidFile` if an id is not a whole number from 0 to ``MAX_ID``.
     """
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
@@ -232,11 +233,11 @@ def _why_no_ids(document: object) -> str | None:
 
 
 def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
-    """Return whether an object probably contains settings, as ``{"model_max_length": 512}``.
+    """Return whether an object probably contains settings, such as ``{"model_max_length": 512}``.
 
-    ``values``: ascending, shape (n,). A single key is a setting if it is a plain name and its value
-    is not 0. Several keys are settings if they are ids of special tokens (``"bos_token_id": 1``),
-    or if they are few, their values have gaps, and at least half are names of several words.
+    ``values``: those of the object, ascending. A single key is a setting if it is a plain name and
+    its value is not 0. Several keys are settings if all end in ``_token_id``, or if they are few,
+    their values have gaps, and at least half of the keys consist of several words.
     """
     if len(document) == 1:
         return bool(values[0]) and all(map(str.isidentifier, document))
@@ -280,13 +281,13 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 def _count_merges(file: Path) -> int:
-    """Return the number of merges. Raises :class:`InvalidFile` for any other line."""
+    """Return the number of merges. Raises :class:`InvalidFile` for a line that is not a merge."""
     count = 0
     for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):
             continue
         if line.count(b" ") != 1:
-            raise InvalidFile(f"line {number:,} is not a merge, wanted two pieces, a space between")
+            raise InvalidFile(f"line {number:,} is not a merge, wanted two pieces and one space")
         count += 1
     return count
 
@@ -296,7 +297,7 @@ IDS: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", _why_no_
 
 # Lists of texts, and of pieces and scores.
 
-POSITIONS: Final = "ids are positions in the list (in spaCy, hashes of the strings)"
+POSITIONS: Final = "ids are positions in the list (spaCy's own ids are hashes of the strings)"
 UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
@@ -379,7 +380,7 @@ def _why_no_tfjs(document: object) -> str | None:
 
 
 def _read_tfjs(document: Any, source: Source) -> Findings:
-    """Read the constants and weights. Raises :class:`InvalidFile` for an invalid manifest."""
+    """Read the strings in a model. Raises :class:`InvalidFile` for an invalid manifest."""
     findings = Findings()
     topology = document.get("modelTopology")
     nodes = topology.get("node") if isinstance(topology, dict) else None
@@ -441,7 +442,7 @@ def _weights(
 ) -> Iterator[Finding]:
     """Yield the string weights in the files of one group."""
     if not paths:
-        raise InvalidFile("weights of strings, but no files")
+        raise InvalidFile("a group has weights of strings, but lists no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)
     first = PurePosixPath(source.name).with_name(show(paths[0]))
     at = 0
@@ -449,7 +450,8 @@ def _weights(
         if dtype == "string":
             if count * LENGTH > len(data) - at:
                 left = len(data) - at
-                raise InvalidFile(f"{count:,} strings do not fit into {left:,} bytes", offset=at)
+                what = f"{count:,} strings do not fit into the remaining {left:,} bytes"
+                raise InvalidFile(what, offset=at)
             entries: list[bytes] = []
             for _ in range(count):
                 start = at + LENGTH

@@ -1,19 +1,20 @@
 """Read Keras lookup layers (described in JSON), ``.keras`` archives and ``Tokenizer.to_json()``.
 
-A layer is described as ``{"class_name": ..., "config": {...}}`` by ``get_config`` of the layers in
-keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing.
+Keras describes a layer as ``{"class_name": ..., "config": {...}}``. ``config`` is written by
+``get_config`` in keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing.
 
 An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a zip of
 ``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and
 ``assets/<path of the layer>/vocabulary.txt`` for each adapted layer, including its mask and unknown
 entries. Paths are assigned to layers by the rules of ``_save_state`` there. The weights are never
-read, as they contain no words. Of a vocabulary *file*, Keras 2 stores only the path.
+read, as they contain no words. If a layer was given a vocabulary *file*, Keras 2 stores only the
+path of that file.
 
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
-``config`` with the settings, among them ``word_index``, as a string of JSON. Files with only the
-content of ``config``, or only ``{"word_index": {...}}``, are read too; the latter lacks the
-settings for splitting texts. Ids begin at 1. Words with ids from ``num_words`` on are stored but
-never looked up, so they are left out.
+``config`` with the settings and the words: ``word_index``, JSON in a string. Files with nothing but
+the content of ``config``, or ``{"word_index": {...}}`` without settings for splitting texts, are
+read too. Ids begin at 1. Words with ids from ``num_words`` on are stored but never looked up, so
+they are left out.
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    ``path``: in the object graph, as ``root.layer-0``; the parent's if the layer has none.
+    ``path``: in an archive, that of the layer's asset; else that of the layer in the object graph,
+    such as ``root.layer-0``, or of its parent if the layer has none.
     ``vocabulary``: entries except mask and unknown ones; numbers as decimal text; ``None`` if the
     file does not contain them.
-    ``mask_token``: the entry with id 0; ``None`` if there is none. Only the mode ``int`` has it.
-    ``inverse``: the layer returns the word of an id.
+    ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
+    ``inverse``: whether the layer maps ids to words.
     """
 
     path: str
@@ -93,9 +95,9 @@ class LookupLayer:
 
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
-    """Parse a configuration, a JSON object; messages name it by ``path``.
+    """Parse a configuration, which is a JSON object. Messages name it by ``path``.
 
-    Raises :class:`InvalidFile` if it is not an object, or too many values would fill the memory.
+    Raises :class:`InvalidFile` if it is no object, or has so many values that they fill the memory.
     """
     what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
@@ -120,7 +122,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the layer described at ``path``, whose class must be in ``MASK_AND_OOV``.
+    """Return the lookup layer that ``description`` describes. Its class is in ``MASK_AND_OOV``.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
@@ -187,9 +189,9 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return the number of mask and unknown entries that ``entries`` begins with: all, or 0.
+    """Return the number of mask and unknown entries at the front: ``first_id`` if all are there.
 
-    Keras removes these from the front of a vocabulary.
+    Else return 0. Keras removes these entries from the front of a vocabulary.
     """
     if layer.first_id > len(entries):
         return 0
@@ -273,10 +275,10 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
-    """Yield the lookup layers, and whether their words are in a file of the training machine.
+    """Yield each lookup layer, and whether its words are only in a file of the training machine.
 
-    Their paths are those of their assets: names of attributes, or of classes for items of a list.
-    Paths that are too long for a member of the archive are truncated, so that they match none.
+    The path of a layer is that of its asset. It consists of names of attributes; an item of a list
+    is named by its class. A path too long for an archive is truncated, so that no asset matches.
     """
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
@@ -314,7 +316,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Read each asset; return the identities of the layers that have one."""
+    """Add the vocabulary of each asset to ``findings``; return the layers that have an asset."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -325,7 +327,7 @@ def _read_assets(
             data = archive.read(name)
             with reading(shown):
                 if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
-                    raise InvalidFile("most of its lines are empty: it is not a vocabulary")
+                    raise InvalidFile("most lines of the file are empty: it is not a vocabulary")
                 path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
                 parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
                 layer = layers.get("/".join(parts))
@@ -347,7 +349,7 @@ def _read_assets(
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    """Return the entries of ``vocabulary.txt`` as Keras reads them, except mask and unknown."""
+    """Return the entries of ``vocabulary.txt`` as Keras reads them, without mask and unknown."""
     lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:
@@ -408,14 +410,14 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Return ``None`` for a ``word_index``, at the top or in ``config``, else a reason."""
+    """Return ``None`` if a document, or its ``config``, has a ``word_index``; else a reason."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
 
 
 def _read_tokenizer(document: Any, source: Source) -> Findings:
-    """Read the words that are looked up. Raises :class:`InvalidFile`."""
+    """Read the words that the tokenizer looks up. Raises :class:`InvalidFile`."""
     config = _config(document)
     ids = config[WORDS]
     if isinstance(ids, str):
@@ -427,7 +429,7 @@ def _read_tokenizer(document: Any, source: Source) -> Findings:
         json_file.expect(oov, str, "oov_token")
     if end is not None and not json_file.is_id(end):
         got = json_file.kind(end)
-        raise InvalidFile(f"num_words is {got}, wanted a whole number, at least 0, or null")
+        raise InvalidFile(f"num_words is {got}, wanted null or a whole number of at least 0")
     kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
     notes = ["no word has id 0, which is for padding"] if 0 not in kept.values() else []
     if end and len(kept) < len(ids):
@@ -457,7 +459,7 @@ def settings_of(document: Any) -> Settings | None:
     """Return the settings for splitting a text; ``None`` if the document has none.
 
     Missing settings have Keras' defaults. Raises :class:`InvalidFile` for settings with which Keras
-    fails, and for ``split: null``, which splits at Unicode white space.
+    fails, and for ``split: null`` (split at Unicode white space), which is not supported.
     """
     config = _config(document)
     complete = document.get("class_name") == "Tokenizer"
@@ -470,7 +472,8 @@ def settings_of(document: Any) -> Settings | None:
     if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
         filters = "".join(filters)
     if not isinstance(filters, str):
-        raise InvalidFile(f"filters is {json_file.kind(filters)}, wanted a text of characters")
+        got = json_file.kind(filters)
+        raise InvalidFile(f"filters is {got}, wanted a text with the characters to remove")
     if not isinstance(split, str) or not split:
         got = "empty" if split == "" else json_file.kind(split)
         raise InvalidFile(f"split is {got}, wanted a text to split at")

@@ -1,9 +1,9 @@
 """Read ONNX models: lists of strings in nodes and initializers, and their ids.
 
-Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions. Graphs and
-functions have nodes, nodes have attributes, and an attribute may contain another graph. Strings and
-integers are found without a schema. Weights and other floats are never read, and no file beside
-the model is opened. The meaning of each operator's strings is in ``onnx_operators.py``.
+Layout: onnx/onnx, onnx/onnx.proto. Fields of a ModelProto: 7 graph, 20 training_info, 25 functions.
+Graphs and functions have nodes, nodes have attributes, and an attribute may contain another graph.
+Strings and integers are found without a schema. Weights and other floats are never read, and no
+file beside the model is opened. ``onnx_operators.py`` interprets the strings of each operator.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` for a ModelProto: it has only known fields, with a version and a graph.
+    """Return ``None`` for a ModelProto: known fields only, with a version and a graph; else why.
 
     A SavedModel begins with the same two fields, but has no field 7. A GraphDef and a SentencePiece
-    model begin with a length-delimited field, where a ModelProto has a number.
+    model begin with a length-delimited field, but a ModelProto with a number.
     """
     seen: set[int] = set()
     buffer = map_file(source.file)
@@ -118,7 +118,7 @@ class _Node:
 
 
 class _Model:
-    """One model, read from its root; ``findings`` also collects warnings."""
+    """One model: :meth:`walk` yields its lists of strings, ``findings`` collects warnings."""
 
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
@@ -144,7 +144,7 @@ class _Model:
     def _count(self) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
+            raise UnsupportedFormat(f"the model has more than {MAX_PARTS:,} nodes and attributes")
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
@@ -196,7 +196,7 @@ class _Model:
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        """Yield the vocabulary of an onnxruntime-extensions operator, stored as text."""
+        """Yield the vocabulary that an operator of onnxruntime-extensions stores as text."""
         place = f"{node.place} ({node.op.decode()})"
         with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
@@ -229,13 +229,13 @@ class _Model:
             return Values(integer, integers=_Fields(self._buffer, span, NO_FIELD, field).integers)
         width = np.dtype(item).itemsize
         if (end - start) % width:
-            what = f"{end - start:,} bytes of numbers, not a multiple of {width}"
+            what = f"the numbers take {end - start:,} bytes, wanted a multiple of {width}"
             raise InvalidFile(what, offset=start)
         numbers = np.frombuffer(self._buffer[start:end], item).astype(np.int64)
         return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        """Yield a list of strings of unknown purpose, or a whole tokenizer."""
+        """Yield what an attribute contains: strings of unknown purpose, or a whole tokenizer."""
         shown = printable(name)
         where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:
@@ -254,7 +254,7 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield the strings of a tensor; ``name`` is the node's, ``None`` for an initializer."""
+        """Yield the strings of a tensor. ``name``: of its node; ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -274,8 +274,9 @@ class _Model:
 class _Fields:
     """A message with one repeated field of strings and one of integers.
 
-    ``numbers`` and ``spans`` contain the last varint and the last bytes of each other field. Runs
-    of repeated fields are read by NumPy. Raises :class:`InvalidFile` for an invalid protobuf.
+    ``numbers``: the last value of each other varint field. ``spans``: the position of the last
+    payload of each other length-delimited field. Runs of repeated fields are read by NumPy. Raises
+    :class:`InvalidFile` for an invalid protobuf.
     """
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
@@ -315,7 +316,7 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"repeated values in more than {MAX_RUNS} runs", offset=pos)
+                raise InvalidFile(f"repeated fields form more than {MAX_RUNS} runs", offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 
@@ -343,7 +344,7 @@ class _Fields:
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """Read the run of varint fields ``tag`` that begins at ``pos``; return values and end.
+    """Read consecutive varint fields with this tag from ``pos`` on; return values and end.
 
     Tag and value are both varints, so every second varint must be the tag.
     """

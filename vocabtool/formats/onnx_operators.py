@@ -1,11 +1,11 @@
-"""Interpret the strings of ONNX operators: which are words, and their ids.
+"""Interpret the strings of ONNX operators: which of them are words, and which ids these have.
 
 Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md; Tokenizer is from ONNX Runtime
 (microsoft/onnxruntime, docs/ContribOperators.md). The operators of onnxruntime-extensions
 (microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text)
 contain whole files as text: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. Their mappings have lines of a key,
-a tab and a value. ``onnx.py`` finds the nodes and their attributes.
+``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. In their mappings, each line is a
+key, a tab and a value. ``onnx.py`` finds the nodes and their attributes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, decode
 
 NOT_FOUND: Final = -1  # default of LabelEncoder, CategoryMapper, WordpieceTokenizer
-OF_AN_ID: Final = "an inverse table: it returns the entry of an id"
+OF_AN_ID: Final = "an inverse table: it maps ids to entries"
 POSITIONS: Final = "the ids are their positions"
 
 Integers = NDArray[np.int64]
@@ -50,7 +50,10 @@ Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
-    """Return strings of unknown purpose; ``why`` is the reason if they are not words."""
+    """Return strings of unknown purpose as a vocabulary, or as a skipped list.
+
+    They are skipped if they are few, or if a reason ``why`` is given.
+    """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
     if why is not None:
@@ -70,7 +73,7 @@ def _table(
     kind: Kind = "table",
     marker: Marker | None = None,
 ) -> Vocabulary:
-    """Return words and their ids. Raises :class:`InvalidFile` if their numbers differ."""
+    """Return a vocabulary. Raises :class:`InvalidFile` unless there are as many ids as words."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
     notes = (note,) if note else ()
@@ -80,7 +83,7 @@ def _table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """Return the strings of the first of these attributes that has any."""
+    """Return the strings of the first attribute in ``names`` that has any."""
     found = (known[name].strings for name in names if name in known)
     return next(filter(len, found), NO_STRINGS)
 
@@ -112,7 +115,7 @@ def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Findi
         yield _table(name, place, words, ids, unknown=_default(known))
     elif len(words):
         what = "other strings" if len(labels) else "floats"
-        yield _table(name, place, words, note=f"a table from these to {what}; {POSITIONS}")
+        yield _table(name, place, words, note=f"a table that maps these to {what}; {POSITIONS}")
     if len(labels) and numbers is not None:
         yield _table(name, place, labels, numbers, note=OF_AN_ID)
     elif len(labels):
@@ -138,7 +141,7 @@ def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield one vocabulary per n-gram length; the pool contains their words one after another.
+    """Yield a vocabulary for each length of n-grams. The pool contains their words in a row.
 
     ``ngram_counts``: where the n-grams of each length begin in the pool. ``ngram_indexes``: the id
     of each n-gram.
@@ -148,7 +151,7 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
         return
     begins, ids = _integers(known, b"ngram_counts"), _integers(known, b"ngram_indexes")
     if begins is None:
-        raise InvalidFile("a pool of n-grams without ngram_counts")
+        raise InvalidFile("pool_strings contains n-grams, but ngram_counts is missing")
     used = 0
     bounds = [*begins.tolist(), len(pool)]
     for length, (begin, end) in enumerate(pairwise(bounds), start=1):
@@ -162,7 +165,7 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
             yield _table(name, place, words, part)
         elif count:
             entries = ByteStrings.of(map(b" ".join, zip(*[iter(words)] * length, strict=True)))
-            note = f"each entry is {length} strings of the file, joined by spaces"
+            note = f"each entry consists of {length} strings of the file, joined by spaces"
             yield _table(f"{name}.{length}-grams", place, entries, part, note=note)
     if ids is not None and used != len(ids):
         raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")
@@ -193,7 +196,7 @@ OPERATORS: Final[
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
-    """Return the first of these attributes that exists."""
+    """Return the value of the first attribute in ``names`` that exists."""
     for name in names:
         if name in texts:
             return texts[name]
@@ -216,7 +219,7 @@ def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
 def _bpe(
     texts: Texts, name: str, place: Place, pre_tokenizer: str = "ByteLevel", **model: str
 ) -> Vocabulary:
-    """Read ``vocab.json``, ``merges.txt``, and added tokens from lines of ``token=id``."""
+    """Read the texts of ``vocab.json`` and ``merges.txt``, and added tokens: lines ``token=id``."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
     ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
@@ -252,7 +255,7 @@ def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
-    """Read lines, including empty ones; an added token replaces the line with its id."""
+    """Read one token per line, even an empty one; an added token replaces the one with its id."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
@@ -262,7 +265,7 @@ def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines of two columns, separated by tabs; empty lines and columns are skipped."""
+    """Yield the two columns of each line, separated by tabs; skip empty lines and columns."""
     for number, line in enumerate(text.split(b"\n"), start=1):
         columns = list(filter(None, line.split(b"\t")))
         if len(columns) == 2:
@@ -273,19 +276,19 @@ def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _columns(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStrings]:
-    """Return keys and values; the last of equal keys counts."""
+    """Return the keys and the values; if a key repeats, its last value is used."""
     found = dict(pairs)
     return ByteStrings.of(found), ByteStrings.of(found.values())
 
 
 def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     keys, values = _columns(_pairs(_text(texts, b"map")))
-    yield _table(name, place, keys, note=f"a table from these to other strings; {POSITIONS}")
+    yield _table(name, place, keys, note=f"a table that maps these to other strings; {POSITIONS}")
     yield list_of_strings(values, f"{name}.values", place)
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Return words and their ids, or positions if their vectors have several numbers."""
+    """Return the words. A vector of one number is an id; for longer vectors, positions are ids."""
     pairs = _pairs(_text(texts, b"map"))
     if inverse:
         vectors, words = _columns((vector, word) for word, vector in pairs)
@@ -294,8 +297,9 @@ def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Voc
     # as in the library, the first vector sets the length of all
     size = len(vectors[0].split()) if len(vectors) else 0
     if size != 1:
-        each = f"a table {'from' if inverse else 'to'} vectors of {size:,} numbers"
-        return _table(name, place, words, note=f"{each}; {POSITIONS}")
+        vector = f"vectors of {size:,} numbers"
+        maps = f"{vector} to these" if inverse else f"these to {vector}"
+        return _table(name, place, words, note=f"a table that maps {maps}; {POSITIONS}")
     ids = word_list.integers(vectors)
     if inverse:
         return _table(name, place, words, ids, note=OF_AN_ID)

@@ -79,7 +79,7 @@ MAX_MEMORY: Final = 1 << 26  # for LZMA, where the file sets the need
 
 
 def refusal(source: Source) -> str:
-    """Return what a refused file is, and how to export its words; ``""`` for other files."""
+    """Return what a file is and how to export its words, if it is refused; else ``""``."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):
@@ -104,11 +104,11 @@ def refusal(source: Source) -> str:
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
-    """Return whether bytes are opcodes of a pickle; they are parsed, never executed.
+    """Return whether bytes are the beginning of a pickle. Opcodes are parsed, never executed.
 
     Pickles of protocols 0 and 1 have no magic bytes, and lines of words may be valid opcodes. But a
     pickle begins with a container, or with a class and its arguments, and stores its first object
-    as number 0 (1 in Python 2). No word list looks like that.
+    in the memo as number 0 (1 in Python 2). No word list looks like that.
     """
     file = io.BytesIO(head)
     names: list[str] = []

@@ -64,15 +64,15 @@ class Model(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether every place was read where the format can store words.
+        """Whether every part that can contain words was read: there are no warnings.
 
-        Skipped lists, subfolders, and words inside code or custom ops do not count.
+        Skipped lists, subfolders, and words inside code or custom ops do not count as parts.
         """
         return not self.warnings
 
 
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Return strings of unknown purpose as a finding."""
+    """Return strings of unknown purpose as a vocabulary, or as a skipped list if they are few."""
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
@@ -118,7 +118,7 @@ class Source:
 
     @classmethod
     def open(cls, file: Path) -> Source:
-        """Open a file or folder under its bare name."""
+        """Read the head of a file or folder. Its name in messages is without the parent folders."""
         name = printable(os.fsencode(file.name))
         if file.is_dir():
             return cls(file, name, b"", 0)
@@ -130,8 +130,8 @@ class Source:
 class Findings:
     """Results of reading one model, collected part by part.
 
-    ``warnings`` lists parts that could not be read, with reasons. ``format`` is set by readers of
-    several formats.
+    ``warnings`` lists parts that could not be read, with reasons. ``format`` is only set by
+    readers of several formats.
     """
 
     found: list[Finding] = field(default_factory=list)
@@ -141,8 +141,8 @@ class Findings:
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the complete model; with ``small``, short constants are vocabularies too.
 
-        Vocabularies with equal content are merged. Names become unique. Linked vocabularies come
-        first, then the largest.
+        Vocabularies with equal content are merged. Names become unique. Vocabularies that the
+        model uses for look-ups (``linked``) precede all others; in both groups, larger ones first.
         """
         passed_over, vocabularies = [], []
         for found in self.found:
@@ -217,7 +217,7 @@ class Reader:
     """A reader of one format, which is detected by content.
 
     ``format`` is its name, for display. ``recognise`` returns ``None`` for a file of this format,
-    else a short reason; it only reads ``head`` and never raises. ``read`` raises
+    else a short reason; it reads little more than ``head``, and never raises. ``read`` raises
     :class:`~vocabtool.errors.InvalidFile` for a damaged file, and
     :class:`~vocabtool.errors.UnsupportedFormat` for a file that is not supported.
     """
@@ -229,7 +229,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """A JSON format; the file is parsed once and passed to all of these readers."""
+    """A reader of one JSON format. A file is parsed only once, for all readers of JSON."""
 
     format: str
     recognise: Callable[[object], str | None]

@@ -11,7 +11,7 @@ if its name is that of a vocabulary: ``vocab*.txt``, ``words*.txt``, ``tokens*.t
 are followed only in a Hugging Face cache (``../../blobs/<name>``).
 
 Public functions: ``vocabularies`` lists the vocabularies of a model, ``extract`` returns one,
-``split_name`` parses ``FILE#NAME``, and ``pick`` returns the vocabulary that it selects.
+``split_name`` parses ``FILE#NAME``, and ``pick`` returns the vocabulary that ``FILE#NAME`` selects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers of files; each is imported only when it is reached."""
+    """Yield all readers of files, in order; those of other formats than graphs load when needed."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
@@ -204,9 +204,9 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """Read a file of a folder; return ``None`` for text that is not a word list.
+    """Read a file of a folder; return ``None`` for a file that is left out without a report.
 
-    Raises :class:`UnknownFormat` for a file to be reported as skipped.
+    Raises :class:`UnknownFormat` for a file that the caller should report as skipped.
     """
     from vocabtool.formats import pickles, word_list
 
@@ -232,7 +232,7 @@ def _read_part(path: Path) -> Findings | None:
 
 
 class PickedVocabulary(NamedTuple):
-    """A vocabulary and notes about parts that were not read and other vocabularies."""
+    """A vocabulary, and notes: parts of its model that were not read, and other vocabularies."""
 
     vocabulary: Vocabulary
     notes: tuple[str, ...] = ()
@@ -241,9 +241,9 @@ class PickedVocabulary(NamedTuple):
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
     """Return all vocabularies of a model: a folder, a file, or a cached TensorFlow Hub handle.
 
-    Vocabularies that the model uses for look-ups come first, then the largest. No code of the
-    model runs. Raises :class:`VocabtoolError`. Use :func:`inspect` to see which parts could not
-    be read.
+    Vocabularies that the model uses for look-ups precede all others; in both groups, larger ones
+    come first. No code of the model runs. Raises :class:`VocabtoolError`. Use :func:`inspect` to
+    see which parts could not be read.
     """
     return inspect(model).vocabularies
 
@@ -259,11 +259,11 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
 
 
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
-    """Return one vocabulary: the one of this name (see :func:`inspect`), or the most likely one.
+    """Return the vocabulary called ``name`` (see :func:`inspect`); by default the most likely one.
 
     The most likely one is the largest that the model uses for look-ups. If there is none, it is
     the largest constant, else the largest list of another kind, but never stop words.
-    Raises :class:`NoVocabulary` if there is no vocabulary, or none of this name.
+    Raises :class:`NoVocabulary` if there is no such vocabulary.
     """
     return choose(inspect(model, small=name is not None), name)
 

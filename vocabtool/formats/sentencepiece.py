@@ -1,8 +1,8 @@
 """Read the pieces of SentencePiece models; the id of a piece is its position.
 
-Layout: google/sentencepiece, src/sentencepiece_model.proto. ModelProto: 1 pieces (each 1 piece,
-2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Scores, the normaliser's
-table and the settings for splitting texts are not read.
+Layout: google/sentencepiece, src/sentencepiece_model.proto. Fields of a ModelProto: 1 pieces (with
+the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Scores,
+the normaliser's table and the settings for splitting texts are not read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pieces:
     """The pieces of a subword tokenizer of any library, in id order.
 
     ``ids``: int64, shape (n,), ascending; ``None`` if they are ``0 .. n-1``.
-    ``unknown_id``: the id of text that no piece covers; ``None`` if it is unknown.
+    ``unknown_id``: the id of text that no piece covers; ``None`` if the model has none.
     ``notes``: further facts, as text.
     """
 
@@ -59,7 +59,7 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Sort entries by ``ids``, shape (n,). Raises :class:`InvalidFile` if an id repeats."""
+        """Sort the pieces by id. Raises :class:`InvalidFile` if two have the same id."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order].astype(np.int64)
         same = np.flatnonzero(ascending[1:] == ascending[:-1])
@@ -87,8 +87,8 @@ def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
     Its first fields must be pieces with a text and without unknown fields; at least one needs a
-    score or a type. A ``GraphDef`` begins with the same byte, but the field of a piece's score is
-    the ``op`` of a node.
+    score or a type. A ``GraphDef`` begins with the same byte, but its nodes have a string, the op,
+    in the field with the number of the score.
     """
     seen = graded = 0
     try:
@@ -107,7 +107,7 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """Return the numbers of a piece's fields, or ``None`` if this is not a piece."""
+    """Return which fields the piece in ``span`` has; ``None`` if it is not a piece."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
@@ -190,9 +190,9 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
 def _usual_pieces(
     records: ByteStrings,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read pieces in the layout of SentencePiece: text, score, and type unless normal.
+    """Read pieces as SentencePiece writes them: the text, the score, and the type if not normal.
 
-    Returns the start, end and type of each text; the type is 0 for pieces of another layout.
+    Returns the start, end and type of each text; the type is 0 for pieces in another layout.
     """
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)

@@ -62,14 +62,14 @@ SYMBOLS: Final = (
 
 
 def folder_in(folder: Path) -> Path | None:
-    """Return ``vocab`` in a pipeline's folder, or ``folder`` if it is a ``vocab``, or ``None``."""
+    """Return the ``vocab`` folder: in ``folder``, or ``folder`` itself; ``None`` if neither is."""
     if (folder / FOLDER / STRINGS).is_file():
         return folder / FOLDER
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
 def read(folder: Path, vocab: Path) -> Findings:
-    """Read the folder ``vocab`` of the pipeline in ``folder``; both may be the same folder.
+    """Read ``vocab``, a folder of the pipeline in ``folder``; both may be the same folder.
 
     Raises :class:`VocabtoolError` if its strings cannot be read. If its vectors cannot be read,
     the result contains a warning.
@@ -121,7 +121,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
             shape = read_array_head(file).shape
         last = max(rows.values())
         if len(shape) != 2 or last >= shape[0]:
-            raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
+            raise InvalidFile(f"an array of shape {shape}, but {KEYS} needs row {last:,}")
     keys = hashes(strings)
     order = np.argsort(keys)
     wanted = np.fromiter(rows, np.uint64, len(rows))
@@ -185,7 +185,7 @@ def _integer_map(data: bytes) -> dict[int, int]:
     elif data[0] & 0xF0 != 0x80:
         raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
     if 2 * count > len(data) - pos:
-        raise InvalidFile(f"a map of {count:,} pairs in {len(data):,} bytes", offset=0)
+        raise InvalidFile(f"{count:,} pairs exceed {len(data):,} bytes", offset=0)
     values = []
     for _ in range(2 * count):
         kind = data[pos] if pos < len(data) else -1

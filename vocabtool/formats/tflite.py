@@ -85,7 +85,7 @@ class _Operator(NamedTuple):
     """An operator of a graph.
 
     ``code``: a BuiltinOperator. ``custom``: the name of a custom operator, else ``b""``.
-    ``inputs``, ``outputs``: numbers of tensors of the graph.
+    ``inputs``, ``outputs``: which tensors of the graph, each by its number.
     """
 
     code: int
@@ -115,11 +115,13 @@ class _Model:
             parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
             parts += len(graph.tables(GRAPH_OPERATORS))
             if parts > MAX_PARTS:
-                raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} tensors and operators")
+                raise UnsupportedFormat(
+                    f"the model has more than {MAX_PARTS:,} tensors and operators"
+                )
             yield graph
 
     def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
-        """Yield the operators for whose OperatorCode ``is_wanted`` is true, in order."""
+        """Yield, in order, the operators whose OperatorCode fulfils ``is_wanted``."""
         numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in graph.tables(GRAPH_OPERATORS):
             number = table.uint(OPERATOR_CODE)
@@ -168,7 +170,7 @@ class _Model:
     def _vocabulary(
         self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
     ) -> Iterator[Vocabulary]:
-        """Yield the words of one table, which are its keys or its values."""
+        """Yield the vocabulary of one table. Its words are the keys or the values."""
         inverse = words.type != STRING
         if inverse:
             words, numbers, default = numbers, words, None
@@ -186,7 +188,7 @@ class _Model:
             ids,
             unknown=None if default is None else Unknown(default),
             places=(place,),
-            notes=("an inverse table: it returns the entry of an id",) if inverse else (),
+            notes=("an inverse table: it maps ids to entries",) if inverse else (),
         )
 
     def tokenizers(self) -> Iterator[Finding]:
@@ -206,7 +208,8 @@ class _Model:
             strings = wire.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
                 raise InvalidFile(
-                    f"{len(strings)} strings in its options, wanted a name and a NodeDef"
+                    f"the operator's options contain {len(strings)} strings, wanted 2: a name and "
+                    "a NodeDef"
                 )
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
         elif op in KINDS or op in DETOKENIZERS:
@@ -214,7 +217,9 @@ class _Model:
             models = [each for each in tensors if each.type in BYTES and each.buffer]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
-            raise InvalidFile(f"an unknown operator with {len(options):,} bytes of options")
+            raise InvalidFile(
+                f"an unknown operator, whose options ({len(options):,} bytes) may contain words"
+            )
         else:
             return
         if not data:
@@ -228,7 +233,7 @@ class _Model:
             yield vocabulary_of(op, data, name, place)
 
     def constants(self) -> Iterator[Finding]:
-        """Yield other tensors of strings."""
+        """Yield the tensors of strings that no table uses."""
         for number, graph in enumerate(self.graphs()):
             for at, table in enumerate(graph.tables(GRAPH_TENSORS)):
                 buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
@@ -246,14 +251,14 @@ class _Model:
     def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile("its value is stored after the flatbuffer: not read")
+            raise InvalidFile("the tensor's value is stored after the flatbuffer: not read")
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
         value = table.vector(field, "u1")
         self._left -= len(value)
         if self._left < 0:
-            raise UnsupportedFormat("a model whose buffers overlap")
+            raise UnsupportedFormat("the buffers of the model overlap")
         return value.tobytes()
 
     def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
@@ -263,11 +268,12 @@ class _Model:
         value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
         if len(value) % item.itemsize:
             size = item.itemsize
-            raise InvalidFile(f"{len(value):,} bytes of numbers, not a multiple of {size}")
+            what = f"the numbers take {len(value):,} bytes, wanted a multiple of {size}"
+            raise InvalidFile(what)
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """Read a string tensor: a count, the start of each string, the end of the last, text."""
+        """Read a string tensor: a count, each string's start, the end of the last one, the text."""
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())
@@ -278,8 +284,8 @@ class _Model:
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
-                f"strings from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
-                f"{len(data):,}, wanted them in order from {head:,} on"
+                f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
+                f"{len(data):,} bytes, wanted them in order, and from {head:,} on"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
@@ -313,7 +319,7 @@ READER: Final = Reader("TFLite", _recognise, _read)
 
 
 def _read_packed(source: Source, findings: Findings) -> None:
-    """Read the files appended to the model."""
+    """Add the words in the files appended to the model to ``findings``."""
     with ZipArchive(source.file) as archive:
         if len(archive.names) > MAX_PACKED:
             count = len(archive.names)
@@ -334,7 +340,10 @@ def _read_packed(source: Source, findings: Findings) -> None:
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    """Read a SentencePiece model, lines of a word and its id, a word list, or skip the file."""
+    """Read an appended file: a SentencePiece model, words with ids, or a list of words.
+
+    Any other file is skipped.
+    """
     if sentencepiece.looks_like_model(data[:HEAD]):
         return sentencepiece.vocabulary(data, name, place)
     why_not = word_list.why_not_words(data[:HEAD], len(data))

@@ -1,9 +1,9 @@
 r"""Files that store one vocabulary: text, JSON, CSV and Parquet.
 
 text     One entry per line, each ending in ``\n``; no ids. Entries that do not fit on a line are
-         backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. So are entries
-         that look escaped. An escaped entry doubles its backslashes; all others keep them as they
-         are: ``C:\foo``.
+         backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. Entries that
+         look escaped are escaped too. In escaped entries, backslashes are doubled; all other
+         entries keep them as they are: ``C:\foo``.
 JSON     Everything, as one object: the facts, then ``tokens``, one per line. ``ids`` is present
          only if the ids are not consecutive from ``first_id``. ``base64`` is present only for
          entries that are not UTF-8, by index in ``tokens``; their tokens are escaped for display.
@@ -13,7 +13,7 @@ Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the facts 
          metadata under the key ``vocabtool``. ``bytes`` is set instead of ``token`` for entries
          that are not UTF-8. The same version of pyarrow produces the same bytes.
 
-The last three are recognised as models. A text file is read as a word list (``word_list.py``).
+JSON, CSV and Parquet are recognised as models. Text is read as a word list (``word_list.py``).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 
 
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
-    """Read a file that :func:`save` wrote; without ``format``, the file extension selects it.
+    """Read a file that :func:`save` wrote. By default, its extension selects the format.
 
     JSON and Parquet restore an equal vocabulary with its name, places and notes. CSV and text
     do not store these: the name becomes that of the file, the kind ``asset``, and the ids of
@@ -104,7 +104,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
-    """Return the format that is set, or else by extension; ``plain`` is for no extension."""
+    """Return the format ``given``, else that of the extension; ``plain`` if there is none."""
     ending = Path(path).suffix
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
@@ -133,7 +133,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read_model(source: Source) -> Findings:
-    """Read the vocabulary, with this file as its first place.
+    """Read the vocabulary in a file, and add the file as its first place.
 
     Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
     for a Parquet file from another program.
@@ -267,7 +267,8 @@ def _escape(entry: bytes) -> bytes:
 
 def _read_text(data: bytes, name: str) -> Vocabulary:
     if data and not data.endswith(b"\n"):
-        raise InvalidFile("the last line does not end; the file is truncated", offset=len(data))
+        what = "the last line does not end with a newline; the file is truncated"
+        raise InvalidFile(what, offset=len(data))
     if b"\r" in data or not is_utf8(data):
         raise InvalidFile("unescaped carriage return or invalid UTF-8")
 
@@ -364,7 +365,8 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
     import csv
 
     if data and not data.endswith(b"\n"):
-        raise InvalidFile("the last row does not end; the file is truncated", offset=len(data))
+        what = "the last row does not end with a newline; the file is truncated"
+        raise InvalidFile(what, offset=len(data))
     ids: list[int] = []
     entries: list[bytes] = []
     limit = csv.field_size_limit(len(data) + 1)  # global in the process; restored below

@@ -92,7 +92,7 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
-    """Yield the payload spans of the length-delimited field ``wanted`` of one message."""
+    """Yield the span of each payload of the length-delimited field ``wanted`` in a message."""
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == LEN:
             yield start, end
@@ -107,7 +107,7 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
 
 
 def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last int32, int64 or bool of the field ``wanted`` of one message, or 0."""
+    """Return the last value of the int32, int64 or bool field ``wanted`` in a message, or 0."""
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
@@ -140,9 +140,9 @@ Lengths = NDArray[np.integer[Any]]
 
 
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
-    """Read the run of length-delimited fields ``tag`` that begins at ``pos``.
+    """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
 
-    Returns the payloads and the end of the run: ``end``, or the position of another tag.
+    Returns the payloads, and where these fields end: at ``end``, or at another tag.
     Raises :class:`InvalidFile` if a payload runs past ``end``.
     """
     array = np.frombuffer(data, np.uint8)[:end]
@@ -192,10 +192,10 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
-    """Read a varint length at each ascending position: return the values and their ends.
+    """Read a varint length at each of ``positions`` (ascending); return the values and their ends.
 
-    A length of more than 5 bytes, or truncated by the end of the array, becomes ``TOO_LONG``, which
-    fails the checks of all callers.
+    A length that takes more than 5 bytes, or is truncated by the end of the array, is returned as
+    ``TOO_LONG``, which no caller accepts.
     """
     byte = array.take(positions, mode="clip")
     behind = positions + 1
@@ -217,8 +217,8 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
     """Read ``count`` consecutive varints from the start of ``data``.
 
-    Returns the values (signed int64), shape (count,), and the end of the last. Raises
-    :class:`InvalidFile` if there are fewer, or one is longer than 10 bytes.
+    Returns the values (signed int64), shape (count,), and the end of the last varint. Raises
+    :class:`InvalidFile` if there are fewer varints, or one is longer than 10 bytes.
     """
     if count > len(data):
         raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
@@ -309,7 +309,7 @@ class Table:
         return self.vector(field, "u1").tobytes()
 
     def strings(self, field: int) -> ByteStrings:
-        """Return a vector of strings over the buffer, copied if mapped; empty if absent."""
+        """Return a vector of strings, as slices of one copy of the buffer; empty if absent."""
         at = self._at(field)
         if at is None:
             return ByteStrings.of(())
@@ -366,7 +366,8 @@ class Table:
         left = len(self.buffer) - start - 4
         if count * item_size > left:
             raise InvalidFile(
-                f"a vector needs {count * item_size:,} bytes, {left:,} are left", offset=start
+                f"a vector needs {count * item_size:,} bytes, but only {left:,} are left",
+                offset=start,
             )
         return count, start + 4
 
@@ -385,7 +386,8 @@ class Tables:
     def __getitem__(self, index: int) -> Table:
         """Return a table. Raises :class:`InvalidFile` if the index is out of range."""
         if not 0 <= index < self.count:
-            raise InvalidFile(f"no table {index:,}, there are {self.count:,}", offset=self.start)
+            what = f"table {index:,} does not exist: there are {self.count:,}"
+            raise InvalidFile(what, offset=self.start)
         at = self.start + 4 * index
         return _table_at(self.buffer, at + _number(self.buffer, at, "<I"))
 
@@ -411,7 +413,7 @@ def _table_at(buffer: Buffer, position: int) -> Table:
 
 
 def _number(buffer: Buffer, position: int, layout: str) -> int:
-    """Read one integer; every position is used here, so it is checked only here."""
+    """Check a position and read the integer there: callers need not check positions."""
     if not 0 <= position <= len(buffer) - struct.calcsize(layout):
         raise InvalidFile(
             f"a number lies outside the buffer of {len(buffer):,} bytes", offset=position
@@ -432,7 +434,8 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
     vector = root - _flex_number(buffer, root, buffer[-1])
     count = _flex_number(buffer, vector - width, width)
     if count > MAX_FLEX_VALUES:
-        raise InvalidFile(f"{count:,} values, wanted at most {MAX_FLEX_VALUES:,}", offset=vector)
+        what = f"a FlexBuffer vector of {count:,} values, wanted at most {MAX_FLEX_VALUES:,}"
+        raise InvalidFile(what, offset=vector)
     found = []
     for number in range(count):
         at = vector + number * width
@@ -448,5 +451,6 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
 
 def _flex_number(buffer: bytes, position: int, width: int) -> int:
     if not 0 <= position <= len(buffer) - width:
-        raise InvalidFile(f"a number lies outside {len(buffer):,} bytes", offset=position)
+        what = f"a number lies outside the FlexBuffer of {len(buffer):,} bytes"
+        raise InvalidFile(what, offset=position)
     return int.from_bytes(buffer[position : position + width], "little")

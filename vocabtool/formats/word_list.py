@@ -45,7 +45,7 @@ INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
 
 
 def read_lines(data: bytes) -> ByteStrings:
-    """Return the lines of a file, over its buffer; an empty file has no lines."""
+    """Return the lines of a file, as slices of ``data``; an empty file has no lines."""
     ends = _positions(data, b"\n")
     starts = np.zeros_like(ends)
     np.add(ends[:-1], 1, out=starts[1:])
@@ -70,8 +70,8 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    An index is a column, from 0, or ``WHOLE_LINE``, or ``LINE_NUMBER``. Line numbers are a
-    ``range`` from ``offset`` on, which has no other effect.
+    ``key_index``, ``value_index``: a column, counted from 0, or ``WHOLE_LINE`` or ``LINE_NUMBER``.
+    Line numbers are a ``range`` that begins at ``offset``, which has no other effect.
     ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     Columns are text; :func:`integers` converts int64 keys or values.
 
@@ -81,7 +81,9 @@ def read_columns(
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
         if not 0 <= vocab_size <= len(lines):
-            raise InvalidFile(f"{len(lines):,} lines, but the table's vocab_size is {vocab_size:,}")
+            raise InvalidFile(
+                f"the file has {len(lines):,} lines, but the table's vocab_size is {vocab_size:,}"
+            )
         lines = ByteStrings(lines.data, lines.starts[:vocab_size], lines.ends[:vocab_size])
     cuts = None
     if max(key_index, value_index) >= 0:
@@ -186,7 +188,10 @@ NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
-    """Return why a file of ``size`` bytes is not a word list, or ``None``; ``head`` begins it."""
+    """Return why a file that begins with ``head`` is not a word list, else ``None``.
+
+    ``size``: bytes of the whole file.
+    """
     if not head:
         return "an empty file"
     if found := CONTROLS.search(head):
@@ -211,7 +216,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether each line has two pieces: characters, or results of earlier lines."""
+    """Return whether each line joins two pieces: characters, or what earlier lines joined."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -225,7 +230,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary of ``kind``, or ``wordpiece`` if they look so.
+    """Return the lines of ``data`` as a vocabulary: of ``kind``, or WordPiece if they look so.
 
     Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
     """
@@ -292,8 +297,8 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
     """Return both columns if each line is a word, one tab or space, and a number; else ``None``.
 
     The numbers are ``None`` if any has a fraction. Blank lines at the end are ignored. A single
-    line is not accepted: it may be a phrase. Neither are repeated words, as in the labels
-    ``class 0``, ``class 1``.
+    line is not accepted, because it may be a phrase, nor are lines that mostly repeat words, such
+    as the labels ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

@@ -77,8 +77,9 @@ class WordVectors:
         """Open a file of GloVe, word2vec (text or binary), fastText ``.vec``, or NumPy arrays.
 
         An ``.npz`` archive contains ``words`` (text) and ``vectors``. A ``.npy`` file contains
-        vectors; the lines of the file ``words`` are its words, by default those of the ``.txt``
-        file of the same name. Raises :class:`VocabtoolError`.
+        only vectors. Their words are read from the file named by the argument ``words``, one per
+        line; by default this is the ``.txt`` file of the same name. Raises
+        :class:`VocabtoolError`.
         """
         file = Path(path)
         with reading(str(file)):
@@ -110,16 +111,19 @@ class WordVectors:
         """
         wanted = np.asarray(positions, np.int64).reshape(-1)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
-            raise IndexError(f"positions {wanted.min()} to {wanted.max()} of {len(self):,} words")
+            raise IndexError(
+                f"positions {wanted.min()} to {wanted.max()}, wanted 0 to {len(self) - 1:,}"
+            )
         with reading(str(self._file)):
             return self._held.take(wanted)
 
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        A file that does not contain such a matrix is converted once to a ``.npy`` file in
-        ``folder``, by default beside it, which later calls and other processes open. Its name
-        depends on the size and time of the original, so a changed file is converted again.
+        A file that does not contain such a matrix is converted once to a ``.npy`` file, which
+        later calls and other processes open. It is put in ``folder``, by default beside the
+        original. Its name depends on the original's size and time, so a changed original is
+        converted again.
         """
         converted = self.matrix_file(folder)
         if converted is None:
@@ -141,7 +145,7 @@ class WordVectors:
             return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
-        """Return the file that :meth:`matrix` opens or creates; ``None`` for this file itself."""
+        """Return the file that :meth:`matrix` opens or creates; ``None`` if it is the original."""
         data = self._held.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
             return None  # the file can be memory-mapped as it is
@@ -152,7 +156,7 @@ class WordVectors:
 
 
 class _Layout(NamedTuple):
-    """Layout of a text file. ``promised``: words stated by its header; ``start``: first line."""
+    """Layout of a text file. ``promised``: words that its header states; ``start``: first line."""
 
     dim: int
     promised: int | None
@@ -162,8 +166,8 @@ class _Layout(NamedTuple):
 def _layout(source: Source) -> _Layout | str:
     """Return the layout of a file of word vectors as text, or why it is not one.
 
-    Most of the first lines must end in the same number of values, or in the number in the header:
-    at least two values, and without a header some with a fraction.
+    Most of the first lines must end in as many values as the header states, or without a header,
+    all in the same number of values, some with a fraction. A line has at least two values.
     """
     header = HEADER.match(source.head)
     start = header.end() if header else 0
@@ -195,7 +199,7 @@ def _layout(source: Source) -> _Layout | str:
 
 
 def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
-    """Return the words and the positions of their values.
+    """Read the words of a file, and find where their values begin.
 
     Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
     is not a number (if checked), and more or fewer lines than the header states.
@@ -229,7 +233,7 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
 
 
 def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
-    """Return the values of a line, which begin at ``start``: float32, shape (dim,)."""
+    """Return the values of a line, the first of which is at ``start``: float32, shape (dim,)."""
     end = buffer.find(b"\n", start)
     line = buffer[start : end if end >= 0 else len(buffer)]
     parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
@@ -272,7 +276,7 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
         rest = data[whole:]
         at += whole
         if len(rest) > MAX_LINE:
-            raise InvalidFile(f"a line of more than {MAX_LINE:,} bytes", offset=at)
+            raise InvalidFile(f"a line has more than {MAX_LINE:,} bytes", offset=at)
     if rest:
         words, begins = _cut_window(rest + b"\n", layout.dim, at, number)
         yield from words
@@ -284,8 +288,8 @@ def _cut_window(
 ) -> tuple[list[bytes], NDArray[np.int64]]:
     """Return the words of a window, and the positions of their values: int64, shape (n,).
 
-    The window begins at byte ``at`` with line ``number`` and may end within a line. Most lines
-    have as many spaces as values, so the word ends at the first. Others are examined one by one.
+    The window begins at byte ``at`` with line ``number`` and may end within a line. Most lines have
+    as many spaces as values, so the word ends at the first space. Others are examined singly.
     """
     bounds, blanks, start = [0], [], 0
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte

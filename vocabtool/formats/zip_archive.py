@@ -105,7 +105,7 @@ def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         shown = printable(name.encode("utf-8", "surrogateescape"))
         parts = name.removesuffix("/").split("/")
         if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
-            raise InvalidFile(f"the member {shown!r} is a path out of the archive")
+            raise InvalidFile(f"the path of the member {shown!r} leads out of the archive")
         if name in checked and not name.endswith("/"):
             raise InvalidFile(f"two members are named {shown!r}")
         checked[name] = member

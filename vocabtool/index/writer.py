@@ -301,8 +301,8 @@ class Writer:
 
 
 def after_other_change(load: Load | None) -> Load | None:
-    """Return the state of a load after another change, so that it looks up ids again."""
-    return None if load is None else replace(load, alone=False)
+    """Return the state of a load after another change: a repetition reads ids and files again."""
+    return None if load is None else replace(load, alone=False, synced=False)
 
 
 def check_choice(on_existing: str) -> None:

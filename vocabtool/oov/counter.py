@@ -2,10 +2,10 @@
 
 :class:`OovCounter` is public. :class:`OovCounts` counts the words of one vocabulary.
 
-All counts are exact while the distinct words fit the budget. Beyond it, the rarest words are
-dropped. A bound says how often a dropped word may have occurred. The count of a word that comes
-(again) later may be too low by that bound. The number of distinct words is then estimated from a
-sample of hashes.
+All counts are exact as long as the distinct words fit the budget. Otherwise, the rarest words are
+dropped, and a bound is kept: no dropped word occurred more often. The count of every word that is
+stored from then on may be too low by the bound, because the word may have been dropped before. The
+number of distinct words is then estimated from a sample of hashes.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ Document = TypeVar("Document", bound="str | bytes | _HasText")
 class OovCounter:
     """A counter of the words that one model does not know.
 
-    ``words`` comes from :meth:`Words.of`. ``budget`` is the number of bytes for distinct words;
-    beyond it, the rarest words are dropped.
+    ``words`` comes from :meth:`Words.of`. ``budget`` is the number of bytes for distinct words; if
+    they need more, the rarest words are dropped.
     """
 
     def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
@@ -98,7 +98,7 @@ class OovCounter:
         self._blanks = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
-        """Count batches of texts in order, several at a time."""
+        """Count batches of texts in order. Up to ``threads`` batches are processed at once."""
         arrays = map(texts_array, batches)
         for counted in parallel_map(self._count, arrays, workers=threads):
             self._add(*counted)
@@ -106,7 +106,7 @@ class OovCounter:
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Yield the documents unchanged, and count them.
 
-        Documents are counted in batches: when the next batch begins, and when the stream ends or is
+        A batch of documents is counted when the next one begins, or when the stream ends or is
         closed. A document is a text or an object with a ``text`` attribute.
         """
         if isinstance(documents, str | bytes):
@@ -121,7 +121,7 @@ class OovCounter:
                 self._add(*self._count(texts))
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
-        """Return the batch, its number of texts that are not UTF-8, and counts for each lookup."""
+        """Return the batch, how many of its texts are not UTF-8, and the counts of each lookup."""
         ways = []
         for words in self._all:
             found = words.look_up(texts)
@@ -130,7 +130,7 @@ class OovCounter:
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
-        """Add the next batch of the stream."""
+        """Add the counts of the next batch to the totals."""
         self._not_utf8 += broken
         self._blanks += ways[0].blanks
         for counts, batch in zip(self._counts, ways, strict=True):
@@ -179,7 +179,7 @@ class OovCounter:
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield a few documents, limited by number and by length."""
+    """Yield the documents of one batch, limited in their number and total length."""
     size = 0
     for document in islice(documents, WATCHED):
         yield document
@@ -205,13 +205,15 @@ def _text(document: str | bytes | _HasText) -> bytes:
 class BatchCounts:
     """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    - ``words``: Distinct; each occurs in the batch.
+    - ``words``: The words themselves, length u.
     - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
-      ``None`` for a model of whole words. ``counts``: int64. All of shape (u,).
-    - ``listed``: int64, ascending, the numbers of v words among the u: unknown or split.
-    - ``documents``: int64, number of texts with the word. ``first``: int64, the first of these
-      texts. ``shares``: float64, position of the first occurrence in that text, from 0 to 1. All of
-      shape (v,).
+      number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
+      occurrences. All of shape (u,).
+    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of v words: those that are
+      unknown or split.
+    - ``documents``: int64, number of texts with the listed word. ``first``: int64, the index of
+      the first of these texts. ``shares``: float64, relative position of the first occurrence in
+      that text, from 0 to 1. All of shape (v,).
     - ``texts_unknown``: Number of texts with an unknown word.
     - ``languages``: For subword models, the result of :func:`count_languages`.
     - ``blanks``: Number of skipped pieces that contain only blanks.
@@ -232,7 +234,7 @@ class BatchCounts:
 
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
-    """Count words; equal words with different codes are merged."""
+    """Return the counts of the words of a batch. Equal words with different codes are merged."""
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()
@@ -286,11 +288,11 @@ def examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example for each of k words: its text, or a part if longer than ``WIDTH``.
+    """Return an example for each of k words: its text, or a part of a text longer than ``WIDTH``.
 
-    ``rows`` is the text of each word, shape (k,). ``shares`` is the position of the word in it,
-    from 0 to 1, shape (k,). :func:`find_word` searches around that position. If the rule changed
-    the word too much to find it, the example is cut at that position.
+    ``rows``: shape (k,), the index of each word's text. ``shares``: shape (k,), the relative
+    position of the word in its text, from 0 to 1. :func:`find_word` searches near this position. If
+    it does not find the word, because the rule changed it, the part is cut out around the position.
     """
     if not words:
         return []
@@ -323,8 +325,8 @@ class OovCounts:
     """A counter of the words of one vocabulary, batch by batch.
 
     ``vocabulary_size`` is the number of stored entries. ``budget`` is the approximate number of
-    bytes for distinct words; examples may take an additional quarter of it. Beyond the budget, the
-    rarest words are dropped, and the report says so.
+    bytes for distinct words; examples may need another quarter of that number. If words exceed the
+    budget, the rarest are dropped, and the report says so.
     """
 
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
@@ -343,7 +345,7 @@ class OovCounts:
         self._histogram: NDArray[np.int64] | None = None
 
     def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
-        """Count a batch. ``texts`` are its texts, from which examples are taken."""
+        """Add the counts of a batch. ``texts`` are its texts, from which examples are taken."""
         self.documents += len(texts)
         self.documents_unknown += batch.texts_unknown
         self.tokens += int(batch.counts.sum())
@@ -368,7 +370,7 @@ class OovCounts:
             self._prune()
 
     def _add_words(self, batch: BatchCounts) -> NDArray[np.bool_]:
-        """Count the words of a batch. Return which of them are new, bool of shape (u,)."""
+        """Add the counts of a batch's words. Return which words are new, bool of shape (u,)."""
         held = len(self._slots)
         slots = np.fromiter(map(self._slots.get, batch.words, repeat(-1)), np.int64)
         new = slots < 0
@@ -520,14 +522,17 @@ SIGMAS: Final = 3
 
 
 class Sample:
-    """A sample of hashes: those that begin with ``zeros`` zero bits, one in ``2 ** zeros``."""
+    """A sample of hashes: of all added ones, those that begin with a number of zero bits.
+
+    With k zero bits, this is one hash in ``2 ** k``. The number grows when the sample is full.
+    """
 
     def __init__(self) -> None:
         self._hashes = np.zeros(0, np.uint64)  # may contain duplicates
         self._zeros = 0
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Add hashes; duplicates are allowed."""
+        """Add hashes, which may contain duplicates."""
         self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
             self._hashes = self._distinct()
@@ -550,7 +555,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """Return hashes that are the same in every process: two mixed checksums."""
+    """Return a hash for each word, mixed from two checksums, so that it is always the same."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

@@ -51,7 +51,7 @@ _CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])
 
 
 class Likeness(NamedTuple):
-    """A kind and a similar entry. ``entry`` is its position in the vocabulary, or -1."""
+    """The kind of a word, and the position of a similar ``entry`` in the vocabulary, or -1."""
 
     kind: Kind
     entry: int = -1
@@ -64,10 +64,10 @@ def classify(
     *,
     misspellings: bool = True,
 ) -> list[Likeness]:
-    """Classify words. Of equally similar ``entries`` (in id order) the lowest id wins.
+    """Return the kind of each word, and the most similar entry, on ties the one with the lowest id.
 
-    ``examples`` contains for each word a text that may show it with its capitals. Without
-    ``misspellings``, no word is of that kind.
+    ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
+    its original capitals. Without ``misspellings``, no word is of that kind.
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar(folds, entries, misspellings)
@@ -90,7 +90,7 @@ def classify(
 
 
 def _shape(written: str, common: set[str | None]) -> Kind:
-    """Return the kind from the word alone. ``common`` are the scripts of the vocabulary."""
+    """Return a word's kind, similar entries ignored. ``common``: the vocabulary's main scripts."""
     first = next(filter(str.isalpha, written), None)
     if first is None:
         return "number" if any(map(str.isnumeric, written)) else "symbol"
@@ -122,7 +122,7 @@ def _text(word: bytes) -> str:
 
 
 def spelling(word: bytes, example: bytes) -> str:
-    """Return a word as the example spells it, or unchanged if it is not in the example."""
+    """Return a word with the capitals of the example, or unchanged if the example lacks it."""
     text, line = _text(word), _text(example)
     small, lowered = text.lower(), line.lower()
     if not text or len(lowered) != len(line) or len(small) != len(text):
@@ -151,7 +151,7 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the first equal entry, and the first entry one edit away, of each folded word.
+    """Return, by folded word, the first entry that equals it, and the first that is one edit away.
 
     The latter only with ``misspellings``.
 
@@ -181,7 +181,7 @@ def _find_similar(
 
 
 def _variants(word: str) -> list[str]:
-    """Return a word, and the word without each of its characters."""
+    """Return a word, and all forms of it in which one character is removed."""
     return [word, *(word[:i] + word[i + 1 :] for i in range(len(word)))]
 
 
@@ -201,7 +201,7 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """Return the script of most letters, on ties the first one; ``None`` without letters."""
+    """Return the script that most letters have, on ties the first; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
@@ -210,7 +210,7 @@ def main_script(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def script_of(letter: str) -> str:
-    """Return the first word of a Unicode name: LATIN, CYRILLIC, CJK, HIRAGANA."""
+    """Return the first word of a letter's Unicode name, such as LATIN, CYRILLIC or CJK."""
     return unicodedata.name(letter, "UNNAMED").partition(" ")[0]
 
 
@@ -224,8 +224,8 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 def find_word(text: bytes, word: bytes) -> int:
     """Return the position of a word in a text, or -1.
 
-    Whole words come before parts of other words. Then the exact case comes before other cases
-    (ASCII only).
+    Whole words are preferred to parts of words, even if their case differs (ASCII only). Next, the
+    exact case is preferred.
     """
     at = _by_itself(text, word)
     if at >= 0:
@@ -238,7 +238,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """Return the first position without a letter or digit on either side, or -1.
+    """Return the first position of ``word`` with no letter or digit on either side, or -1.
 
     Every byte from 0x80 counts as a letter. The ends of the text are boundaries.
     """
@@ -252,9 +252,10 @@ def _by_itself(text: bytes, word: bytes) -> int:
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
-    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``, with ellipses.
+    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``.
 
-    UTF-8 characters are not split; the length may differ by up to three bytes.
+    An ellipsis replaces what is cut off. UTF-8 characters are not split, so that the length may
+    differ by up to three bytes.
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)

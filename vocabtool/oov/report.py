@@ -1,4 +1,4 @@
-"""The public ``OovReport``: figures about unknown words, and how they were obtained.
+"""The public ``OovReport``: figures about unknown words, and their error bounds.
 
 ``counter.py`` counts. ``reports/oov.py`` renders reports.
 """
@@ -27,7 +27,7 @@ MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pi
 
 
 class Header(NamedTuple):
-    """The subject of a report. ``rule`` has one line for each step from text to words."""
+    """What a report is about. ``rule`` describes the steps from a text to its words, in lines."""
 
     model: str
     vocabulary: str
@@ -41,9 +41,9 @@ class Header(NamedTuple):
 class UnknownWord:
     """A word that the model does not know.
 
-    - ``count``, ``documents``: Number of occurrences, and of documents with the word. ``count`` is
-      off by at most ``error``. Both are exact if ``error`` is 0.
-    - ``example``: A part of the first document with the word; empty if none was kept.
+    - ``count``, ``documents``: The number of occurrences, and the number of documents that contain
+      the word. ``count`` is too high by at most ``error``. Both are exact if ``error`` is 0.
+    - ``example``: A part of the first document with the word; empty if no example was kept.
     - ``kind``: The class of the word, ``None`` if it was not classified.
     - ``like``: A similar entry of the vocabulary, or ``None``.
     """
@@ -61,7 +61,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """The number of classified words and tokens of one kind."""
+    """The number of distinct words of one kind among the classified words, and of their tokens."""
 
     kind: Kind
     words: int
@@ -71,8 +71,8 @@ class KindShare(NamedTuple):
 class CurvePoint(NamedTuple):
     """A point of the coverage curve, with shares from 0 to 1.
 
-    The ``words`` most frequent words make up the share ``covered`` of all tokens. ``known`` is the
-    share of all tokens that are known words among these.
+    The ``words`` most frequent words make up the share ``covered`` of all tokens. Those of these
+    words that are known make up the share ``known`` of all tokens.
     """
 
     words: int
@@ -90,11 +90,11 @@ class FragmentedWord:
 
 
 class Pieces(NamedTuple):
-    """The numbers of pieces into which a subword model splits words.
+    """Statistics of the number of pieces into which a subword model splits words.
 
     - ``mean``: Pieces per token.
     - ``histogram``: Number of tokens with 0, 1, 2, ... pieces. The last of ``MOST_PIECES + 1`` bins
-      counts tokens with that many or more.
+      counts the tokens with ``MOST_PIECES`` or more pieces.
     - ``most``: The words with the most pieces.
     """
 
@@ -104,10 +104,10 @@ class Pieces(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The error bound of a figure that is not exact.
+    """The error bound ``off_by`` of a figure that is not exact.
 
-    ``off_by`` is the largest error, in words, tokens or documents; for ``curve`` it is a share. If
-    ``certain``, the bound always holds, else in 99.7 % of cases (3 sigma).
+    The unit is words, tokens or documents; for ``curve``, it is a share of tokens. If ``certain``,
+    the bound always holds, else in 99.7 % of cases (3 sigma).
     """
 
     figure: Figure
@@ -125,12 +125,12 @@ class OovReport:
     - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
       ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
-    - ``kinds``: Totals of the classified words for each kind.
+    - ``kinds``: For each kind, the number of classified words and of their tokens.
     - ``pieces``, ``split``: Numbers of pieces, and the words that are split; ``None`` for a model
       of whole words.
-    - ``used``: Number of vocabulary entries that occurred, ``None`` for a subword model.
-    - ``never_used``: The first few entries that did not occur.
-    - ``others``: Reports on other lookups, for example of n-grams.
+    - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
+    - ``never_used``: The first few entries, in id order, that did not occur.
+    - ``others``: Reports on the model's other lookups, for example of n-grams.
     """
 
     header: Header
@@ -165,22 +165,22 @@ class OovReport:
 
     @property
     def classified(self) -> int:
-        """Number of unknown words that were classified: the most frequent ones."""
+        """Number of unknown words that were classified. These are the most frequent ones."""
         return sum(kind.words for kind in self.kinds)
 
     @property
     def token_rate(self) -> float:
-        """Share of unknown tokens, from 0 to 1; 0 if there are no tokens."""
+        """Share of the tokens that are unknown, from 0 to 1; 0 if there are no tokens."""
         return _share(self.tokens_unknown, self.tokens)
 
     @property
     def distinct_rate(self) -> float:
-        """Share of unknown words among the distinct words."""
+        """Share of the distinct words that are unknown, from 0 to 1."""
         return _share(self.distinct_unknown, self.distinct)
 
     @property
     def document_rate(self) -> float:
-        """Share of documents with an unknown word."""
+        """Share of the documents that contain an unknown word, from 0 to 1."""
         return _share(self.documents_unknown, self.documents)
 
     @property
@@ -202,7 +202,7 @@ class OovReport:
         return next((one for one in self.estimated if one.figure == figure), None)
 
     def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """Yield the unknown words, most frequent first, at most ``most`` of them."""
+        """Yield the ``most`` most frequent unknown words (by default all), in that order."""
         table = self.unknown.select(COLUMNS).slice(0, most)
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
@@ -217,10 +217,11 @@ def _share(part: int, whole: int) -> float:
 
 
 def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
-    """Return the unknown words, most frequent first, ties by bytes; ``kind``, ``like`` are null.
+    """Return a table of the unknown words, most frequent first, ties by bytes.
 
-    ``words`` is a table of all held words with the columns ``word``, ``known``, ``pieces``,
-    ``count`` (never too low), ``documents`` and ``error`` (by how much ``count`` may be too high).
+    Its columns ``kind`` and ``like`` are null. ``words`` is a table of all stored words with the
+    columns ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents`` and ``error``
+    (by how much ``count`` may be too high).
     """
     keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
     rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
@@ -235,9 +236,10 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 def with_kinds(
     unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
 ) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Classify the most frequent words. Return the new table, and totals by descending tokens.
+    """Fill ``kind`` and ``like`` for the most frequent words. Return the table, and the kinds.
 
-    ``random``: whether random strings are a kind of their own.
+    The kinds are sorted by descending number of tokens. ``random``: whether random strings are a
+    kind of their own.
     """
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
@@ -261,7 +263,7 @@ def with_kinds(
 
 
 def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """Return the share of tokens of the 1, 2, 5, 10, 20, ... most frequent words, and of all.
+    """Return the coverage curve: points for the 1, 2, 5, 10, 20, ... most frequent words, and all.
 
     Counts that may be too high are reduced by their error. ``known`` is the number of known tokens.
     """
@@ -284,9 +286,9 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Return the numbers of pieces. ``histogram``: tokens by number of pieces.
+    """Return the statistics of pieces. ``histogram[i]``: the number of tokens with i pieces.
 
-    The listed words have the most pieces; ties are broken by count, then by bytes.
+    ``most`` of the result is sorted by number of pieces; ties are broken by count, then by bytes.
     """
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]

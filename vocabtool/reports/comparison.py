@@ -9,8 +9,8 @@ JSON: ``a``, ``b`` (``label``, ``name``, ``kind``, ``marker``, ``size``, ``disti
 UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``; missing
 values are omitted. Shares are from 0 to 1.
 
-Complete lists (CSV, Parquet, tab-separated text): a row for each entry; first the common ones, then
-those only in A, then those only in B.
+Complete lists (CSV, Parquet, tab-separated text) have a row for each entry: first the entries in
+both, then the entries only in A, then the entries only in B.
 """
 
 from __future__ import annotations
@@ -95,23 +95,24 @@ def save_diff(
     most: int | None = None,
     only: Only | None = None,
 ) -> None:
-    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist.
+    """Write the report on a comparison to a file, atomically.
 
-    ``format``: by default that of the ending of the file, else ``text``. ``most``: maximum number
-    of entries in each list; by default all for ``json``, ``csv`` and ``parquet``, a few for
-    ``text`` and ``html``. ``only``: write a complete list, also as ``text``, of the entries only in
-    A (``a``), only in B (``b``), or in ``both``. Raises ``ValueError`` for ``only`` with ``json``
-    or ``html``, which contain the whole comparison.
+    ``format``: by default, the ending of the file decides, else it is ``text``. ``most``: maximum
+    number of entries in each list; by default all for ``json``, ``csv`` and ``parquet``, a few for
+    ``text`` and ``html``. ``only``: write one complete list (even as ``text``) of the entries only
+    in A (``a``), only in B (``b``), or in ``both``. Raises ``ValueError`` for ``only`` with
+    ``json`` or ``html``, which contain the whole comparison, and :class:`NotFound` if the file's
+    folder does not exist.
     """
     chosen = format or renderers.format_of(path)
     if only is not None and chosen in ("json", "html"):
-        raise ValueError(f"only: {chosen} contains the whole comparison")
+        raise ValueError(f"only cannot be used with {chosen}, which contains the whole comparison")
     report = diff_report(comparison, most, only)
     renderers.save(report, path, chosen, renderers.FILE_WIDTH if only is None else None)
 
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
-    """Build the report: sections, figures and lists. Arguments: those of :func:`save_diff`."""
+    """Return the report on a comparison. For the arguments see :func:`save_diff`."""
     labels = (comparison.a.label, comparison.b.label)
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
@@ -125,7 +126,7 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 
 
 def diff_html(comparison: Diff) -> str:
-    """Return the sizes of the parts and the kinds of entries for a notebook."""
+    """Return a short report for notebooks: how many entries are shared, and of which kinds."""
     a, b = short_names(comparison.a.label, comparison.b.label)
     return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
@@ -134,7 +135,7 @@ def diff_html(comparison: Diff) -> str:
 
 
 def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
-    """Yield the entries of parts, lowest id first, in chunks of rows."""
+    """Yield a row for each entry of the ``parts``, by ascending id, in chunks of ``CHUNK`` rows."""
     names = np.array([*KINDS, ""], object)
     for part in parts:
         places = comparison.places(part, most)
@@ -155,7 +156,7 @@ def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterat
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a part for JSON."""
+    """Yield the entries of a part as JSON objects."""
     names = [name for name in ROW if name not in ("in_a", "in_b")]
     for chunk in _chunks(comparison, (part,), most):
         for token, _, _, *values in chunk:
@@ -166,7 +167,7 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
 
 
 def _data(comparison: Diff) -> dict[str, Any]:
-    """Return everything but the entries for JSON."""
+    """Return the JSON object of a comparison, without the lists of entries."""
     gains = []
     for gain in comparison.gains:
         values = gain._asdict()
@@ -270,7 +271,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
-    """Yield what was compared, and how, with one line for each step of the rule."""
+    """Yield lines that say what was compared, and how, with a line for each step of the rule."""
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         name = "" if side.label == side.name else f"{side.name}, "
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
@@ -324,7 +325,10 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes) -> str:
-        """Return the code points of an entry that may look like its normal form, or nothing."""
+        """Return the entry as code points if it differs from its normal form, else nothing.
+
+        The two often look the same.
+        """
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""
@@ -368,7 +372,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """Show how few words make up most tokens that only one side knows, and the commonest."""
+    """Show how few words make up most tokens that only ``side`` knows, and the most frequent."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
@@ -419,10 +423,10 @@ def _notes(comparison: Diff) -> Iterator[str]:
 
 
 def pairs_report(pairs: Pairs) -> Report:
-    """Build the report on the pairs of several vocabularies."""
+    """Return the report on the pairs of several vocabularies."""
 
     def sections(page: bool) -> Iterator[Section]:
-        """Yield the table; a page lists the long names above it, and uses their numbers in it."""
+        """Yield the table of pairs. A page lists the names above it, and numbers stand for them."""
         columns = (
             *(Column("A"), Column("B")),
             *_counts("in A", "in B", "common", "only in A", "only in B"),

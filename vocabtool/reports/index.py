@@ -1,4 +1,4 @@
-"""Reports of the commands that create, search, evaluate or verify an index, and of ``embed``."""
+"""Reports of ``embed`` and of the commands that create, search, evaluate or verify an index."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _report(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block]) -
 
 
 def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
-    """Build the report of ``index``: what was done, and how the index will be searched.
+    """Return the report of ``index``: what was done, and how the index will be searched.
 
-    ``seconds``: time of the whole command; ``calibrating``: the part of it for calibration.
+    ``seconds``: the time of the whole command. ``calibrating``: how much of it calibration took.
     """
     manifest = index.manifest
     data = {
@@ -127,7 +127,7 @@ def _index_facts(
 
 
 def _weight_of(index: Index) -> str:
-    """Describe the weight of the keyword leg; may open the model, which may be missing."""
+    """Describe the weight of the keyword leg. This may open the model, which may be missing."""
     found = index.calibration
     if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
@@ -200,7 +200,7 @@ def progress_line(progress: Progress) -> str:
 
 
 def verify_report(folder: str, found: VerifyReport) -> Report:
-    """Build the report of an index without damage, with the other files in its folder."""
+    """Return the report on an index without damage. It lists files that are not part of it."""
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = plural(found.documents, "document", "documents")
     lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]
@@ -214,7 +214,7 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
 
 
 def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
-    """Build the report of the hits of a query; ``one_of_many``: show the query above them."""
+    """Return the report of the hits of a query. ``one_of_many``: whether to show the query, too."""
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
@@ -242,7 +242,7 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
 
 
 def hits_html(found: Hits) -> str:
-    """Return the best documents for a notebook."""
+    """Return the best hits as a table for notebooks."""
     rows = [
         (f"{rank}", hit.id[:WIDTH], hit.score, hit.text[:WIDTH] + "…" * (len(hit.text) > WIDTH))
         for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
@@ -262,7 +262,7 @@ def _notes(notes: Iterable[str]) -> Notes:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Return the weight with its formula, or with the leg that found nothing."""
+    """Return the weight of the keyword leg, and its formula, or which leg found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told
@@ -357,7 +357,10 @@ def _place(place: LegPlace) -> str:
 
 
 def evaluation_report(found: Evaluation) -> Report:
-    """Build a table for each split: means, and the difference of nDCG@10 to the default."""
+    """Return the report of ``eval``: for each group of queries, the mean measures of each fusion.
+
+    Also shows the difference of nDCG@10 to the default fusion.
+    """
     from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
 
     unknown = f"{found.unknown:,} with an unknown word"
@@ -384,7 +387,7 @@ FOUND_RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8)
 
 
 def self_check_report(found: SelfCheck) -> Report:
-    """Build the report: how often each fusion finds the document that a query was made from."""
+    """Return the report: how often each fusion finds the document from which a query was made."""
     columns = (Column(width=13), Column("words", width=10), Column("queries", "count", 8))
     rows = [
         (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
@@ -404,7 +407,7 @@ def self_check_report(found: SelfCheck) -> Report:
 
 
 def calibration_report(found: WeightEstimate) -> Report:
-    """Build the report: the estimated weight, its losses, and how often each leg succeeds."""
+    """Return the report: the estimated weight, the losses of weights, and each leg's success."""
     columns = (Column("query", width=8), Column("leg", width=10), *FOUND_RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
     loss = "mean log rank of the document that a query was made from (lower is better)"
@@ -430,7 +433,7 @@ def calibration_report(found: WeightEstimate) -> Report:
 
 
 def tuning_report(found: TunedWeight) -> Report:
-    """Build the report: the tuned weight, and its quality on held-out queries."""
+    """Return the report: the tuned weight, and the quality of ranking on held-out queries."""
     lines = [
         f"a = {found.a:.2f}, the best for {found.queries:,} judged queries",
         f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} with the default "
@@ -443,7 +446,7 @@ def tuning_report(found: TunedWeight) -> Report:
 
 
 def _curve(what: str, points: Sequence[tuple[float, float]]) -> Table:
-    """Return a table of values, with bars for their difference to the lowest one."""
+    """Return a table of values, with a bar for the difference of each value to the lowest."""
     values = [value for _, value in points]
     low, wide = min(values), (max(values) - min(values)) or 1.0
     rows = [

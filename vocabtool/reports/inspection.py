@@ -45,7 +45,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Build the report on a model's vocabularies; ``passed_over``: also on skipped lists."""
+    """Return the report on a model's vocabularies and, if ``passed_over``, on skipped lists."""
     rows = [
         (
             *_short_row(each),
@@ -131,7 +131,10 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return a table row; ``entries``: the first and last, quoted if empty or with spaces."""
+    """Return a vocabulary's table row, which ends with its first three entries and the last one.
+
+    An entry that is empty or contains a space is quoted.
+    """
 
     def quote(entry: bytes) -> str:
         text = short(entry, MAX_ENTRY_WIDTH)
@@ -161,7 +164,7 @@ def _told_place(place: Place) -> str:
 
 
 def _details(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield details that are too long for the table."""
+    """Yield the details of a vocabulary that are too long for the table."""
     yield from map(_told_place, vocabulary.places[:MAX_PLACES])
     if len(vocabulary.places) > MAX_PLACES:
         yield "..."
@@ -178,7 +181,7 @@ def _details(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def vocabulary_html(vocabulary: Vocabulary) -> str:
-    """Return the first and last entries with their ids for a notebook."""
+    """Return a table for notebooks: the first and last entries of a vocabulary with their ids."""
     size, ids, half = len(vocabulary), vocabulary.ids, NOTEBOOK_ROWS // 2
     first = min(size, half)
     places = [*range(first), *range(max(first, size - half), size)]
@@ -204,9 +207,9 @@ UNKNOWN: Final = "unknown"
 
 
 class _Word(NamedTuple):
-    """A word of a text. ``split``: number of pieces, ``None`` for models of whole words.
+    """A word of a text. ``split``: number of pieces; ``None`` for models of whole words.
 
-    ``pieces``: each piece, and whether the model knows it; empty if they are not available.
+    ``pieces``: the pieces, each with whether the model knows it; empty if the pieces are unknown.
     """
 
     word: bytes
@@ -222,7 +225,7 @@ def words_report(
     model: str = "",
     beside: Sequence[tuple[str, Words]] = (),
 ) -> Report:
-    """Build the report: the steps of the rule as numbered lines, then the words of each text.
+    """Return the report: the steps of the rule as numbered lines, then the words of each text.
 
     ``model``: the name of the model. ``beside``: names and words of models whose pieces are shown
     beside its own.
@@ -381,6 +384,6 @@ def _last_parts(paths: Sequence[str]) -> list[str]:
 
 
 def _quote(entry: bytes) -> str:
-    """Put a word or text on one line; quote it if empty, or with spaces at its ends."""
+    """Return a word or text on one line, in quotes if it is empty or has spaces at its ends."""
     shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown

@@ -35,7 +35,7 @@ class Estimate(int):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people. ``width``: in characters; default: its contents."""
+    """A column of a table for people. ``width``: in characters; by default, the contents decide."""
 
     name: str = ""
     kind: Kind = "text"
@@ -46,8 +46,8 @@ class Column:
 class Table:
     """A table for people. ``bars``: name of the column that a page also draws as bars.
 
-    ``small``: name of the column that a page shows in small print below the first one. ``plain``:
-    no lines on a terminal, and no head without column names; tab-separated for programs.
+    ``small``: name of the column that a page shows in small print below the first column.
+    ``plain``: without lines on a terminal, and tab-separated elsewhere.
     """
 
     columns: Sequence[Column]
@@ -59,9 +59,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with their texts. A text without a name continues the one before.
+    """Pairs of a name and a text. A text without a name continues the text before it.
 
-    ``width``: of the names, which are then indented; by default, that of the longest.
+    ``width``: the width of the names, which are then indented; by default, that of the longest.
     """
 
     pairs: Iterable[tuple[str, str]]
@@ -77,7 +77,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence. ``small``: a remark in small print."""
+    """A sentence. ``small``: whether a page shows it in small print."""
 
     text: str
     small: bool = False
@@ -94,7 +94,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A number as shown to people, with its name and exact value for programs."""
+    """A number as ``shown`` to people, and its name and exact value for programs."""
 
     name: str
     value: float
@@ -112,14 +112,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Large numbers next to each other, for pages."""
+    """Large numbers that a page shows next to each other."""
 
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot; ``draw`` returns an ``svg`` element when a page is written."""
+    """A plot. ``draw`` is called when a page is written, and returns an ``svg`` element."""
 
     draw: Callable[[], str]
 
@@ -129,7 +129,7 @@ Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a title; only pages show the title."""
+    """Blocks under a title. Only pages show the title."""
 
     title: str
     blocks: Iterable[Block]
@@ -137,9 +137,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A complete list for programs. ``chunks``: its rows in chunks, for one pass.
+    """All rows of a list, for output that programs read.
 
-    ``names``, ``types``: of its columns; without types, only for text.
+    ``chunks`` returns an iterator over the rows, in chunks. ``names``, ``types``: the names and
+    types of the columns. A list without types can only be written as text.
     """
 
     names: tuple[str, ...]
@@ -149,11 +150,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report for people and programs. Its parts are computed on use.
+    """A report for people and programs. Its parts are computed when they are written.
 
-    ``sections``: called with True for a page, which shows more than a terminal. ``data``: the JSON
-    object; ``lists``: further JSON lists by name, which may not fit into memory. ``rows``: complete
-    lists; CSV and Parquet contain the first.
+    ``sections``: a function that returns the sections; its argument is whether they are for a page,
+    which shows more than a terminal. ``data``: returns the JSON object. ``lists``: further lists of
+    the JSON object by name, which may not fit into memory. ``rows``: complete lists; CSV and
+    Parquet contain only the first one.
     """
 
     title: str = ""
@@ -172,7 +174,7 @@ def clip_entry(entry: bytes) -> bytes:
 
 
 def percent(share: float) -> str:
-    """Format a share as percent; show 0 and 100 only for exactly 0 and 1."""
+    """Format a share as percent. The result is 0 % or 100 % only if the share is exactly 0 or 1."""
     shown = f"{100 * share:.2f}%"
     if shown == "0.00%" and share > 0:
         return "<0.01%"
@@ -203,13 +205,13 @@ def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
 
 
 def short_name(path: str) -> str:
-    """Return the last part of a path or URL; if that is a number, the last two parts."""
+    """Return the last part of a path or URL, or the last two parts if the last is a number."""
     *before, last = path.rstrip("/").split("/")
     return f"{before[-1]}/{last}" if before and last.isdigit() else last or path
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Return the last parts of two paths, as many as it takes to distinguish them."""
+    """Return the last parts of two paths: as many as are needed to make the two different."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

@@ -102,11 +102,12 @@ def save_report(
     path: str | Path,
     format: ReportFormat | None = None,  # noqa: A002 - as the option is called
 ) -> None:
-    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist.
+    """Write the report to a file, atomically.
 
-    ``format``: by default that of the ending of the file, else ``table``. ``json`` and ``html``
-    contain all figures and the commonest unknown words. ``csv`` and ``parquet`` contain a row for
-    each unknown word, and for each split word of a subword model.
+    ``format``: by default, the ending of the file decides, else it is ``table``. ``json`` and
+    ``html`` contain all figures and the most frequent unknown words. ``csv`` and ``parquet``
+    contain a row for each unknown word, and for each split word of a subword model. Raises
+    :class:`NotFound` if the file's folder does not exist.
     """
     renderers.save(oov_report(report), path, format)
 
@@ -127,7 +128,7 @@ def oov_report(report: OovReport) -> Report:
 
 
 def oov_html(report: OovReport) -> str:
-    """Return the rates and the commonest unknown words for a notebook."""
+    """Return a short report for notebooks: the rates, and the most frequent unknown words."""
     return renderers.render_summary(oov_report(report))
 
 
@@ -259,7 +260,7 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
 
 
 def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
-    """Yield the subject of the report, with one line for each step of the rule."""
+    """Yield the model, the vocabulary and the corpus of a report, and each step of the rule."""
     header = report.header
     yield "model", header.model
     entries = plural(header.vocabulary_size, "entry", "entries")
@@ -273,7 +274,7 @@ def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
 
 
 def _rates(report: OovReport, page: bool) -> Block:
-    """Show the unknown tokens, distinct words and documents."""
+    """Show how many tokens, distinct words and documents are unknown, or contain unknown words."""
     about = Estimate if report.estimate("distinct") is not None else int
     unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (
@@ -423,7 +424,7 @@ def _coverage(report: OovReport, page: bool) -> Iterator[Block]:
 
 
 def _notes(report: OovReport, page: bool) -> Iterator[str]:
-    """Yield unused entries, error bounds and notes, one sentence each."""
+    """Yield sentences about unused entries and error bounds, and the notes of the report."""
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used

@@ -1,4 +1,4 @@
-"""SVG plots for HTML pages; the same figures give the same bytes.
+"""SVG plots for HTML pages. Plots of the same figures have the same bytes.
 
 Text uses the fonts and the text colour of the page, for light and dark pages. Plots show no text
 of documents or models.
@@ -42,9 +42,10 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
-    """Return an ``svg`` element that ``draw`` draws.
+    """Return an ``svg`` element with what ``draw`` draws.
 
-    ``name``: prefix of its ids, which must be unique on the page. ``height``: in inches.
+    ``name``: must be unique on the page, because the ids in the element begin with it. ``height``:
+    in inches.
     """
     from matplotlib.figure import Figure
     from matplotlib.style import context
@@ -63,7 +64,7 @@ def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
 
 
 def _bare(axes: Axes) -> None:
-    """Remove the axes of bars that are labelled with their number."""
+    """Remove the axes of a bar chart, because each bar is labelled with its number."""
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
@@ -85,14 +86,14 @@ MIN_GAP: Final = 0.01  # share of tokens: closer lines overlap in a plot of this
 
 
 def is_one_line(curve: Sequence[CurvePoint]) -> bool:
-    """Return whether the two lines overlap, as with subword models."""
+    """Return whether the lines of all words and of known words overlap, as with subword models."""
     return all(point.covered - point.known < MIN_GAP for point in curve)
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw the share of tokens that the commonest words cover, and the known share.
+    """Draw the share of tokens that the most frequent words cover, and the share of known ones.
 
-    Draw one line if the two overlap.
+    If the two lines overlap, only one is drawn.
     """
 
     def draw(axes: Axes) -> None:
@@ -154,7 +155,7 @@ COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "no
 
 
 def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
-    """Draw one stacked bar of the parts: only A, both, only B, neither."""
+    """Draw a bar that consists of the parts only A, both, only B, and neither."""
 
     def draw(axes: Axes) -> None:
         start = 0
@@ -171,7 +172,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
 
 
 def kinds(counts: Sequence[KindCount]) -> str:
-    """Draw two bars for each kind: its share of A and of B, with the common part in grey."""
+    """Draw two bars for each kind: its share of A and of B. What both contain is grey."""
 
     def draw(axes: Axes) -> None:
         places = np.arange(len(counts))
@@ -192,7 +193,10 @@ def kinds(counts: Sequence[KindCount]) -> str:
 
 
 def ranks(found: Ranks) -> str:
-    """Draw common words as points by their ranks in A and B, evenly spread on a log scale."""
+    """Plot words that A and B share, by their rank in each.
+
+    At most ``MAX_POINTS`` words are drawn, chosen at even distances on a log scale.
+    """
 
     def draw(axes: Axes) -> None:
         last = len(found)

@@ -189,9 +189,9 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 
 
 def render_text(report: Report, width: int | None) -> Iterator[str]:
-    """Yield the sections in ``width`` columns of text, or the complete lists, tab-separated.
+    """Yield the sections as text, ``width`` characters wide.
 
-    A report without complete lists always yields its sections.
+    Without ``width``, yield the complete lists, tab-separated, if the report has any.
     """
     if width is None and report.rows:
         yield from _tab_separated(report)
@@ -231,7 +231,7 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 def _tab_separated(report: Report) -> Iterator[str]:
     """Yield the column names, then a line for each row.
 
-    Unprintable entries are escaped. Flags are skipped: empty cells show the same.
+    Control characters in entries are escaped. Flags are omitted, because empty cells show the same.
     """
 
     def plain(value: Any) -> str:
@@ -261,7 +261,7 @@ def _cell_text(cell: Cell, column: Column) -> str:
 
 
 def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Draw a table in at most ``width`` columns of text. Numbers are right-aligned."""
+    """Draw a table that is at most ``width`` characters wide. Numbers are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -281,7 +281,7 @@ def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
 
 
 def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool) -> Iterator[str]:
-    """Yield aligned lines. A wide character (``日``) takes two columns of text."""
+    """Yield a table as aligned lines. A wide character (``日``) counts as two characters."""
     if any(column.name for column in columns):
         rows = [[column.name for column in columns], *rows]
     if tabs:
@@ -365,7 +365,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook, whose MathJax must not change entries."""
+    """Return a title and blocks as HTML for a notebook. Its MathJax leaves them unchanged."""
     shown = "".join(map(_block_element, blocks))
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
@@ -383,7 +383,7 @@ def render_summary(report: Report) -> str:
 
 
 def _inert(shown: str) -> str:
-    """Escape untrusted text."""
+    """Escape untrusted text for HTML, and its control characters."""
     return escape(safe(shown))
 
 
@@ -418,7 +418,7 @@ def _list_element(lines: Iterable[str]) -> str:
 
 
 def _table_element(table: Table) -> str:
-    """Right-align numbers, and add their full precision for programs."""
+    """Return a table as HTML. Numbers are right-aligned, with their exact value for programs."""
     rows = list(table.rows)
     if not rows:
         return ""
@@ -451,7 +451,10 @@ def _is_list(cell: Cell) -> bool:
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """``first``: first cell of the row. It names the numbers unless it is an entry."""
+    """Return a cell as HTML. The name of a number is ``first``, the first cell of its row.
+
+    If that is an entry, the name of the number is that of its column.
+    """
     match cell:
         case None:
             return ""
@@ -466,7 +469,7 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
 
 
 def _part(part: str | Exact) -> str:
-    """Return a text, or a number with its exact value."""
+    """Return a text, or a number with its exact value, as HTML."""
     if isinstance(part, str):
         return _inert(part)
     value = int(part.value) if isinstance(part.value, int) else part.value

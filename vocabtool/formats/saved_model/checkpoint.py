@@ -2,9 +2,9 @@
 
 ``PREFIX.index`` is a LevelDB sorted table. It maps each tensor name to a ``BundleEntryProto``:
 dtype, shape, and position in a data shard, ``PREFIX.data-SSSSS-of-NNNNN``. The index is read once,
-in key order; blocks compressed with Snappy are decompressed one at a time. Of the data shards, only
-the requested tensors are read. Floats are not supported, because a vocabulary has only strings and
-integers; neither are partitioned variables. The purpose of a tensor is not determined here.
+in key order; blocks compressed with Snappy are decompressed one at a time. From the data shards,
+only requested tensors are read. Floats are not supported, because a vocabulary has only strings and
+integers. Partitioned variables are not supported. What a tensor is for is not determined here.
 
 Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``),
 tensorflow/core/protobuf/tensor_bundle.proto, xla/tsl/lib/io/format.cc and block_builder.cc,
@@ -113,7 +113,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, prefix: Path) -> Checkpoint:
-        """Read ``PREFIX.index``; ``prefix`` is the path that TensorFlow gives the checkpoint.
+        """Read ``PREFIX.index``; ``prefix`` is the path as TensorFlow's own functions accept it.
 
         Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a symbolic
         link or a Git LFS pointer, and ``UnsupportedFormat`` for more than ``MAX_TABLE`` bytes, a
@@ -123,7 +123,8 @@ class Checkpoint:
         with reading(str(path)):
             size = _file_size(path)
             if size > MAX_TABLE:
-                raise UnsupportedFormat(f"index of {size:,} bytes, wanted at most {MAX_TABLE:,}")
+                what = f"the index has {size:,} bytes, wanted at most {MAX_TABLE:,}"
+                raise UnsupportedFormat(what)
             values = _pairs(_data_blocks(_read(path, 0, size)))
             num_shards = _num_shards(values)
             entries: dict[bytes, TensorEntry] = {}
@@ -214,12 +215,12 @@ def _file_size(path: Path) -> int:
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
-    """Return ``size`` bytes from ``offset`` on; also reject a file that is a Git LFS pointer."""
+    """Return ``size`` bytes of a file from ``offset`` on. Refuses Git LFS pointers."""
     total = _file_size(path)
     with path.open("rb") as file:
         refuse_pointer(file.read(len(GIT_LFS[0])))
         if offset + size > total:
-            what = f"{size:,} bytes wanted, but the file ends at {total:,}"
+            what = f"wanted {size:,} bytes, but the file ends at byte {total:,}"
             raise InvalidFile(what, offset=offset)
         file.seek(offset)
         data = file.read(size)
@@ -229,7 +230,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Consume the first pair, a ``BundleHeaderProto``, and return its number of data shards."""
+    """Read the first pair, whose value is a ``BundleHeaderProto``; return its number of shards."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
@@ -262,8 +263,10 @@ def _tensor_entry(value: bytes) -> TensorEntry:
             for dimension in messages(value, (start, end), 2):
                 size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
-                    wanted = f"wanted a size of 0 or more, and at most {MAX_RANK} dimensions"
-                    raise InvalidFile(f"dimension {len(shape)} has size {size}; {wanted}")
+                    raise InvalidFile(
+                        f"dimension {len(shape)} has size {size}; wanted a size of 0 or more, and "
+                        f"at most {MAX_RANK} dimensions"
+                    )
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = _uint32(value, start)
@@ -276,9 +279,9 @@ def _tensor_entry(value: bytes) -> TensorEntry:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Split the content of a tensor: n varint lengths, their checksum, n concatenated strings.
+    """Return the strings of a tensor. It contains n lengths, their checksum, and n strings.
 
-    The checksum is computed over each length as four bytes, not as the stored varint.
+    Lengths are stored as varints, but the checksum is computed over four bytes for each length.
     """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
@@ -304,7 +307,8 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
-            f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,} bytes",
+            f"the strings end at byte {offsets[-1]:,}, wanted the end of the tensor at "
+            f"{len(data):,}",
             offset=entry.offset,
         )
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)
@@ -316,7 +320,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    """Yield keys in ascending order with their values; a key may share a prefix with the last."""
+    """Yield keys (ascending) and values; restore prefixes that keys share with the previous key."""
     last, spelled = None, 0
     for offset, entries in blocks:
         key, pos, end = b"", 0, len(entries)
@@ -326,7 +330,10 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 unshared, at = varint(entries, at, end)
                 size, at = varint(entries, at, end)
                 if shared > len(key):
-                    raise InvalidFile(f"a key shares {shared:,} bytes with a {len(key):,}-byte key")
+                    raise InvalidFile(
+                        f"a key shares {shared:,} bytes with the previous key, which has only "
+                        f"{len(key):,}"
+                    )
                 if unshared + size > end - at:
                     raise InvalidFile("an entry extends past the end of the block")
                 key = key[:shared] + entries[at : at + unshared]
@@ -341,7 +348,7 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
-    """Yield the data blocks that the index block lists; the footer's second handle locates it."""
+    """Yield the data blocks that the index block lists; the footer has that block's handle."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
@@ -364,7 +371,7 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    """Return start and end of a block from its handle in ``data``, checked against the table."""
+    """Read the handle at ``pos`` in ``data``; return start and end of its block in ``table``."""
     start, pos = varint(data, pos, len(data))
     size, _ = varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
@@ -387,7 +394,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:
                 raise InvalidFile(
-                    f"Snappy does not unpack it to {size:,} bytes ({error})"
+                    f"Snappy does not unpack the block to {size:,} bytes ({error})"
                 ) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"
@@ -404,7 +411,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Prefix an ``InvalidFile`` with the damaged part of the file; set its offset to ``offset``."""
+    """Name the damaged part in the message of an ``InvalidFile``; set its offset to ``offset``."""
     try:
         yield
     except InvalidFile as error:

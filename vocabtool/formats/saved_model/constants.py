@@ -1,7 +1,7 @@
 """Read lists of strings outside lookup tables: constants and variables.
 
 A constant is followed through copies, calls and captures to the ops that use it. It is not a
-vocabulary if these only save, restore, assert, parse examples or initialise a variable.
+vocabulary if these ops only save, restore, assert, parse examples or initialise a variable.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ def _use(
 
 
 def unwrap(entries: ByteStrings) -> ByteStrings:
-    """Return the strings of entries that are all messages {1: string}, else the entries unchanged.
+    """Unwrap entries that are all protobuf messages {1: string}; return others unchanged.
 
-    The constant in USE-lite contains such serialised SentencePiece pieces; a score (field 2, five
-    bytes with its tag) and a type (field 3, two bytes) may follow the string.
+    The constant in USE-lite contains such messages: serialised SentencePiece pieces, in which a
+    score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the string.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

@@ -37,10 +37,10 @@ FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
 
 class Reference(NamedTuple):
-    """An input of a node: output number ``output`` of the node or argument ``name``.
+    """An input of a node: output number ``output`` of the node or argument called ``name``.
 
-    In a function, ``part`` is the output argument (``values`` in ``node:values:0``); in the main
-    graph, it is empty.
+    In a function, ``part`` is the name of the output (``values`` in ``node:values:0``); in the main
+    graph, ``part`` is empty.
     """
 
     name: bytes
@@ -131,7 +131,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return all names that may be functions: in attributes (``f``, branches, ...), the op."""
+        """Return all names that may be functions: those in attributes (``f``, ...), and the op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -163,7 +163,7 @@ class Body:
         self._searches = 0
 
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
-        """Store the positions of all nodes; yield number and span of each other submessage.
+        """Store the positions of all nodes; yield field number and span of other submessages.
 
         A hot loop: it reads about three bytes of each node and parses nothing.
         """
@@ -248,7 +248,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node with an output of ``name`` as input, and the position of that input."""
+        """Return each node that has an output of node ``name`` as input, and at which position."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

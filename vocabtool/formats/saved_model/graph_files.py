@@ -159,7 +159,7 @@ def graphs_file_in(folder: Path) -> Path | None:
 
 
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
-    """Return the error for a folder without a model; ``tried``: why its files are not one."""
+    """Return the error for a folder without a model. ``tried``: why its files were not read."""
     below = sorted(
         str(path.parent)
         for name in (*SAVED_MODELS, SPACY)
@@ -184,7 +184,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
 def why_no_graphs(source: Source) -> str | None:
     """Return why the first bytes are not those of a graph file; ``None`` if they are.
 
-    Rare graphs begin differently: see ``OTHER_GRAPH``. ``None`` also stands for a file that
+    Rare graphs begin differently: see ``OTHER_GRAPH``. The result is also ``None`` for a file that
     :func:`open_graphs` rejects with a helpful message.
     """
     head = source.head[:HEAD]
@@ -230,9 +230,9 @@ def _refuse_other(file: Path, head: bytes) -> None:
 
 
 def _begins_with_node(head: bytes) -> bool:
-    """Whether the first field is a node with an op; other protobufs begin with the same byte.
+    """Whether a file begins with a node that has an op (other protobufs share the first byte).
 
-    The node may extend past ``head``; its name and op come first.
+    The node may extend past ``head``, because its name and op come first.
     """
     if not head.startswith(NODE):
         return False
@@ -269,9 +269,9 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Return all findings in a model; per graph, its linker and its vocabularies by table key.
+    """Return all findings in a model, and each graph's linker and vocabularies (by table key).
 
-    Short lists are included. Beside a frozen graph, only the assets that it names are read.
+    Short lists are included. For a frozen graph, only the assets that it names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")

@@ -67,9 +67,9 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        The argument of a function is traced to the captured object; else to the call by which
-        this trace entered the function; else to all its callers. Raises :class:`InvalidFile` if
-        all traces together need more than ``MAX_ALL_STEPS`` steps.
+        An argument of a function is traced to the object that the function captured; without
+        one, to the call by which this trace entered the function, or else to all its callers.
+        Raises :class:`InvalidFile` if all traces together need more than ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -113,7 +113,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the input that the last call, or else each known call, passes for an argument."""
+        """Yield what is passed for an argument: by the last call, or else by every known call."""
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -122,7 +122,7 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as an argument, if any; captures come last."""
+        """Return the id of the object captured as an argument, if any; such arguments come last."""
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
@@ -156,7 +156,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """Per constant of the main graph: the functions that captured it, and the arguments."""
+        """For each constant of the main graph: functions that capture it, and as which argument."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -168,7 +168,7 @@ class Linker:
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """Return the table of a handle, or ``None`` if it cannot be determined."""
+        """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
             self._tables[key] = None  # ends a recursion: a creator may refer to itself
@@ -180,7 +180,7 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """Return the table of a saved resource: the one that its creator function makes."""
+        """Return the table of a saved resource: the one that its creator function creates."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None

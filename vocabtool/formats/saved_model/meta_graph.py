@@ -1,6 +1,6 @@
 """Read MetaGraphDef: one saved graph with its tags, asset file names and object graph.
 
-A SavedModel contains one or more of them, each complete. TensorFlow 2's object graph has the names
+A SavedModel contains one or more MetaGraphDefs. The object graph (TensorFlow 2) has the names
 of objects and the captured inputs of functions; only what leads to a vocabulary is read.
 
 Layouts: tensorflow/core/protobuf/meta_graph.proto and saved_object_graph.proto.
@@ -54,7 +54,7 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """Objects by id (0 is the root), and the ids that each concrete function captured."""
+    """Saved objects by id (0: the root), and which of them each concrete function captured."""
 
     buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
@@ -94,7 +94,7 @@ class ObjectGraph:
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
-        """The shortest attribute path to each object (``layer.table``); avoids generic names."""
+        """The shortest path to each object (``layer.table``), without generic names if possible."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
         queue = deque(0 for _ in paths)
@@ -122,7 +122,7 @@ class MetaGraph:
     """One graph of a model. ``bodies``: the main graph, then every function.
 
     ``assets``: in the order of ``asset_file_def``, then those that only a collection lists.
-    ``file`` and ``label`` (which of several graphs) are the first parts of each place.
+    Places begin with ``file``, and with ``label`` if there are several graphs.
     """
 
     file: str
@@ -153,9 +153,9 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Return which graph to run: tagged only ``serve``, else ``serve`` and others, else the first.
+    """Return the index of the graph to run. ``tags``: the tags of each graph.
 
-    ``tags``: the tags of each graph.
+    This is the first graph tagged only ``serve``, else one tagged also ``serve``, else the first.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 

@@ -1,9 +1,9 @@
 """Read the contents of lookup tables from constants, ranges, asset files and the checkpoint.
 
 ``linker.py`` finds the keys and values that each op writes to a table; the words can be either.
-Mutable tables are saved in the checkpoint, in hash order, a DenseHashTable with its empty buckets;
-the key of a saved tensor identifies its table. Names, unknown words and Keras's special tokens are
-in ``tables.py``.
+Mutable tables are saved in the checkpoint: entries are in hash order, and a DenseHashTable includes
+its empty buckets. The key of a saved tensor identifies its table. ``tables.py`` handles names,
+unknown words and Keras's special tokens.
 
 Files in ``assets/`` are opened by a bare name and never through a link. Those that no table reads
 are classified: a SentencePiece model, a list of words, or neither.
@@ -94,7 +94,10 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_asset(path: Path) -> Vocabulary | PassedOver:
-    """Read an asset that no table uses. Raises as :func:`classify_asset` and :func:`read_file`."""
+    """Read an asset that no table uses.
+
+    Raises the errors of :func:`classify_asset` and :func:`read_file`.
+    """
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
@@ -110,7 +113,7 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
 
-    ``place``: the whole file. Raises the errors of ``sentencepiece.read_pieces``.
+    ``place``: of the whole file. Raises the errors of ``sentencepiece.read_pieces``.
     """
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
@@ -158,9 +161,9 @@ Numbers = NDArray[np.int64] | range
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The keys or the values of a table. ``values``: ``None`` for neither strings nor integers.
+    """The keys or the values of a table. ``values``: ``None`` if not strings or integers.
 
-    ``caveat``: the note that is then added if this column should have contained the ids.
+    ``caveat``: a note for the case that ``values`` should be the ids, but is ``None``.
     """
 
     name: str
@@ -188,7 +191,7 @@ class TableContents:
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
-    """Return the value of a constant with one string or integer; ``None`` for others."""
+    """Return the value of a constant that is one string or integer; ``None`` for other origins."""
     if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
@@ -213,7 +216,7 @@ def read_contents(
             with findings.warning(f"table filled by {printable(node.name)}"):
                 table = linker.table(body, node.data_input(0))
                 if table is None and (not body.name or linker.callers(body.name)):
-                    raise InvalidFile("the table that it fills was not found: words not read")
+                    raise InvalidFile("the graph has no such table: words not read")
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:
@@ -238,7 +241,7 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """Return the contents. The words are the strings in either column, else the integer keys."""
+    """Return a table's contents. Its words are the column of strings, else the integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -276,7 +279,7 @@ def _join(
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
-    """Return the column of an origin: a constant, a range, or the output of another op."""
+    """Return the column that comes from a constant, a range, or the output of another op."""
     node = origin.node if origin else None
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
@@ -351,7 +354,7 @@ def read_saved_contents(
                 continue
             keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
             if keys is None and not isinstance(values, ByteStrings):
-                raise InvalidFile("its keys are neither strings nor integers: words not read")
+                raise InvalidFile("the keys are neither strings nor integers: words not read")
             if keys is not None and values is not None and len(keys) != len(values):
                 raise InvalidFile(f"{len(keys):,} keys but {len(values):,} values: words not read")
             if DENSE in table.node.op:
@@ -385,7 +388,7 @@ def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[n
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    """Return the rows of a DenseHashTable with neither its empty nor its deleted key."""
+    """Return the used rows of a DenseHashTable: not those with its empty or deleted key."""
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))
@@ -394,5 +397,5 @@ def _used_buckets(
         elif isinstance(keys, np.ndarray) and isinstance(marker, int):
             used &= keys != marker
         else:
-            raise InvalidFile("its empty or deleted key is not a constant: words not read")
+            raise InvalidFile("the empty or deleted key is not a constant: words not read")
     return np.flatnonzero(used)

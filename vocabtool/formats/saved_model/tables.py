@@ -1,14 +1,14 @@
 """Turn table contents into vocabularies: id order, name, unknown words, Keras's special tokens.
 
-What happens to a word that is not in a table is not part of its contents. The ops around the lookup
-show it: a default value, a hash beside it (``num_oov_buckets`` of TensorFlow, ``num_oov_indices``
-of Keras), a comparison with Keras's mask token, a WordPiece op. Tokenization is not covered here.
+A table does not state what happens to a word that it lacks. The ops around the lookup show it: a
+default value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of
+Keras), a comparison with Keras's mask token, a WordPiece op. Tokenization is not covered here.
 
 Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
 tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py). It contains a vocabulary only if
-that was passed to the constructor, and then in the configuration of the parent model; a vocabulary
-from ``adapt`` is not in this file.
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py). The file contains a vocabulary only
+if it was passed to the layer's constructor, and then in the configuration of the parent model. A
+vocabulary from ``adapt`` is not in this file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
 class Buckets(NamedTuple):
-    """Unknown words get ids ``first .. first+size-1`` by hash; ``None``: the table's size."""
+    """A hash gives unknown words ``size`` ids. ``first``: the first; ``None``: the table's size."""
 
     first: int | None
     size: int
@@ -170,7 +170,7 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        """Return the special tokens of a Keras layer: they have ids below the first stored one."""
+        """Return the special tokens of a Keras layer: their ids precede all stored ones."""
         lookup, object_id = self._lookups.get(table.key), self._object_id(table)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
@@ -216,7 +216,7 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
-    """Return the node of a reference in the same body, or the node that it copies."""
+    """Return the node that a reference names in ``body``; of a copy, the node that is copied."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -239,7 +239,7 @@ def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
 
 
 def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
-    """Return the number of values of a hash or remainder op; ``None`` for another op."""
+    """Return how many values a hash or remainder op can return; ``None`` for other ops."""
     count: int | bytes | None = None
     if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
@@ -249,7 +249,7 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """Return the token with which the condition compares the key, and its id, or ``None``."""
+    """Return the mask token and its id if ``condition`` compares keys with one, else ``None``."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:
@@ -323,7 +323,7 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
 
 def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield each lookup layer in a node's configuration, and whether it is a direct child."""
+    """Yield the description of each lookup layer in ``top``, and whether it is a direct child."""
     once_more = top.get("model_config")  # describes ``top`` again
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:

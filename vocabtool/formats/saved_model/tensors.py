@@ -52,7 +52,7 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """The number of elements. Raises :class:`InvalidFile` if it or a size is out of range."""
+        """The number of elements. Raises :class:`InvalidFile` for an invalid or too large shape."""
         elements = prod(self.shape)
         if any(size < 0 for size in self.shape) or elements > MAX_ELEMENTS:
             shape = ", ".join(map(str, self.shape[:8])) + ", ..." * (len(self.shape) > 8)
@@ -94,7 +94,8 @@ def strings(tensor: Tensor) -> ByteStrings:
             run, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
             values.append(run)
             if len(values) > MAX_RUNS:
-                raise InvalidFile(f"strings in more than {MAX_RUNS} runs", offset=start + pos)
+                what = f"the strings are in more than {MAX_RUNS} separate runs"
+                raise InvalidFile(what, offset=start + pos)
             continue
         number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
         if number == 4 and wire_type == LEN and pos > first:
@@ -139,7 +140,8 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
-            raise InvalidFile("integers in mixed or too many fields", offset=tensor.span[0])
+            what = f"the integers are in more than {MAX_RUNS} packed fields, or only partly packed"
+            raise InvalidFile(what, offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
     repeated = _positions(tensor, len(found))
     if repeated is None:
@@ -163,7 +165,7 @@ def raw_bytes(tensor: Tensor) -> bytes:
 
 
 def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
-    """Return the index of each element's value; ``None`` if no value repeats."""
+    """Return which stored value each element has; ``None`` if each has a value of its own."""
     wanted = tensor.elements
     if present == wanted:
         return None
@@ -171,7 +173,7 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
         raise _too_many(tensor, present)
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
-            f"{present:,} values for a shape of {wanted:,} elements: "
+            f"the tensor has {wanted:,} elements, but only {present:,} values: "
             "the last one would repeat too often for a vocabulary",
             offset=tensor.span[0],
         )
@@ -179,5 +181,5 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
 
 
 def _too_many(tensor: Tensor, present: int) -> InvalidFile:
-    what = f"{present:,} values for a shape of {tensor.elements:,} elements"
+    what = f"the tensor has {tensor.elements:,} elements, but {present:,} values"
     return InvalidFile(what, offset=tensor.span[0])

@@ -4,7 +4,7 @@ A buffer is recognised by the op that uses it, not by its content, because a nor
 looks the same. The compiled tokenizers of tensorflow-text do not need a list of words, so most
 buffers have none: the words are the keys of a trie. Texts are not tokenized here.
 
-Layouts, below tensorflow_text/core/kernels, with the fields read here:
+Layouts (in tensorflow_text/core/kernels), with the fields that are read here:
 
     fast_wordpiece_tokenizer_model.fbs
         0 trie, 3 suffix root, 4 longest word, 5 suffix indicator, 6 unknown token, 7 its id,
@@ -66,7 +66,7 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All nodes at one depth: for each, its parent's index in the level above, and its label."""
+    """All nodes at one depth: the index of each node's parent in the level above, and its label."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -74,10 +74,11 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """All values below a root, shortest keys first; keys are built on request.
+    """All values below a root, those with the shortest keys first; keys are built on request.
 
-    ``values``, ``lengths`` (of the key, in bytes), ``nodes`` (index of the value's node in its
-    level): int32, shape (n,). ``levels``: from depth 1 on. ``max_bytes``: limit for all keys.
+    ``values``, ``lengths`` (of the keys, in bytes), ``nodes`` (index of a value's node in its
+    level): int32, shape (n,). ``levels``: from depth 1 on. ``max_bytes``: limit of all keys
+    together.
     """
 
     values: NDArray[np.int32]
@@ -87,9 +88,10 @@ class Leaves:
     max_bytes: int
 
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
-        """Return the keys of the ``chosen`` values (a mask of shape (n,)), each after ``prefix``.
+        """Return the keys of chosen values, with ``prefix`` put before each key.
 
-        Raises :class:`InvalidFile` if they have more than ``max_bytes`` bytes in total.
+        ``chosen``: a mask of shape (n,); by default all. Raises :class:`InvalidFile` if the keys
+        have more than ``max_bytes`` bytes in total.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -114,7 +116,7 @@ class Leaves:
 
 
 class DoubleArray:
-    """A trie of ``units``: uint32, shape (n,). Raises :class:`InvalidFile` for 0 or too many."""
+    """A trie of ``units``: uint32, shape (n,). Raises :class:`InvalidFile` if n is out of range."""
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
@@ -175,7 +177,7 @@ class DoubleArray:
         )
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """Return all children of the nodes with these bases. Raises if more than ``room``."""
+        """Return all children of the nodes with these bases. Raises if there are over ``room``."""
         parts: list[Level] = []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -221,7 +223,7 @@ MAX_NAMED: Final = 5  # missing ids listed in a note
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    """Add the vocabulary of every tokenizer to ``findings``; read models that ops share once."""
+    """Add every tokenizer's vocabulary to ``findings``; read a model only once if ops share it."""
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
@@ -239,7 +241,7 @@ def read_tokenizer(
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
-            raise InvalidFile("its model is not in the graph: words not read")
+            raise InvalidFile("the tokenizer's model is not in the graph: words not read")
     else:
         data = buffer_of(linker, body, node)
     if data not in known:
@@ -256,7 +258,7 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
         tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
         if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
             return tensors.raw_bytes(tensor)
-    raise InvalidFile("its model is not a constant: words not read")
+    raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
@@ -282,7 +284,7 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     indicator = model.string(5)
     if len(indicator) > MAX_INDICATOR:
         raise InvalidFile(
-            f"a suffix indicator of {len(indicator):,} bytes, wanted at most {MAX_INDICATOR}"
+            f"the suffix indicator has {len(indicator):,} bytes, wanted at most {MAX_INDICATOR}"
         )
     unknown_id = model.integer(7)
     notes: tuple[str, ...] = (f"words of more than {model.integer(4):,} bytes are unknown",)
@@ -356,7 +358,8 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
     total = len(model.vector(7, "<f4"))
     if len(leaves.values) and int(leaves.values.max()) >= total:
-        raise InvalidFile(f"a piece has id {leaves.values.max()}, but there are {total:,} scores")
+        got = leaves.values.max()
+        raise InvalidFile(f"a piece has id {got}, wanted it below the number of scores, {total:,}")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset
     notes = ["▁ stands for a space"]
@@ -376,10 +379,10 @@ def _check_unknown(unknown_id: int, size: int) -> None:
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
-    """Return all pieces by id.
+    """Return all pieces of a trie, by id.
 
-    Suffixes have their own root. The end-to-end mode adds every punctuation mark and Chinese
-    character with the unknown id, so the unknown token is read from the model's own field.
+    Suffixes have their own root. In end-to-end mode, the trie also has every punctuation mark and
+    Chinese character, with the unknown id: so the unknown token is read from a field of the model.
     """
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
@@ -405,7 +408,7 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """Return the pieces of one root, without those of the other root and unknown ones."""
+    """Return the words, or suffixes, below their root, and their ids, except the unknown id."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
