@@ -16,6 +16,10 @@ RULE_NAMES: Final = (
 )
 MaskMode = Literal["known", "unknown"]
 
+# Counting unknown and split words.
+SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
+LimitedFigure = Literal["unknown", "split3", "fertility"]
+
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]
 FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)

@@ -156,17 +156,27 @@ WORDS_OPTIONS = gather(
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @WORDS_OPTIONS
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="MODEL",
+    help="Show the pieces of another MODEL, by its own rule, beside those of the first. May be "
+    "repeated.",
+)
 @format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")
 def words_command(
     model: str,
     texts: tuple[str, ...],
+    beside: tuple[str, ...],
     report_format: Literal["table", "json"],
     options: dict[str, Any],
 ) -> None:
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    _show(words_report(open_words(model, options), texts), report_format)
+    own_rule = {**options, "name": None, "rule": None, "exact": False}
+    others = [(other, open_words(other, own_rule)) for other in beside]
+    _show(words_report(open_words(model, options), texts, model, others), report_format)
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:

@@ -211,6 +211,17 @@ class Words:
         missing = judged.codes[~judged.known[judged.codes]]
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
+    def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
+        """Return the words of a text that the model splits into ``pieces`` or more, in order.
+
+        The list is empty for a model of whole words.
+        """
+        found = self.look_up([text])
+        if found.pieces is None:
+            return []
+        split = found.codes[found.pieces[found.codes] >= pieces]
+        return [decode(word) for word in as_bytes(found.distinct.take(split))]
+
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
 
