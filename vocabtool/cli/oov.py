@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from math import inf
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
@@ -175,8 +174,7 @@ def oov_command(
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
-    steps = shorten("; ".join(words.describe()), RULE_WIDTH, placeholder=" ...")
-    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
+    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {_steps(words)}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = read_documents(files, read, log, size)
@@ -221,6 +219,12 @@ def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list
         "fertility": report.fertility,
     }
     return [name for name in limits if figures[name] > limits[name]]
+
+
+def _steps(words: Words) -> str:
+    """Return the rule on one line, cut after ``RULE_WIDTH`` characters."""
+    steps = "; ".join(words.describe())
+    return steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
 
 
 def _print_masked(

@@ -319,8 +319,8 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
         has_capitals = bool(share > MIN_CAPITALS)
     has_marks = all(mark in vocabulary for mark in MARKS)
     reason = (
-        f"the vocabulary has {'capital letters' if has_capitals else 'no capital letters'}; "
-        f"the comma and the full stop are {'entries' if has_marks else 'not entries'}"
+        f"{'many' if has_capitals else 'hardly any'} entries have capital letters; "
+        f"the comma and the full stop are {'entries' if has_marks else 'not both entries'}"
     )
     if has_capitals:
         return CASED_WITH_MARKS if has_marks else CASED, reason
