@@ -228,9 +228,9 @@ def calibrate(
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of an index from its documents; store nothing.
 
-    Needs the encoder: two queries are made from each of ``sample`` documents, and each query and
-    its changed copy of the document are encoded.
-    ``progress``: called with the step and its share, 0 to 1.
+    Two queries are made from each of ``sample`` documents. For each query, the document is copied
+    without the text that became the query. The encoder of the index encodes queries and copies.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
     that is too small.
@@ -292,7 +292,7 @@ def calibrate(
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
-    """Make two queries for each document of a random sample of long documents."""
+    """Make two queries from each document of a random sample; documents too short are skipped."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(np.flatnonzero(snapshot.live))[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
@@ -308,6 +308,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank of a row, from 1 to 1,000; 1,000 also for a row that is not found."""
+    """Return the rank of ``row`` in a ranking, from 1; 1,000 if it is not among the first 999."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

@@ -73,8 +73,8 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 class FusionScore:
     """Scores of a fusion on a set of queries.
 
-    ``measures``: the mean of each measure. ``differences``: the mean difference from ``coverage``,
-    with a 95 % confidence interval; empty for ``coverage`` itself.
+    ``measures``: the mean of each measure. ``differences``: for each measure, the mean difference
+    from the fusion ``coverage``, with a 95 % confidence interval; empty for ``coverage`` itself.
     """
 
     fusion: Fusion
@@ -118,9 +118,9 @@ def evaluate(
     """Search for every judged query with every fusion; return the scores.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
-    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: as for a
-    search.
-    ``progress``: called with the step and its share, 0 to 1.
+    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: the
+    options of :meth:`Index.search_many`.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
     """
@@ -171,7 +171,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often a fusion ranks the document of a query first, and among the first ten."""
+    """How often a fusion ranks the document that a query was made from first, or in the top ten."""
 
     kind: Kind
     fusion: Fusion
@@ -182,9 +182,9 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall@10. ``mean``: mean share of the ten nearest documents that a search finds, 0 to 1.
+    """Recall@10 of the vector leg. ``mean``: the share of the ten nearest documents that it finds.
 
-    ``queries``: number of vectors that were searched.
+    ``queries``: number of query vectors.
     """
 
     mean: float
@@ -218,12 +218,12 @@ def self_check(
     *,
     progress: Progress | None = None,
 ) -> SelfCheck:
-    """Search an index for documents that it contains.
+    """Search an index for a sample of its own documents, with two queries made from each.
 
-    The queries of each sampled document are four of its rarest words that the model knows
-    (``ordinary``), and two of these with one that the model does not know (``unknown``). The words
-    stay in the document, so this shows whether an index works, not how good it is. ``progress``:
-    called with the step and its share, 0 to 1.
+    The ``ordinary`` query consists of four rare words of the document that the model knows; the
+    ``unknown`` query, of two of these and one that the model does not know. The words stay in the
+    document, so this shows whether an index works, not how good it is. ``progress``:
+    called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -270,7 +270,7 @@ def self_check(
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return the distinct words that the model knows, rarest first, and those it does not know."""
+    """Return the distinct words of ``text``: those known to the model, rarest first; the others."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}
@@ -286,10 +286,10 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
 
 
 def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
-    """Measure recall@10 of the vector leg against comparing every vector.
+    """Measure recall@10 of the vector leg: compare its results with an exhaustive search.
 
-    Uses the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; ``None`` if
-    there is none. Documents as near as the tenth count as found.
+    Uses the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; returns
+    ``None`` if all are zero. A result as near as the true tenth document counts as correct.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

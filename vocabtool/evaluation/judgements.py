@@ -112,12 +112,13 @@ def intervals(
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> list[Interval]:
-    """Return paired bootstrap intervals of the mean of each column.
+    """Return the mean of each column with its confidence interval, by the paired bootstrap.
 
     ``differences``: shape (queries, columns). The bounds are percentiles of the means of resampled
-    queries; all columns have the same resamples. Sources: Efron, Tibshirani: An Introduction to the
-    Bootstrap, 1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap, SIGIR
-    2006. Without a query every figure is NaN. Raises ``ValueError`` for a level outside 0..1.
+    queries; each resample is used for all columns. Sources: Efron, Tibshirani: An Introduction to
+    the Bootstrap, 1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap,
+    SIGIR 2006. If there are no queries, every figure is NaN. Raises ``ValueError`` for a ``level``
+    outside 0..1.
     """
     if not 0 < level < 1:
         raise ValueError(f"the level must be between 0 and 1, got {level}")
@@ -149,9 +150,10 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries that have a relevant document. All rankings of the others would be equally good.
+    """The queries of a file that have a relevant document. Only for these do rankings differ.
 
-    ``at``: their places among all ``count`` queries. ``notes``: what was skipped.
+    ``judged``: the judgements of each. ``at``: the position of each among all ``count`` queries of
+    the file. ``notes``: what was skipped.
     """
 
     queries: list[JudgedQuery]
@@ -163,9 +165,9 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        They are chosen from ``vectors``, one for each of all ``count`` queries. Without ``vectors``
-        the queries are encoded; the result is ``None`` if the index has no encoder. Raises
-        ``ValueError`` for a wrong number of vectors.
+        ``vectors``: those of all ``count`` queries of the file, from which these are selected.
+        If it is ``None``, the queries are encoded; if the index has no encoder, the result is
+        ``None``. Raises ``ValueError`` unless there are ``count`` vectors.
         """
         if vectors is None:
             encoder = index.encoder
@@ -176,7 +178,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document; raise :class:`VocabtoolError` if none."""
+    """Return the queries with a relevant document, or raise :class:`VocabtoolError` without any."""
     at = [
         place
         for place, query in enumerate(queries)
@@ -200,7 +202,8 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
 def read_queries(path: str | Path) -> list[JudgedQuery]:
     """Read the queries of a file, in the order of the file.
 
-    Raises :class:`InvalidFile` for an invalid line, a repeated id, or no query; :class:`NotFound`.
+    Raises :class:`InvalidFile` for an invalid line, a repeated id, or a file without queries, and
+    :class:`NotFound`.
     """
     with reading(str(path)):
         lines = list(_lines(path))

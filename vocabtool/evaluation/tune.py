@@ -1,8 +1,9 @@
 """Tune the weight of the keyword leg with judged queries.
 
-The weight with the best mean on all queries is chosen; cross-validation estimates its value on
-other queries. Without judgements: ``calibrate.py``. In both cases the legs of a query are searched
-once, and fused with every weight.
+The weight with the highest mean nDCG@10 over all queries is chosen. Cross-validation estimates how
+well a weight chosen this way does on new queries. ``calibrate.py`` does the same without
+judgements. In both cases the two legs of a query, keywords and vectors, are searched once, and
+their results are fused with every weight.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 class CopyStore:
     """A store in which a copy with another text replaces the document of ``row``.
 
-    ``vector``: prepared, shape (dim,). ``mean_length``: mean length of the field ``words``. The
-    copy has its own term frequencies and length, scored with the plain BM25 formula; document
-    frequencies and the mean length are those of the collection. The copy matches no phrase, because
-    queries made from a corpus contain none.
+    ``terms``, ``vector``: of the copy; the vector is prepared, shape (dim,). ``mean_length``: mean
+    length of the field ``words`` in the collection. The copy is scored with the plain BM25 formula
+    from its own term frequencies and length, and the document frequencies and mean length of the
+    collection. It matches no phrase, because queries made from a corpus contain none.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class CopyStore:
         self.near_spellings = store.keywords.near_spellings
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best documents by BM25, including the copy."""
+        """Return the best rows by BM25, using the terms of the copy for ``row``."""
         others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -86,7 +87,7 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest documents, including the copy, and the similarities of ``rows``."""
+        """Return the nearest rows and the similarities of ``rows``, using the copy for ``row``."""
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -118,7 +119,7 @@ class CopyStore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The candidates of a query with the scores that a fusion needs."""
+    """The documents that the two legs found for a query, with the scores that a fusion needs."""
 
     store: Store
     candidates: Candidates
@@ -126,7 +127,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows with this weight; all rows if ``k`` is ``None``."""
+        """Return the best ``k`` rows (``None``: all) if the keyword leg has the weight ``a``."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -147,7 +148,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search both legs as a search with the fusion ``coverage`` does."""
+    """Search keywords and vectors, as a search with the fusion ``coverage`` does; do not fuse."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
@@ -164,9 +165,10 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class TunedWeight:
-    """The weight ``a`` with the highest mean nDCG@10 in ``curve``; of several, the middle one.
+    """The weight ``a`` with the highest mean nDCG@10; if several have it, the middle one.
 
-    ``held_out``: mean nDCG@10 if the weight for a query is chosen with other queries (five folds).
+    ``curve``: the mean nDCG@10 of every weight. ``held_out``: mean nDCG@10 if the weight for each
+    query is chosen with other queries (cross-validation with five folds).
     ``fixed``: mean nDCG@10 with the default weight. ``queries``: number of judged queries.
     """
 
@@ -201,8 +203,8 @@ def tune(
     """Choose the weight ``a`` with judged queries; store nothing.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the division into folds.
-    ``progress``: called with the step and its share, 0 to 1.
+    ``seed``: seed of the random division of the queries into folds.
+    ``progress``: called with the step and the share of it that is done, 0 to 1.
     Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
     if there is neither an encoder nor ``vectors``.
     """
@@ -245,7 +247,7 @@ def tune(
 
 
 def _best(gains: NDArray[np.float64]) -> int:
-    """Return the column with the highest mean; if several have it, the middle one."""
+    """Return the column of ``gains`` with the highest mean; if several have it, the middle one."""
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])

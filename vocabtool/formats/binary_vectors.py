@@ -11,9 +11,9 @@ dictionary as text. It is matched by a regular expression, never evaluated. An a
 
 fastText (``.bin``, quantised ``.ftz``): words and labels of the dictionary are read. Layout:
 facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
-A file begins with a magic number, a version, settings (12 int32 and a double), and how many
-entries, words, labels (int32), tokens and pruned n-grams (int64; -1: not pruned) there are, all
-little-endian. Then each entry has its text, a NUL, its count (int64) and its type (int8). The
+A file begins with a magic number, a version, settings (12 int32 and a double), the numbers of
+entries, words and labels (int32), and those of tokens and of pruned n-grams (int64; -1: not
+pruned), all little-endian. An entry is a text, a NUL, a count (int64) and a type (int8). The
 matrices after the entries are not read: the vector of a word is not one of their rows, but the
 mean of the rows of the word and of its character n-grams.
 """
@@ -76,7 +76,7 @@ class VectorFile:
         return rows
 
     def forget(self) -> None:
-        """Release the memory-mapped pages read so far: they count as memory of the process."""
+        """Release the memory-mapped pages read so far, so that the process uses less memory."""
         if isinstance(self.data, mmap.mmap):
             self.data.madvise(mmap.MADV_DONTNEED)
 
@@ -94,9 +94,9 @@ NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in floats, about every
 def _recognise_word2vec(source: Source) -> str | None:
     """Return ``None`` if binary data follows a header line and a word, else a reason.
 
-    Binary data means that the first vector contains a byte that no number written as text
-    contains, and the head a byte that no text contains. The header line alone proves nothing: a
-    list of phrases may begin with two numbers too.
+    Data is binary if the first vector contains a byte that does not occur in numbers written as
+    text, and the head of the file contains a byte that does not occur in text. The header line
+    alone proves nothing: a list of phrases may begin with two numbers too.
     """
     header = HEADER.match(source.head)
     if header is None:
@@ -460,7 +460,7 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries of type ``wanted`` at ``start``; return them and where they end."""
+    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return texts and their end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)

@@ -6,8 +6,8 @@ are ids, and lower ranks are merged first. Special tokens are not in the file. L
 file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
 The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
-too, has ``special_tokens`` with their ids, and ``bpe_ranks``: a text whose lines consist of ``!``,
-the rank of the first token, and tokens of consecutive ranks, separated by spaces.
+too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of it consists of
+``!``, a rank, and tokens, separated by spaces; the first token has that rank, the others the next.
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
 lists tokens and their ranks, from 0. The model uses only the first
@@ -68,7 +68,7 @@ def _vocabulary(
 
 
 def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
-    """Yield each token, decoded from base64. Messages name a token by ``what`` and its number.
+    """Yield each token, decoded from base64. Error messages name it by ``what`` and its position.
 
     Raises :class:`InvalidFile` for a value that is empty or not base64.
     """
@@ -84,7 +84,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """Return the complete lines of the head, without blank lines at the end of the file."""
+    """Return the complete lines in the head of a file, without blank lines at the file's end."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -100,10 +100,11 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """Return ``None`` if most lines are base64 and a rank, and some base64 has padding.
+    """Return ``None`` if most lines are base64 and a rank, and some base64 has padding; else why.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
-    words and counts looks similar, but no word ends in ``=``. Other lines are errors in the file.
+    words and counts looks similar, but no word ends in ``=``. Lines of another form are not
+    counted against the format here: :func:`_read_ranks` reports them as errors.
     """
     lines = _whole_lines(source)
     if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
@@ -255,7 +256,7 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
 
 
 def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
-    """Return the values of ``key``. Raises :class:`InvalidFile` unless ranks are 0, 1, 2, ..."""
+    """Return ``item[key]`` of each item. Raises :class:`InvalidFile` unless ranks are 0, 1, 2..."""
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
@@ -284,7 +285,7 @@ LITERAL: Final = re.compile(
 
 
 def _recognise_rwkv(source: Source) -> str | None:
-    """Return ``None`` if most of the first lines are an id, a Python literal and a length."""
+    """Return ``None`` if most first lines are an id, a Python literal and a length; else why."""
     lines = _whole_lines(source)
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"

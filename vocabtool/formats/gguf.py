@@ -69,7 +69,7 @@ BYTE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is not read yet: its items' type and number, and the bytes they occupy."""
+    """An array that is not read yet: the type and number of its items, and where its bytes are."""
 
     item_type: int
     items: int
@@ -78,7 +78,7 @@ class _Array:
 
 
 class _Header:
-    """The keys and values of a header. Each length is checked against the rest of the file."""
+    """The keys and values of a header. Raises :class:`InvalidFile` if a length exceeds the file."""
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
@@ -120,7 +120,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos``, of ``struct`` type ``letter``, and where it ends."""
+        """Return the number at ``pos`` and where it ends. ``letter``: its type in ``struct``."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
@@ -128,7 +128,7 @@ class _Header:
         return struct.unpack_from(layout, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        """Return the count at ``pos`` and its end. An item takes at least ``item_bytes`` bytes."""
+        """Return the count of items at ``pos``, and its end. Refuses more than fit in the file."""
         count, behind = self._number(self._size, pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:
@@ -150,7 +150,10 @@ class _Header:
         return _Array(item_type, count, start, start + count * width)
 
     def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        """Return where each of ``count`` strings begins (with its length), and where all end."""
+        """Return where each of ``count`` strings begins, and where the last one ends.
+
+        A string consists of its length and its bytes.
+        """
         buffer, width = self._buffer, self._width
         length_at = struct.Struct(self._order + self._size).unpack_from
         heads = array("q")

@@ -109,7 +109,7 @@ READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
 
 
 def _type(model: Json) -> str:
-    """Return the type of a model; if it is not stated, guess it from the fields as the library."""
+    """Return the type of a model; if the file lacks it, guess it as Hugging Face's library does."""
     model_type = model.get("type")
     if model_type is None:
         if isinstance(model["vocab"], list):
@@ -150,12 +150,12 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
 def _find_added(
     tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    """Return the added tokens that are not entries of the model, with their ids, and notes.
+    """Return the added tokens that are not entries of the model, with their ids; and notes.
 
-    An added token that is an entry of the model keeps the model's id. Any other has the id that
-    the file states. (The library ignores that id and numbers such tokens after the model's entries;
-    details depend on its version. A file that it wrote states the same ids.) Empty and repeated
-    tokens are ignored.
+    An added token that is an entry of the model keeps the model's id. Any other gets the id that
+    the file states. (Hugging Face's library ignores that id and numbers such tokens after the
+    model's entries; details depend on its version. In a file that the library wrote, the stated
+    ids are these numbers.) Empty and repeated tokens are ignored.
     """
     new: dict[str, int] = {}
     special, misstated, renumbered = [], [], []
@@ -192,7 +192,7 @@ def _find_added(
 def _unknown(
     model: Json, model_type: str, ids_of: tuple[Mapping[str, int], ...], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
-    """Return the id of the unknown token, and a note if the model does not contain the token."""
+    """Return the id of the unknown token, or a note if that token is not in the vocabulary."""
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()
@@ -208,7 +208,7 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """Return how pieces are marked (``##``, ``▁``, ...), and notes on marks not in ``Marker``."""
+    """Return the mark of pieces (``##``, ``▁``, ...), and notes on marks that ``Marker`` lacks."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:

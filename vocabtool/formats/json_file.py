@@ -10,7 +10,7 @@ tokenizers in huggingface/transformers. BPE tokenizers also write ``merges.txt``
 ``#version``, then two pieces per line, separated by a space (``BPE::read_file`` in
 huggingface/tokenizers, tokenizers/src/models/bpe/model.rs). Merges are only counted.
 ``added_tokens.json`` has the layout of ``vocab.json``. It contains the tokens that were added to
-that vocabulary, and is read as a vocabulary of its own.
+the vocabulary in ``vocab.json``, and is read as a separate vocabulary.
 
 ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
 spaCy's ids are hashes of the strings and are not stored. Here, a string's position is its id. Any
@@ -235,7 +235,7 @@ def _why_no_ids(document: object) -> str | None:
 def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
     """Return whether an object probably contains settings, such as ``{"model_max_length": 512}``.
 
-    ``values``: those of the object, ascending. A single key is a setting if it is a plain name and
+    ``values``: the object's values, sorted. A single key is a setting if it is a plain name and
     its value is not 0. Several keys are settings if all end in ``_token_id``, or if they are few,
     their values have gaps, and at least half of the keys consist of several words.
     """
@@ -281,7 +281,7 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 def _count_merges(file: Path) -> int:
-    """Return the number of merges. Raises :class:`InvalidFile` for a line that is not a merge."""
+    """Return the number of merges in a file. Raises :class:`InvalidFile` for any other line."""
     count = 0
     for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):
@@ -380,7 +380,7 @@ def _why_no_tfjs(document: object) -> str | None:
 
 
 def _read_tfjs(document: Any, source: Source) -> Findings:
-    """Read the strings in a model. Raises :class:`InvalidFile` for an invalid manifest."""
+    """Read the strings in a model. Raises :class:`InvalidFile` for an invalid weights manifest."""
     findings = Findings()
     topology = document.get("modelTopology")
     nodes = topology.get("node") if isinstance(topology, dict) else None
@@ -423,7 +423,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return the name of a weight, the type of its stored values, and their number."""
+    """Return what a manifest states of a weight: name, dtype of the stored values, their number."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
@@ -440,7 +440,7 @@ def _weight(value: object) -> tuple[str, str, int]:
 def _weights(
     weights: list[tuple[str, str, int]], paths: list[Any], source: Source
 ) -> Iterator[Finding]:
-    """Yield the string weights in the files of one group."""
+    """Yield the strings of each string weight, read from the files of one group of weights."""
     if not paths:
         raise InvalidFile("a group has weights of strings, but lists no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)

@@ -5,10 +5,10 @@ Keras describes a layer as ``{"class_name": ..., "config": {...}}``. ``config`` 
 
 An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a zip of
 ``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and
-``assets/<path of the layer>/vocabulary.txt`` for each adapted layer, including its mask and unknown
-entries. Paths are assigned to layers by the rules of ``_save_state`` there. The weights are never
-read, as they contain no words. If a layer was given a vocabulary *file*, Keras 2 stores only the
-path of that file.
+``assets/<path of the layer>/vocabulary.txt`` for each layer whose ``adapt`` was called; this file
+includes the mask and unknown entries. The path of a layer follows the rules of ``_save_state`` in
+saving_lib.py. The weights are never read, as they contain no words. If a layer was given a
+vocabulary *file*, Keras 2 stores only the path of that file.
 
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
 ``config`` with the settings and the words: ``word_index``, JSON in a string. Files with nothing but
@@ -59,10 +59,10 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    ``path``: in an archive, that of the layer's asset; else that of the layer in the object graph,
-    such as ``root.layer-0``, or of its parent if the layer has none.
-    ``vocabulary``: entries except mask and unknown ones; numbers as decimal text; ``None`` if the
-    file does not contain them.
+    ``path``: in an archive, the path of the layer's asset. Otherwise the layer's path in the object
+    graph, such as ``root.layer-0``, or its parent's path if it has none.
+    ``vocabulary``: the entries, without the mask and unknown entries; numbers as decimal text;
+    ``None`` if the file does not contain the entries.
     ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
     ``inverse``: whether the layer maps ids to words.
     """
@@ -90,14 +90,14 @@ class LookupLayer:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Class and name, which are the same in all descriptions of a layer."""
+        """Class and name: they identify a layer that a model describes several times."""
         return self.class_name, self.name
 
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
-    """Parse a configuration, which is a JSON object. Messages name it by ``path``.
+    """Parse the configuration of a layer or model from JSON. Error messages name it by ``path``.
 
-    Raises :class:`InvalidFile` if it is no object, or has so many values that they fill the memory.
+    Raises :class:`InvalidFile` if it is not an object, or would take too much memory.
     """
     what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
@@ -122,7 +122,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer that ``description`` describes. Its class is in ``MASK_AND_OOV``.
+    """Return the lookup layer that ``description`` describes; its class is one of ``MASK_AND_OOV``.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
@@ -189,9 +189,10 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return the number of mask and unknown entries at the front: ``first_id`` if all are there.
+    """Return how many mask and unknown entries precede the words in ``entries``.
 
-    Else return 0. Keras removes these entries from the front of a vocabulary.
+    This is ``layer.first_id``, or 0 if the front is not exactly these entries: only then does
+    Keras remove them.
     """
     if layer.first_id > len(entries):
         return 0
@@ -275,10 +276,10 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
-    """Yield each lookup layer, and whether its words are only in a file of the training machine.
+    """Yield each lookup layer, and whether the archive has only the path of its vocabulary file.
 
-    The path of a layer is that of its asset. It consists of names of attributes; an item of a list
-    is named by its class. A path too long for an archive is truncated, so that no asset matches.
+    The ``path`` of a layer is where the archive would store its asset: names of attributes, or for
+    an item of a list, of its class. An overlong path is truncated, so that no asset matches it.
     """
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
@@ -316,7 +317,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add the vocabulary of each asset to ``findings``; return the layers that have an asset."""
+    """Add the vocabulary of each asset to ``findings``; return class and name of their layers."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -349,7 +350,7 @@ def _read_assets(
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    """Return the entries of ``vocabulary.txt`` as Keras reads them, without mask and unknown."""
+    """Return the words of ``vocabulary.txt`` as Keras reads them: no mask and unknown entries."""
     lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:

@@ -71,8 +71,8 @@ NO_WORDS: Final = {
 def _recognise(source: Source) -> str | None:
     """Return ``None`` for a ModelProto: known fields only, with a version and a graph; else why.
 
-    A SavedModel begins with the same two fields, but has no field 7. A GraphDef and a SentencePiece
-    model begin with a length-delimited field, but a ModelProto with a number.
+    Similar protobufs are excluded: a SavedModel begins with the same two fields, but has no field 7
+    (the graph); a GraphDef and a SentencePiece model do not begin with a number.
     """
     seen: set[int] = set()
     buffer = map_file(source.file)
@@ -109,7 +109,7 @@ READER: Final = Reader("ONNX", _recognise, _read)
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node; ``place`` is its location, for display."""
+    """A node of an ONNX graph. ``place``: its location in the model, for display."""
 
     name: str
     op: bytes
@@ -196,7 +196,7 @@ class _Model:
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        """Yield the vocabulary that an operator of onnxruntime-extensions stores as text."""
+        """Yield the words of an onnxruntime-extensions operator, from whole files in attributes."""
         place = f"{node.place} ({node.op.decode()})"
         with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
@@ -210,7 +210,7 @@ class _Model:
             yield from (found,) if isinstance(found, Vocabulary) else found
 
     def _values(self, fields: _Fields, node: _Node) -> Values:
-        """Return the values of an attribute: a list or, in newer operator versions, a tensor."""
+        """Return the values of an attribute. Newer versions of operators store them in a tensor."""
         integer = fields.numbers.get(INTEGER)
         if TENSOR not in fields.spans:
             return Values(integer, fields.strings, fields.integers)
@@ -235,7 +235,7 @@ class _Model:
         return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        """Yield what an attribute contains: strings of unknown purpose, or a whole tokenizer."""
+        """Yield strings of unknown purpose in an attribute, or a whole tokenizer in one string."""
         shown = printable(name)
         where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:
@@ -254,7 +254,7 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield the strings of a tensor. ``name``: of its node; ``None`` for an initializer."""
+        """Yield the strings of a tensor. ``name``: its node's name; ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -272,11 +272,11 @@ class _Model:
 
 
 class _Fields:
-    """A message with one repeated field of strings and one of integers.
+    """The fields of a protobuf message that has one repeated string and one repeated integer field.
 
-    ``numbers``: the last value of each other varint field. ``spans``: the position of the last
-    payload of each other length-delimited field. Runs of repeated fields are read by NumPy. Raises
-    :class:`InvalidFile` for an invalid protobuf.
+    For the remaining fields, by field number: ``numbers``, the last value of each varint field;
+    ``spans``, where the last payload of each length-delimited field begins and ends. Runs of
+    repeated fields are read by NumPy. Raises :class:`InvalidFile` for an invalid protobuf.
     """
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
@@ -344,9 +344,9 @@ class _Fields:
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """Read consecutive varint fields with this tag from ``pos`` on; return values and end.
+    """Read consecutive varint fields with the tag ``tag`` from ``pos`` on; return values and end.
 
-    Tag and value are both varints, so every second varint must be the tag.
+    Tags and values are both varints, so the run lasts as long as every second varint is ``tag``.
     """
     found: list[Integers] = []
     while pos < len(data) and data[pos] == tag:

@@ -52,7 +52,7 @@ def list_of_strings(
 ) -> Finding:
     """Return strings of unknown purpose as a vocabulary, or as a skipped list.
 
-    They are skipped if they are few, or if a reason ``why`` is given.
+    They are skipped if there are few, or for the reason ``why`` if the caller gives one.
     """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
@@ -73,7 +73,7 @@ def _table(
     kind: Kind = "table",
     marker: Marker | None = None,
 ) -> Vocabulary:
-    """Return a vocabulary. Raises :class:`InvalidFile` unless there are as many ids as words."""
+    """Return a vocabulary. Raises :class:`InvalidFile` unless there is one id for each word."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
     notes = (note,) if note else ()
@@ -83,7 +83,7 @@ def _table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """Return the strings of the first attribute in ``names`` that has any."""
+    """Return the strings of the first of the attributes ``names`` that contains any strings."""
     found = (known[name].strings for name in names if name in known)
     return next(filter(len, found), NO_STRINGS)
 
@@ -94,7 +94,7 @@ def _integers(known: Attributes, *names: bytes) -> Integers | None:
 
 
 def _default(known: Attributes) -> Unknown:
-    """Return the id of unknown words: from an attribute, else the operator's default."""
+    """Return the id of unknown words, which an attribute sets; if none does, ONNX's default."""
     in_tensor = _integers(known, b"default_tensor")
     if in_tensor is not None:
         return Unknown(int(in_tensor[0]))
@@ -103,7 +103,7 @@ def _default(known: Attributes) -> Unknown:
 
 
 def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield a table from words to ids, from ids to words, or from words to other values."""
+    """Yield the words of a table that maps words to ids, ids to words, or words to other values."""
     classes = _strings(known, b"classes_strings")
     if len(classes):  # version 1: ids are positions
         yield _table(name, place, classes, unknown=_default(known))
@@ -141,10 +141,10 @@ def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield a vocabulary for each length of n-grams. The pool contains their words in a row.
+    """Yield a vocabulary for each length of n-grams of a TfIdfVectorizer.
 
-    ``ngram_counts``: where the n-grams of each length begin in the pool. ``ngram_indexes``: the id
-    of each n-gram.
+    Its attributes: ``pool_strings``, the words of all n-grams in sequence, shortest n-grams first;
+    ``ngram_counts``, where the n-grams of each length begin in it; ``ngram_indexes``, their ids.
     """
     pool = _strings(known, b"pool_strings")
     if not len(pool):
@@ -196,7 +196,7 @@ OPERATORS: Final[
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
-    """Return the value of the first attribute in ``names`` that exists."""
+    """Return the value of the first of the attributes ``names`` that exists in ``texts``."""
     for name in names:
         if name in texts:
             return texts[name]
@@ -204,7 +204,7 @@ def _text(texts: Texts, *names: bytes) -> bytes:
 
 
 def _lines(text: bytes) -> ByteStrings:
-    """Return the lines except empty ones, which get no id."""
+    """Return the lines of ``text``. Empty lines are left out, because they get no id."""
     lines = word_list.read_lines(text)
     return lines.take(np.flatnonzero(lines.lengths))
 
@@ -219,7 +219,7 @@ def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
 def _bpe(
     texts: Texts, name: str, place: Place, pre_tokenizer: str = "ByteLevel", **model: str
 ) -> Vocabulary:
-    """Read the texts of ``vocab.json`` and ``merges.txt``, and added tokens: lines ``token=id``."""
+    """Read a BPE tokenizer: ``vocab.json``, ``merges.txt``, added tokens (lines ``token=id``)."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
     ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
@@ -255,7 +255,7 @@ def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
-    """Read one token per line, even an empty one; an added token replaces the one with its id."""
+    """Read a token per line, even an empty one. Added tokens replace those with the same ids."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
@@ -265,7 +265,7 @@ def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two columns of each line, separated by tabs; skip empty lines and columns."""
+    """Yield key and value of each line, separated by one or more tabs; skip empty lines."""
     for number, line in enumerate(text.split(b"\n"), start=1):
         columns = list(filter(None, line.split(b"\t")))
         if len(columns) == 2:
@@ -288,7 +288,10 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Return the words. A vector of one number is an id; for longer vectors, positions are ids."""
+    """Return the words of a table that maps words to vectors, or back if it is ``inverse``.
+
+    Vectors of one number are ids. If the vectors are longer, ids are positions in the table.
+    """
     pairs = _pairs(_text(texts, b"map"))
     if inverse:
         vectors, words = _columns((vector, word) for word, vector in pairs)

@@ -79,7 +79,7 @@ MAX_MEMORY: Final = 1 << 26  # for LZMA, where the file sets the need
 
 
 def refusal(source: Source) -> str:
-    """Return what a file is and how to export its words, if it is refused; else ``""``."""
+    """Return why a file is refused: what it is, and how to export its words; else ``""``."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):

@@ -42,7 +42,7 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
 
 
 class PassedOver(NamedTuple):
-    """A skipped list of strings: it is not reported as a vocabulary."""
+    """A list of strings in a model that is not reported as a vocabulary, with the reason."""
 
     name: str  #: Name of the list.
     size: int  #: Number of strings.
@@ -106,9 +106,9 @@ HEAD: Final = 1 << 16  # bytes available for format detection
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file or folder, its name in messages, and its first ``HEAD`` bytes.
+    """A file or folder that is to be read.
 
-    A folder has an empty head.
+    ``name``: its name in messages. ``head``: the first ``HEAD`` bytes; empty for a folder.
     """
 
     file: Path
@@ -118,7 +118,7 @@ class Source:
 
     @classmethod
     def open(cls, file: Path) -> Source:
-        """Read the head of a file or folder. Its name in messages is without the parent folders."""
+        """Read the head of a file. Messages name the file or folder without its parent folders."""
         name = printable(os.fsencode(file.name))
         if file.is_dir():
             return cls(file, name, b"", 0)
@@ -130,8 +130,8 @@ class Source:
 class Findings:
     """Results of reading one model, collected part by part.
 
-    ``warnings`` lists parts that could not be read, with reasons. ``format`` is only set by
-    readers of several formats.
+    ``warnings``: parts that could not be read, with reasons. ``format``: the detected format, if
+    the reader reads several.
     """
 
     found: list[Finding] = field(default_factory=list)
@@ -139,7 +139,9 @@ class Findings:
     format: str | None = None
 
     def model(self, path: Path, *, small: bool) -> Model:
-        """Return the complete model; with ``small``, short constants are vocabularies too.
+        """Return the model that consists of these findings.
+
+        With ``small``, constants of few strings are vocabularies too, not skipped lists.
 
         Vocabularies with equal content are merged. Names become unique. Vocabularies that the
         model uses for look-ups (``linked``) precede all others; in both groups, larger ones first.
@@ -202,7 +204,7 @@ class Findings:
     ) -> Iterator[None]:
         """Turn an error into a warning that names the part, so that reading continues.
 
-        ``effect`` describes the consequence. Errors of other kinds than ``kind`` propagate.
+        The warning ends with ``effect``, the consequence. Only errors of type ``kind`` are caught.
         """
         try:
             yield
@@ -229,7 +231,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """A reader of one JSON format. A file is parsed only once, for all readers of JSON."""
+    """A reader of one JSON format. The JSON readers share one parse of a file."""
 
     format: str
     recognise: Callable[[object], str | None]

@@ -50,14 +50,14 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers of files, in order; those of other formats than graphs load when needed."""
+    """Yield all readers of files in order. Those of formats other than graphs load when needed."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
 
 
 def other_readers() -> tuple[Reader, ...]:
-    """Return the readers of files other than graphs."""
+    """Return the readers of all formats other than TensorFlow graphs, in order."""
     from vocabtool.formats import (
         binary_vectors,
         byte_tokens,
@@ -205,7 +205,7 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """Read a file of a folder; return ``None`` for a file that is left out without a report.
+    """Read one file of a folder; return ``None`` for a file that is silently left out.
 
     Raises :class:`UnknownFormat` for a file that the caller should report as skipped.
     """
@@ -233,7 +233,10 @@ def _read_part(path: Path) -> Findings | None:
 
 
 class PickedVocabulary(NamedTuple):
-    """A vocabulary, and notes: parts of its model that were not read, and other vocabularies."""
+    """A vocabulary that was selected from a model.
+
+    ``notes``: parts of the model that were not read, and that it has other vocabularies.
+    """
 
     vocabulary: Vocabulary
     notes: tuple[str, ...] = ()
@@ -270,9 +273,9 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary that ``FILE`` or ``FILE#NAME`` selects, as :func:`extract` does.
+    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one.
 
-    Raises the errors of :func:`extract`.
+    Chooses as :func:`extract` does, and raises the same errors.
     """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
@@ -287,8 +290,8 @@ def pick(spec: str | Path) -> PickedVocabulary:
 def split_name(model: str) -> tuple[str, str | None]:
     """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
-    If the path itself contains ``#``, the whole string is tried first, then the longest part
-    that exists.
+    A path may contain ``#`` itself. The whole string is the path if it exists, else the longest
+    part before a ``#`` that exists.
     """
     if os.path.lexists(split_kind(model)[1]):
         return model, None

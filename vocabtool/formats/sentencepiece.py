@@ -87,8 +87,8 @@ def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
     Its first fields must be pieces with a text and without unknown fields; at least one needs a
-    score or a type. A ``GraphDef`` begins with the same byte, but its nodes have a string, the op,
-    in the field with the number of the score.
+    score or a type. A ``GraphDef`` begins with the same byte, but its first field is a node, which
+    has a string (the op) under the field number of the score.
     """
     seen = graded = 0
     try:
@@ -107,7 +107,7 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """Return which fields the piece in ``span`` has; ``None`` if it is not a piece."""
+    """Return the numbers of the fields of the piece in ``span``; ``None`` if it is not a piece."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
@@ -163,7 +163,7 @@ def read_pieces(data: bytes) -> Pieces:
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
-    """Return the text and the type of each serialised piece, both of length n."""
+    """Return the text and the type of each piece. ``records``: the serialised pieces."""
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
     types = np.zeros(len(records), np.uint8)
@@ -190,9 +190,10 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
 def _usual_pieces(
     records: ByteStrings,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read pieces as SentencePiece writes them: the text, the score, and the type if not normal.
+    """Read pieces in SentencePiece's own layout: text, score, and type unless it is "normal".
 
-    Returns the start, end and type of each text; the type is 0 for pieces in another layout.
+    Returns arrays with the start, end and type of each text. For a piece in another layout, which
+    the caller must parse, the type is 0.
     """
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)

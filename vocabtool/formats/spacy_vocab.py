@@ -62,16 +62,16 @@ SYMBOLS: Final = (
 
 
 def folder_in(folder: Path) -> Path | None:
-    """Return the ``vocab`` folder: in ``folder``, or ``folder`` itself; ``None`` if neither is."""
+    """Return the ``vocab`` folder, which is ``folder`` or a folder in it, or ``None``."""
     if (folder / FOLDER / STRINGS).is_file():
         return folder / FOLDER
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
 def read(folder: Path, vocab: Path) -> Findings:
-    """Read ``vocab``, a folder of the pipeline in ``folder``; both may be the same folder.
+    """Read the words of a pipeline in ``folder``. ``vocab``: its ``vocab`` folder, or ``folder``.
 
-    Raises :class:`VocabtoolError` if its strings cannot be read. If its vectors cannot be read,
+    Raises :class:`VocabtoolError` if the strings cannot be read. If the vectors cannot be read,
     the result contains a warning.
     """
     within = "" if vocab == folder else f"{FOLDER}/"
@@ -103,7 +103,7 @@ def _content(file: Path) -> bytes:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    """Return the words in the order of their rows; ``None`` if no words have vectors."""
+    """Return the words in the order of their vectors' rows; ``None`` if no words have vectors."""
     if not (vocab / KEYS).is_file():
         return None
     with reading(within + KEYS):
@@ -147,9 +147,10 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
 
 
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
-    """Return the key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain).
+    """Return spaCy's key of each string, shape (n,): MurmurHash64A (Austin Appleby).
 
-    Of strings longer than ``MAX_WORD`` bytes, only the beginning is hashed: they match no key.
+    The keys of strings longer than ``MAX_WORD`` bytes are wrong and match no key of a file, because
+    only the beginning of such a string is hashed.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK

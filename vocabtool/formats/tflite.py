@@ -74,7 +74,7 @@ NOT_READ: Final = "its words are not read"
 
 
 class _Tensor(NamedTuple):
-    """A tensor: its TensorType, and the number of the buffer with its value (0: no buffer)."""
+    """A tensor: name, number of its TensorType, number of the buffer with its value (0: none)."""
 
     name: str
     type: int
@@ -85,7 +85,7 @@ class _Operator(NamedTuple):
     """An operator of a graph.
 
     ``code``: a BuiltinOperator. ``custom``: the name of a custom operator, else ``b""``.
-    ``inputs``, ``outputs``: which tensors of the graph, each by its number.
+    ``inputs``, ``outputs``: the numbers of its tensors in the graph.
     """
 
     code: int
@@ -96,7 +96,7 @@ class _Operator(NamedTuple):
 
 
 class _Model:
-    """A TFLite model in a memory-mapped file. ``findings`` also collects warnings."""
+    """A TFLite model in a memory-mapped file. ``findings`` collects vocabularies and warnings."""
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
@@ -109,7 +109,7 @@ class _Model:
         self.findings = Findings()
 
     def graphs(self) -> Iterator[Table]:
-        """Yield every graph; those after the first are for control flow and initialisation."""
+        """Yield every graph. All but the first serve for branches, loops and initialisation."""
         parts = 0
         for graph in self._table.tables(MODEL_GRAPHS):
             parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
@@ -170,7 +170,7 @@ class _Model:
     def _vocabulary(
         self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
     ) -> Iterator[Vocabulary]:
-        """Yield the vocabulary of one table. Its words are the keys or the values."""
+        """Yield the vocabulary of one table, whose words are either the keys or the values."""
         inverse = words.type != STRING
         if inverse:
             words, numbers, default = numbers, words, None
@@ -273,7 +273,7 @@ class _Model:
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """Read a string tensor: a count, each string's start, the end of the last one, the text."""
+        """Read a string tensor: number of strings, start of each, end of the last, all the text."""
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())

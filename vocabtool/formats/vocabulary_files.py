@@ -104,7 +104,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
-    """Return the format ``given``, else that of the extension; ``plain`` if there is none."""
+    """Return the format ``given``, else that of the path's extension; without one, ``plain``."""
     ending = Path(path).suffix
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
@@ -133,7 +133,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read_model(source: Source) -> Findings:
-    """Read the vocabulary in a file, and add the file as its first place.
+    """Read the vocabulary in a file. Its first place becomes this file.
 
     Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
     for a Parquet file from another program.
@@ -171,7 +171,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The facts of a vocabulary, in the order in which they are written."""
+    """All of a vocabulary except its entries and ids, in the order in which it is written."""
 
     name: str
     kind: Kind
@@ -287,7 +287,7 @@ def _json(value: object) -> bytes:
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    """Write JSON; only ``CHUNK`` entries and ids at a time become Python objects."""
+    """Write JSON. To save memory, only ``CHUNK`` entries or ids are Python objects at a time."""
     stored, facts = vocabulary.stored, _facts(vocabulary).items()
     file.write(b"{\n" + b",\n".join(b"%b: %b" % (_json(key), _json(fact)) for key, fact in facts))
     tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)

@@ -99,7 +99,7 @@ def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
 
 
 def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the payload of the last occurrence of a bytes field (as protobuf does), or ``b""``."""
+    """Return the payload of the last occurrence of a bytes field, as protobuf does, or ``b""``."""
     value = b""
     for start, end in messages(buffer, span, wanted):
         value = buffer[start:end]
@@ -107,7 +107,7 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
 
 
 def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last value of the int32, int64 or bool field ``wanted`` in a message, or 0."""
+    """Return the last value of the int32, int64 or bool field ``wanted`` in a message; or 0."""
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
@@ -116,12 +116,12 @@ def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
 
 
 def to_signed(value: int) -> int:
-    """Read an unsigned 64-bit varint as the int64 that was written (two's complement)."""
+    """Convert a varint, read as an unsigned 64-bit number, to int64 (two's complement)."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
-    """Yield the int32/int64 values of one occurrence of a repeated field, packed or not."""
+    """Yield the int32/int64 values in one occurrence of a repeated field, packed or single."""
     pos, end = span
     if wire_type not in (VARINT, LEN):
         raise InvalidFile(f"a field of wire type {wire_type} cannot contain integers", offset=pos)
@@ -164,8 +164,8 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
     """Return the payloads of the fields whose tag is in ``pos:stop``; the first tag is at ``pos``.
 
     Each byte equal to ``tag`` is a candidate: it may begin a field, or be part of a string. A true
-    field begins where the previous one ends. So if a field does not end at the next candidate, the
-    candidates before its end are inside its string and are dropped.
+    field begins where the previous one ends. So if a field does not end at the next candidate, all
+    candidates before its end lie inside its string and are dropped.
     """
     heads = np.flatnonzero(array[pos:stop] == tag) + pos
     lengths, starts = lengths_at(array, heads + 1)
@@ -360,7 +360,7 @@ class Table:
         return self.position + distance if distance else None
 
     def _vector(self, at: int, item_size: int) -> tuple[int, int]:
-        """Return the length of the vector that ``at`` refers to, and its first position."""
+        """Return the length of the vector that the field at ``at`` refers to, and its start."""
         start = at + _number(self.buffer, at, "<I")
         count = _number(self.buffer, start, "<I")
         left = len(self.buffer) - start - 4
@@ -374,7 +374,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A vector of ``count`` tables from ``start`` on, each read on access."""
+    """A FlatBuffers vector of ``count`` tables. Its references at ``start`` are read on access."""
 
     buffer: Buffer
     count: int
@@ -413,7 +413,7 @@ def _table_at(buffer: Buffer, position: int) -> Table:
 
 
 def _number(buffer: Buffer, position: int, layout: str) -> int:
-    """Check a position and read the integer there: callers need not check positions."""
+    """Return the integer at a position. Raises :class:`InvalidFile` if it is outside the buffer."""
     if not 0 <= position <= len(buffer) - struct.calcsize(layout):
         raise InvalidFile(
             f"a number lies outside the buffer of {len(buffer):,} bytes", offset=position

@@ -120,7 +120,7 @@ def _integer(strings: ByteStrings, line: int) -> int:
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
-    """Return the positions of one byte in ``data``, followed by the length of ``data``."""
+    """Return the positions of ``byte`` in ``data``, and after these the length of ``data``."""
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
     found: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
@@ -134,7 +134,7 @@ def _positions(data: bytes, byte: bytes) -> Offsets:
 
 
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
-    """Return a column of each line; ``cuts``: the positions of the delimiters."""
+    """Return column ``index`` of each line; ``cuts``: the positions of all delimiters."""
     if index == WHOLE_LINE:
         return lines
     if index == LINE_NUMBER:
@@ -216,7 +216,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether each line joins two pieces: characters, or what earlier lines joined."""
+    """Return whether each line is a BPE merge: two pieces that are characters or earlier merges."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -230,7 +230,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary: of ``kind``, or WordPiece if they look so.
+    """Return the lines of ``data`` as a vocabulary of ``kind``; of WordPiece if it looks like that.
 
     Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
     """
@@ -296,9 +296,9 @@ def note_escaped(lines: ByteStrings) -> list[str]:
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
     """Return both columns if each line is a word, one tab or space, and a number; else ``None``.
 
-    The numbers are ``None`` if any has a fraction. Blank lines at the end are ignored. A single
-    line is not accepted, because it may be a phrase, nor are lines that mostly repeat words, such
-    as the labels ``class 0``, ``class 1``.
+    The second column is ``None`` if a number has a fraction. Blank lines at the end are ignored. A
+    single line is not accepted, because it may be a phrase, nor are lines that mostly repeat words,
+    such as the labels ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

@@ -156,7 +156,10 @@ class WordVectors:
 
 
 class _Layout(NamedTuple):
-    """Layout of a text file. ``promised``: words that its header states; ``start``: first line."""
+    """Layout of a text file. ``promised``: number of words in its header, if it has one.
+
+    ``start``: where the first line after the header begins.
+    """
 
     dim: int
     promised: int | None
@@ -166,8 +169,8 @@ class _Layout(NamedTuple):
 def _layout(source: Source) -> _Layout | str:
     """Return the layout of a file of word vectors as text, or why it is not one.
 
-    Most of the first lines must end in as many values as the header states, or without a header,
-    all in the same number of values, some with a fraction. A line has at least two values.
+    With a header, most of the first lines must end in as many numbers as it states. Without one,
+    most must end in the same number of numbers, some with a fraction. A line has at least two.
     """
     header = HEADER.match(source.head)
     start = header.end() if header else 0
@@ -233,7 +236,7 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
 
 
 def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
-    """Return the values of a line, the first of which is at ``start``: float32, shape (dim,)."""
+    """Return the numbers of a line: float32, shape (dim,). ``start``: where the first begins."""
     end = buffer.find(b"\n", start)
     line = buffer[start : end if end >= 0 else len(buffer)]
     parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
@@ -258,9 +261,9 @@ def _is_number(part: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
-    """Yield the words of all lines, reading about one window at a time.
+    """Yield the words of all lines. About ``WINDOW`` bytes are read at a time.
 
-    The positions of their values are appended to ``starts``, one array per window.
+    Appends the positions where the values of these words begin to ``starts``, one array per window.
     """
     number, at = 1 + (layout.promised is not None), layout.start
     file.seek(at)
@@ -286,7 +289,7 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the words of a window, and the positions of their values: int64, shape (n,).
+    """Return the words of a window, and where their values begin in the file: int64, shape (n,).
 
     The window begins at byte ``at`` with line ``number`` and may end within a line. Most lines have
     as many spaces as values, so the word ends at the first space. Others are examined singly.

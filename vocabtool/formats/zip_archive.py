@@ -35,7 +35,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that limits the size of each read: the archive may state any directory size."""
+    """A file that refuses large reads: a damaged archive may state any size of its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -46,7 +46,7 @@ class _BoundedFile(io.FileIO):
 
 
 class ZipArchive:
-    """An open archive; ``names`` lists its files in stored order, with ``/`` between folders."""
+    """An open zip archive. ``names``: the paths of its files in stored order, with ``/``."""
 
     def __init__(self, path: Path) -> None:
         """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names."""

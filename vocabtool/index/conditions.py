@@ -75,9 +75,9 @@ TOKEN: Final = re.compile(
 class Test:
     """A test of one field by an operator and values, with their positions in the condition.
 
-    ``contains``: a list has the value as an element, or a text has it as a substring. ``like``:
-    ``%`` matches any number of characters, ``_`` exactly one. ``is true``: the condition consists
-    of the field alone, which must be true.
+    ``contains``: a list contains the value as an element, or a text contains it as a substring.
+    ``like``: ``%`` stands for any number of characters, ``_`` for one. ``is true``: the condition
+    consists of the field alone, which must be true.
     """
 
     field: str
@@ -106,7 +106,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 
 class Token(NamedTuple):
-    """A token of a condition. ``kind``: for keywords and signs, the token itself in lower case."""
+    """A token of a condition. The ``kind`` of a keyword or sign is its own text in lower case."""
 
     kind: str
     text: str
@@ -328,7 +328,7 @@ class _Statement:
         return f"{name} {asked.operator} ?"
 
     def _contains(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``contains``: a test for an element of a list (in JSON) or for a substring."""
+        """Translate ``contains``, which tests for an element of a JSON list, or for a substring."""
         if kind != "string":
             what = f"contains {PLAIN[kind]}: 'contains' works only on strings and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
@@ -369,7 +369,7 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _first_non_number(self, asked: Test, name: str) -> str:
-        """Return a note that names the first document whose value is not a number, or ""."""
+        """Return the end of a message: the first document whose value is not a number; or ""."""
         table = "documents" if asked.field in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
@@ -385,7 +385,7 @@ class _Statement:
 
 
 def _join_balanced(parts: list[str], word: str) -> str:
-    """Join the parts by a word, as a balanced tree, because SQLite limits the nesting depth."""
+    """Join SQL conditions by ``word``, as a balanced tree: SQLite limits how deeply they nest."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2

@@ -73,17 +73,17 @@ _INHERITED: Final[list[sqlite3.Connection]] = []  # from the parent process; mus
 
 
 def text_hash(text: bytes) -> int:
-    """Return 64 bits of BLAKE2b as a signed integer, to find equal texts and damaged ones."""
+    """Return 64 bits of BLAKE2b as a signed integer: it identifies equal texts and damaged ones."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def column(fields: Fields, name: str) -> str:
-    """Return the name of the column of a kept field."""
+    """Return the name of the database column that stores the field ``name``."""
     return f"field_{[*fields].index(name)}"
 
 
 class Database:
-    """The database of one generation, open for reading; ``file``: its path.
+    """The database of one generation of an index, open for reading. ``file``: its path.
 
     Every method raises :class:`InvalidFile` with the file name if the database is damaged, and
     :class:`NotFound` if it does not exist.
@@ -152,7 +152,7 @@ class Database:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return the row numbers that a statement selects, perhaps millions: int64, shape (n,)."""
+        """Return the row numbers that a statement selects, as an array: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
@@ -161,14 +161,14 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement with a batch of ``values`` in place of ``(?...)``; yield all results."""
+        """Run a statement with each batch of ``values`` in place of ``(?...)``; yield all rows."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """Return, for each id that exists, all its rows in order, even deleted or uncommitted."""
+        """Return, for each known id, its rows in order, including deleted and uncommitted ones."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -176,10 +176,10 @@ class Database:
         return found
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield all rows in order, in batches: row, id, text, source, text_hash, field values.
+        """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
 
-        The whole database is checked. SQLite compares ids, fields, sources and hashes with their
-        indexes; texts are compared with their hashes.
+        Raises :class:`InvalidFile` if any part of the database is damaged: SQLite compares ids,
+        fields, sources and hashes with its own indexes, and each text is compared with its hash.
         """
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
@@ -211,7 +211,7 @@ class Database:
             first = end
 
     def close(self) -> None:
-        """Close the connection. A reader need not call this."""
+        """Close the connection. Only writers need to call this."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -221,7 +221,7 @@ class Database:
 class Documents:
     """Reads documents of one commit by row number. ``fields``: the kind of each field.
 
-    ``rows`` in the methods: int64, shape (n,).
+    The argument ``rows`` of the methods contains row numbers: int64, shape (n,).
     """
 
     database: Database
@@ -249,7 +249,7 @@ class Documents:
         ]
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return columns of ``rows``, in the same order; the first must be the column ``row``."""
+        """Return the columns, the first of which must be ``row``, of each of ``rows``, in order."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -265,7 +265,7 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database. A folder has at most one at a time."""
+    """A write transaction on the database of an index. An index has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
@@ -286,7 +286,7 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows, numbered from ``first``.
+        """Add rows, whose row numbers begin with ``first``.
 
         ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
         Values of type ``bytes`` are stored as text, even if they are not UTF-8.
@@ -309,7 +309,7 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Add columns until there is one for each of ``count`` kept fields."""
+        """Add a database column for each of the first ``count`` fields that has none yet."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -317,7 +317,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source`` as the source of rows; return whether any row changed."""
+        """Record ``source``, the number of a FILE, for these rows; return whether any changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -327,7 +327,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Convert a column's texts from row ``first`` on to values of a kind; index the column."""
+        """Convert a column's texts to values of ``kind`` from row ``first`` on; then index it."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -364,7 +364,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 def _before_fork() -> None:
     """Close idle connections, because a child process would not inherit SQLite's file locks.
 
-    The locks protect the database files from being replaced while they are open.
+    The locks protect an open database from being replaced by another process.
     """
     for database in [*_OPEN]:
         database._lock.acquire()
@@ -381,7 +381,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Set inherited connections aside: a child must neither use nor close them."""
+    """Drop inherited connections, but keep the objects: a child must neither use nor close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

@@ -61,7 +61,7 @@ Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchR
 
 
 def union(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind that includes the values of both kinds."""
+    """Return the narrowest kind of field that includes the values of both given kinds."""
     if other in (one, "null"):
         return one
     if one == "null":
@@ -70,7 +70,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values that do not fit the kind of their field by null; return also their rows.
+    """Replace each value of a column that does not fit ``kind`` by null; also return its row.
 
     Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
     """
@@ -85,7 +85,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """Return the kind of a column read from a file, from the spelling of its strings."""
+    """Guess the kind of a column read from a file by whether its strings look like numbers etc."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -114,7 +114,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
     """Convert the texts of a column to values of a kind, as the database stores them.
 
-    Strings are returned as ``bytes``, which are not always valid UTF-8.
+    For the kind ``string``, the values are ``bytes``, which are not always valid UTF-8.
     """
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
@@ -126,7 +126,7 @@ def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
 
 
 def value_of(text: str, kind: Kind) -> int | float:
-    """Convert one text to a value of a kind; an integer in a ``number`` field stays an ``int``."""
+    """Convert a text to a value of ``kind``; even for ``number``, an integer becomes an ``int``."""
     if kind == "boolean":
         return int(text == "true")
     if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
@@ -147,9 +147,9 @@ def in_utf8(batch: Batch) -> Batch:
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
-    """Add ids and the kinds of fields to a batch from a file.
+    """Return a batch read from a file with its ids and the kinds of its fields added.
 
-    ``place``: returns a row's name for messages. Raises :class:`InvalidFile` for invalid rows.
+    ``place``: returns the name of a row for messages. Raises :class:`InvalidFile` for invalid rows.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
@@ -215,7 +215,7 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    """Return a batch of typed values. ``last``: number of the last of these elements."""
+    """Return a batch of these values. ``last``: position of its last document in the input."""
     columns, kinds = {}, {}
     try:
         for name, values in fields.items():
@@ -228,7 +228,7 @@ def _batch_of_values(
 
 
 def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
-    """Return the id, text and fields of an item; raise :class:`BadRow` if it is not valid."""
+    """Return the id, text and fields of a Python object; raise :class:`BadRow` if it is invalid."""
     id_: object
     text: object
     fields: dict[str, object]
@@ -263,7 +263,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
 
 
 def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Return Python values as texts (NaN as null), and the kind that includes their types.
+    """Return Python values as an array of texts (NaN as null), and the kind that fits them all.
 
     Raises :class:`BadRow` for a value that cannot be converted to JSON.
     """
@@ -322,7 +322,7 @@ def _element(first: int, row: int) -> str:
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
-    """Return a typed Arrow column as texts, and its kind; times become ISO 8601.
+    """Return an Arrow column converted to texts (times in ISO 8601), and its kind of field.
 
     Raises :class:`InvalidFile` for values that are nested too deeply.
     """
@@ -371,7 +371,7 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` for an invalid field name, and if ``others`` reach the limit."""
+    """Raise :class:`BadRow` if a name is invalid, or too many if there are ``others`` already."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
@@ -384,7 +384,7 @@ def _check_name(name: object, others: int) -> None:
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
-    """Return the batch. Raises ``ValueError`` if an id or a text is null or too long."""
+    """Return the batch unchanged. Raises ``ValueError`` if an id or text is null or too long."""
     columns = ((ID, batch.id_array(), MAX_ID_BYTES), (TEXT, batch.texts, MAX_TEXT_BYTES))
     for name, column, most in columns:
         if column.null_count:

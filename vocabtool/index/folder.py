@@ -10,8 +10,8 @@
     generation-000001.part/   a compaction in progress
     .new-0123456789abcdef/    a new index in progress: a folder like this one
 
-A commit is a transaction of the database. The other files may contain more rows than it, never
-fewer. Deletions are not passed to tantivy, where readers would see them before the commit. So
+A commit is a transaction of the database. The other files may contain more rows than the commit,
+never fewer. Deletions are not passed to tantivy, where readers would see them before the commit. So
 document frequencies include deleted rows, and rows of a killed writer until tantivy merges them
 away; no search returns such rows. A new generation, from a compaction or from an index built in
 ``.new-…``, replaces the old one when its folder is renamed.
@@ -113,7 +113,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """Similarity that unrelated vectors reach by chance, measured in an index of ``rows`` rows."""
+    """The ``similarity`` that unrelated vectors reach by chance, measured on ``rows`` rows."""
 
     similarity: float
     rows: int
@@ -123,10 +123,10 @@ class Chance:
 class Load:
     """The last load of documents from files.
 
-    ``plan``: fingerprint of its input and settings. ``documents``: number of documents read and
-    committed. ``finished``: whether the load is complete. ``alone``: whether every row of the index
-    is from this load. ``synced``: whether documents missing from the FILEs were removed, and
-    none was deleted by its id since.
+    ``plan``: fingerprint of the load's input and settings. ``documents``: number of documents read
+    and committed. ``finished``: whether it is complete. ``alone``: whether every row of the index
+    is from this load. ``synced``: whether documents missing from the FILEs were removed,
+    and none was deleted by its id since.
     """
 
     plan: str
@@ -210,7 +210,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The commit of an index that was the last one when it was read.
+    """A commit of an index: the one that was the newest when it was read.
 
     ``folder``: path of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
     """
@@ -222,7 +222,7 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """Read the last commit; share the connection of ``earlier`` if the database file is the same.
+    """Read the last commit. It shares the connection of ``earlier`` if the file is the same.
 
     Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
     """
@@ -287,12 +287,12 @@ def _generations(path: Path) -> dict[int, Path]:
 
 
 def is_index(path: Path) -> bool:
-    """Whether a folder looks like an index, perhaps a damaged one, or one of version 0.1.0."""
+    """Whether a folder looks like an index, including damaged ones and those of version 0.1.0."""
     return bool(_generations(path))
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """Create an empty folder for the next generation; return its path, and its final path."""
+    """Create an empty folder for the next generation; return its present path and its final one."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -302,7 +302,7 @@ def new_generation(path: Path) -> tuple[Path, Path]:
 
 
 def make_current(part: Path, final: Path) -> None:
-    """Make a complete, flushed generation the current one by renaming it, and remove the others."""
+    """Rename a complete generation, whose files are flushed, to ``final``; remove the others."""
     for folder in (part / KEYWORDS, part, final.parent):
         sync_folder(folder)
     part.rename(final)
@@ -317,7 +317,7 @@ def _remove_generations(but: Path) -> None:
 
 
 def recover(path: Path, commit: Commit) -> None:
-    """Remove leftovers: other generations, and index files that the manifest does not name.
+    """Remove leftovers of interrupted writers: other generations, and files not in the manifest.
 
     Uncommitted rows at the end of files are truncated later, by :class:`GenerationWriter`.
     """
@@ -335,7 +335,7 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` if a folder contains more than leftovers of an interruption.
+    """Raise :class:`FolderNotEmpty` unless a folder has only leftovers of interrupted writers.
 
     ``allow_index``: the folder may also contain an index.
     """
@@ -360,7 +360,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
 
 @contextmanager
 def removed_if_empty(path: Path) -> Iterator[None]:
-    """Remove the index that the block creates, if the block fails before it adds a document."""
+    """If the ``with`` block fails before it adds a document, remove the index that it created."""
     new = not path.exists()
     try:
         yield
@@ -371,15 +371,16 @@ def removed_if_empty(path: Path) -> Iterator[None]:
 
 
 def home(path: Path) -> Path:
-    """Return the folder of an index; for an index being built in ``.new-…``, its parent."""
+    """Return the index's folder: ``path`` itself, or its parent if it is a build in ``.new-…``."""
     return path.parent if BUILD.fullmatch(path.name) else path
 
 
 def build_folder(path: Path, plan: str) -> Path:
     """Return the folder in which to build an index that will replace the one in ``path``.
 
-    It is named by a hash of ``plan``, so that a build of the same plan is resumed; leftovers of
-    other builds are removed. Raises :class:`FolderInUse` if another build is in progress.
+    Its name contains a hash of ``plan`` (the input and settings), so that a build with the same
+    plan is resumed. Leftovers of other builds are removed. Raises :class:`FolderInUse` if another
+    build is in progress.
     """
     own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
     for each in path.iterdir():
@@ -398,8 +399,8 @@ def remove_build(build: Path) -> None:
 def put_in_place(build: Path) -> Path:
     """Replace an index by one that was built in its ``.new-…`` folder; return the index's path.
 
-    The old index is valid until a single rename; readers that have it open continue with it. Raises
-    :class:`FolderInUse` if another process writes to either.
+    A single rename replaces the old index; readers that have the old one open continue with it.
+    Raises :class:`FolderInUse` if another process writes to either of the two.
     """
     path = home(build)
     with lock_folder(path), lock_folder(build):
@@ -415,7 +416,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return advice for a damaged file by its path alone; ``None`` for a file outside an index.
+    """Return how to repair a damaged file, judged by its path; ``None`` for one outside an index.
 
     Only codes and keywords can be rebuilt: they are computed from vectors and documents.
     """

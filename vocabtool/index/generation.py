@@ -123,7 +123,7 @@ class Snapshot:
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def where(self, condition: str) -> Mask:
-        """Return which rows satisfy a condition on fields; deleted rows never do."""
+        """Return a mask of the rows that satisfy a condition on fields, without deleted rows."""
         return self._rows_where(condition) & self.live
 
     def row_of(self, id_: str) -> int | None:
@@ -148,7 +148,7 @@ def open_snapshot(
     given: Model | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """Open the last commit; parts that did not change are shared with an ``earlier`` snapshot.
+    """Open the last commit; share the parts that are unchanged since the ``earlier`` snapshot.
 
     ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
     removes or replaces files meanwhile, the last commit is read again. (A writer changes the
@@ -181,7 +181,7 @@ def read_version(commit: Commit) -> tuple[str, int, int, int]:
 
 
 def cutter_of(path: Path, commit: Commit) -> Cutter:
-    """Return the keyword tokenizer. Raises :class:`OtherModel` if the index was made by another."""
+    """Return the keyword tokenizer. Raises :class:`OtherModel` if the index used another one."""
     held = commit.manifest.configuration
     cutter = Cutter(held.language)
     if held.cutter != cutter.fingerprint:
@@ -190,15 +190,15 @@ def cutter_of(path: Path, commit: Commit) -> Cutter:
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """Return the vectors of a commit. Raises :class:`InvalidFile` if their file is too short."""
+    """Open the vectors of a commit. Raises :class:`InvalidFile` if the file has too few bytes."""
     held = manifest.configuration
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
-    """Return the codes of a commit, after a check of their checksums.
+    """Open the compressed vectors of a commit, and verify their checksums.
 
-    Raises :class:`InvalidFile` with the file name.
+    Raises :class:`InvalidFile`, which names the damaged file.
     """
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c)
@@ -210,7 +210,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """Build or extend the codes if enough rows are new; return the manifest of the next commit."""
+    """Build codes, or add rows to them, if enough rows are new; return ``manifest`` with them."""
     held, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -282,7 +282,7 @@ class GenerationWriter:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> GenerationWriter:
-        """Create a generation without rows, for an index with this ``manifest``."""
+        """Create a generation without rows; ``manifest`` describes the index that it is for."""
         empty = Manifest(
             index=manifest.index,
             configuration=manifest.configuration,
@@ -355,9 +355,9 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        ``manifest``: gives all values except those that describe rows and files, which are
-        computed. ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if
-        there are enough, which may take long; otherwise new rows are searched exactly.
+        ``manifest``: describes the commit; what it says about rows and files is computed here.
+        ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if there are
+        enough, which may take long; otherwise new rows are searched exactly.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
@@ -386,7 +386,7 @@ class GenerationWriter:
         self.manifest = done
 
     def index_fields(self) -> None:
-        """Create the database indexes of field columns, whose values were copied unchanged."""
+        """Index the field columns in the database, without converting their values again."""
         for name, kind in self.manifest.fields.items():
             if kind != "null":
                 self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)

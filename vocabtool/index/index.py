@@ -260,7 +260,7 @@ class Index:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Do nothing: files are closed with the object."""
+        """Do nothing: the files are closed when the object is garbage-collected."""
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live
@@ -311,7 +311,7 @@ class Index:
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
     def refresh(self) -> bool:
-        """Read the last commit from now on; return whether it is newer than the one read before."""
+        """Switch to the last commit; return whether it is newer than the commit read before."""
         with self._refreshing:  # else the slower of two threads might put back an earlier commit
             if self._last().manifest.commit == self.manifest.commit:
                 return False
@@ -474,7 +474,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """Search for each text or its vector in ``given``; all searches read the same commit."""
+        """Search for each text, with its vector in ``given`` if there are any, in one commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
@@ -518,7 +518,7 @@ class Index:
         return removed
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check every byte by checksums, compare both legs with the documents, measure the recall.
+        """Verify all checksums, compare both legs with the documents, and measure the recall.
 
         Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
         the damaged file.
@@ -534,7 +534,7 @@ class Index:
                     raise
 
     def put_in_place(self) -> Index:
-        """Replace the index for which this one was built in its folder ``.new-…``; return it."""
+        """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""
         given = self._model.encoder
         self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)

@@ -106,8 +106,9 @@ class LoadRequest:
 class EncodedBatch:
     """Documents to add, with their vectors.
 
-    ``source``: the number of their FILE. ``read``: number of documents read for this batch. Some
-    may be in the index already: ``existing`` are their rows, ``same`` those with equal content.
+    ``source``: the number of their FILE. ``read``: number of documents read for this batch.
+    ``existing``: rows of the index with the ids of these documents; ``same``: the rows among them
+    whose content is equal, so that the document is not added.
     """
 
     batch: Batch
@@ -186,7 +187,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents in several commits; a sync deletes in the last one."""
+        """Load the remaining documents in several commits, of which the last deletes, if a sync."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
@@ -245,8 +246,8 @@ class Loader:
     def _remove(self) -> int:
         """Delete documents that are no longer in the files; return their number.
 
-        Raises :class:`VocabtoolError`, and rolls back, if more than a third would be deleted, if
-        rows were skipped (both unless forced), or if files changed.
+        Raises :class:`VocabtoolError`, and rolls back, if files changed during the load, and,
+        unless forced, if more than a third would be deleted or if invalid rows were skipped.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
@@ -286,7 +287,7 @@ class Loader:
         )
 
     def _encode(self, part: Part) -> Iterator[EncodedBatch]:
-        """Yield the encoded documents of a part."""
+        """Yield the documents of a :class:`Part` with their vectors."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
@@ -312,7 +313,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Yield batches of documents, the number of their FILE, and how many are not UTF-8."""
+        """Yield each batch of documents, its FILE's number, and how many texts are not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -361,9 +362,9 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Return the documents whose ids did not occur in a file read earlier, and their mask.
+        """Return the documents whose ids did not occur in a file read earlier, and a mask of them.
 
-        Values that do not fit their field are skipped first, so they do not count as changes.
+        Values that do not fit their field are removed first, so they do not count as changes.
         """
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
@@ -380,7 +381,7 @@ class Loader:
         bad: int,
         encoder: Encoder | None,
     ) -> EncodedBatch:
-        """Return the new and changed documents; a text that the index contains keeps its vector."""
+        """Return the new and changed documents; only texts that the index lacks are encoded."""
         existing, is_same = _compare(self._before, batch, vectors)
         changed = batch.only(~is_same)
         if vectors is not None:
@@ -404,7 +405,7 @@ class Loader:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Return size and modification time of each file, under its recorded name."""
+    """Return the recorded name, size and modification time of each file of these parts."""
     return tuple(
         replace(fact, name=told)
         for part in parts
@@ -415,9 +416,9 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return each document's row in a commit (-1 if none), and whether that has the same content.
+    """Return the row of each document's id in a commit, or -1, and whether its content is equal.
 
-    ``vectors``: if the documents have their own vectors, these are compared too; shape (n, dim).
+    ``vectors``: own vectors of the documents, if any, to be compared too; shape (n, dim).
     """
     kinds = before.manifest.fields
     there = "".join(f", field_{at}" for at in range(len(kinds)))
@@ -454,10 +455,10 @@ def _compare(
 
 
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
-    """Return, for each text, a row of a commit with this text and its encoded vector, or -1.
+    """Return, for each text, a row of the commit that has the same text, or -1.
 
-    Only rows that came from files qualify, because rows added in Python may have their own
-    vectors. The row may be deleted.
+    The caller reuses the row's vector. So only rows from files qualify, because rows added in
+    Python may have vectors that the encoder did not make. The row may be deleted.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]

@@ -73,7 +73,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Number of deleted rows that were ``removed``, and of documents that are ``left``."""
+    """Result: how many deleted rows were ``removed``, and how many documents are ``left``."""
 
     removed: int
     left: int
@@ -130,7 +130,7 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What :func:`verify` finds out about an undamaged index.
+    """What :func:`verify` reports on an undamaged index.
 
     ``recall``: recall@10 as measured now; 1 for exact search. ``loading``: whether a load is
     unfinished. ``others``: files in the folder that do not belong to the commit.
@@ -194,7 +194,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
-    """Check that each row is in the keyword leg once, with the id that the database has."""
+    """Check that the keyword leg contains each row exactly once, with its id in the database."""
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:
@@ -274,7 +274,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
 
 
 def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    """Return a new manifest with those values of the old one that an upgrade keeps."""
+    """Return a manifest in today's format, with those values of the old one that are kept."""
     held = dict(old["configuration"])
     is_static = held["encoder"] is not None and held["rule"] is not None
     held |= {
@@ -311,7 +311,7 @@ def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str
 def _old_rows(
     generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
 ) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    """Yield the documents that are not deleted, their vectors and the numbers of their FILEs."""
+    """Yield batches of documents that are not deleted, their vectors, and their FILEs' numbers."""
     rows, held = old["rows"], manifest.configuration
     live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
     if old["deleted"] is not None:

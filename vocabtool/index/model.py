@@ -115,7 +115,7 @@ def open_model(
 def vocabulary_alone(
     vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
 ) -> OpenedModel:
-    """Return the model of an index of your own vectors: only a vocabulary, or nothing.
+    """Return the model of an index of the user's own vectors: at most a vocabulary, no encoder.
 
     Raises ``ValueError`` for a rule without a vocabulary.
     """
@@ -131,7 +131,7 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Read the tokenizer file that the word rule names, if any; put its SHA-256 into the rule."""
+    """Read the tokenizer file that the rule names, if any; name it by its SHA-256 in the rule."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -146,7 +146,10 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """Return the name to record, valid in any directory; ``None`` for a Python object."""
+    """Return the name of a model as an index records it, with an absolute path if it is a path.
+
+    ``None`` for a Python object.
+    """
     if isinstance(model, Path):
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
@@ -189,8 +192,8 @@ class IndexModel:
     def encoder(self) -> Encoder | None:
         """The encoder; ``None`` if the index was created without a model.
 
-        Raises :class:`OtherModel` if another one made the vectors, :class:`NotFound` if the caller
-        passed no model and the recorded one is not a file or folder here.
+        Raises :class:`OtherModel` if another encoder made the vectors, :class:`NotFound` if the
+        caller passed no model and the recorded model is not a file or folder here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -260,6 +263,6 @@ class IndexModel:
         return KnownWords(words)
 
     def _rule(self, rule: str) -> str:
-        """Return the rule; a tokenizer file in it is replaced by its copy in the index."""
+        """Return a word rule; if it names a tokenizer file, with the path of the index's copy."""
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"

@@ -87,7 +87,7 @@ class RawVectors:
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
-        """Return the same as :meth:`slice`, but read the file instead of its memory map."""
+        """Return the same as :meth:`slice`, but read from the file, not from its memory map."""
         return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
@@ -118,7 +118,7 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert stored numbers to float32; for finite float16 this is twice as fast as NumPy.
+    """Convert stored numbers to float32, for finite float16 in half the time that NumPy takes.
 
     The bits of sign, exponent and mantissa (IEEE 754) are shifted to their places in float32. A
     multiplication corrects the exponent's bias from 15 to 127, and also subnormal numbers.
@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic queries, prepared, shape (n, dim). ``rows``: the row of each, -1 if not stored."""
+    """Synthetic ``queries``, prepared, shape (n, dim), and the row of each, -1 for a mixture."""
 
     queries: Vectors
     rows: Rows
@@ -231,9 +231,9 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return random mixtures with the covariance of ``parts``.
+    """Return synthetic queries: random mixtures with the covariance of ``parts``.
 
-    Their mean is zero; for ``l2`` it is the mean of ``vectors``.
+    For ``l2``, their mean is the mean of ``vectors``, for other metrics zero.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
@@ -246,10 +246,10 @@ def mixtures(
 def nearest_rows(
     raw: RawVectors, sample: QuerySample, metric: Metric
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the ten nearest rows to each query, and which a search must find: shape (n, 10) each.
+    """Return the ten nearest rows to each query, and a mask of those that a search must find.
 
-    All vectors are compared. A search need not find a row that ties with the eleventh, because the
-    eleventh is as good. If there are fewer than ten rows, the remaining places are -1 and False.
+    Both have shape (n, 10). All vectors are compared. A search need not find a row that ties with
+    the eleventh nearest. If there are fewer than ten rows, the other places are -1 and False.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -278,10 +278,10 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return the mean recall, and its standard error, for each of ``counts``.
+    """Return the mean recall of the first k candidates and its standard error, for k in ``counts``.
 
-    ``counts``: how many of the first candidates to use. ``candidates``: shape (queries, most),
-    nearest first. ``truth``: the result of :func:`nearest_rows`.
+    ``candidates``: shape (queries, largest k), nearest first. ``truth``: the rows to be found, from
+    :func:`nearest_rows`.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -328,12 +328,13 @@ def measure_recall(
 
 
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
-    """Return the similarity reached by chance; for ``inner-product`` with a query of length 1.
+    """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
-    This is the greater of two 95th percentiles: the similarity of random pairs of documents, and
-    that of random mixtures, which have no meaning, to their nearest documents. The first is greater
-    if all vectors lie in a narrow cone; the second grows with the number of documents. ``None`` if
-    fewer than ten rows have a vector, or if products overflow float32. Reads all rows once.
+    For ``inner-product``, queries have length 1. The result is the greater of two 95th percentiles:
+    the similarity of random pairs of documents, and that of random mixtures, which have no meaning,
+    to their nearest documents. The first is greater if all vectors lie in a narrow cone; the second
+    grows with the number of documents. ``None`` if fewer than ten rows have a vector, or if
+    products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)
@@ -367,7 +368,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return scores as a matrix product; those of l2 omit the squared length of the query."""
+    """Return similarities, computed by a matrix product; for l2 without the query's own square."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -66,7 +66,7 @@ class Source:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source where it is now: at its recorded place, or moved with the index."""
+        """Return the source where it is now: in its recorded directory, or moved with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -76,8 +76,8 @@ class Source:
 class Part:
     """FILEs that are read with the same options.
 
-    ``sources``: the inputs, each opened separately. Duplicate ids within one input are handled by
-    ``options``; of documents with the same id in several inputs, the last one counts. ``files``:
+    ``sources``: the inputs, each opened separately. ``options`` say what to do with repeated ids in
+    one input; of documents with the same id in several inputs, the last one counts. ``files``:
     for each file its name in ids and messages, and the number of its FILE; empty for a stream.
     ``notes``: messages about files that are not read.
     """
@@ -95,14 +95,14 @@ class Part:
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards if that is the input, or ``None``."""
+        """The folder of shards if the input is one, or ``None``."""
         return shards_in(self.sources[0])
 
 
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the sources a caller names, as one part, and all recorded FILEs including them."""
+    """Return a part for ``sources``, in a list, and all FILEs to record: known ones and these."""
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
@@ -123,7 +123,7 @@ def parts_of_names(
 def parts_of_index(
     sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the parts of an update, and all recorded FILEs including new ones.
+    """Return the parts that an update reads, and all FILEs to record: known ones and new ones.
 
     ``sources``: the FILEs to read; ``None``: all ``known`` ones. A known FILE is read with its
     recorded name and options, a new one with the options of the last known one. A file in two FILEs
@@ -210,7 +210,7 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
 
 
 def shards_in(sources: Sources) -> Path | None:
-    """Return the folder of shards if that is the only source, or ``None``."""
+    """Return the only source if it is a folder of shards, else ``None``."""
     names = names_of(sources)
     if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
         return Path(names[0])
@@ -220,6 +220,6 @@ def shards_in(sources: Sources) -> Path | None:
 def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
-    """Return all FILEs, known ones first in their order, and the number of each by its path."""
+    """Return all FILEs, ``known`` ones first, then ``now``; and a mapping of paths to numbers."""
     held = {source.path: source for source in known} | {source.path: source for source in now}
     return (*held.values(),), {path: number for number, path in enumerate(held, 1)}

@@ -141,7 +141,7 @@ class VectorCodes:
             os.fsync(written.fileno())
 
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
-        """Add the missing codes of all rows, except of zero vectors."""
+        """Add codes for the rows of ``raw`` that have none; zero vectors get no code."""
         for first, vectors in raw.blocks(self.rows):
             there = vectors.any(axis=1)
             if there.any():
@@ -153,7 +153,7 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """Return the approximately nearest rows to each query, best first, filled up with -1.
+        """Return the approximately nearest rows to each query, best first; missing ones are -1.
 
         ``queries``: shape (n, dim), prepared. ``probes``: number of lists to visit. ``allowed``: a
         mask of shape (rows,). Result: shape (n, the smaller of ``count`` and the number of rows).
@@ -171,7 +171,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the time in ns to compare a share of the codes and score candidates exactly."""
+        """Estimate the ns that it takes to compare a share of the codes and to score candidates."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -251,7 +251,7 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
-    """Return the number of lists to visit, the number of rows to score exactly, and the recall.
+    """Return how many lists to visit, how many rows to score exactly, and the measured recall.
 
     This is the cheapest setting whose recall minus its standard error is high enough, otherwise the
     one with the highest recall. The recall of a setting is the lowest of all kinds of queries.
@@ -278,7 +278,7 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Return ``first``, then powers of two and the numbers halfway between them, up to ``last``."""
+    """Return values to try, from ``first`` to ``last``: powers of two and the numbers between."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]
@@ -293,9 +293,9 @@ def _pad(vectors: Vectors) -> Vectors:
 def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
-    FastScan does not find a vector whose code has the lowest value of the query's lookup table in
-    every place. The new centroids lie on both sides of the old ones, so that such vectors get one
-    in the middle.
+    FastScan never finds a vector whose code has, in every place, the lowest value of the query's
+    lookup table. The new centroids lie on both sides of the old one, so that the code of these
+    vectors is one in the middle.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -329,7 +329,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """Let FAISS use one thread, as after a fork it would wait forever for threads that are gone."""
+    """Let FAISS use one thread after a fork; it would wait forever for threads of the parent."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

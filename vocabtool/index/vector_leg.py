@@ -32,7 +32,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``raw``: all rows; ``codes``, ``facts``: the codes of the first rows, and how they were built.
+    ``raw``: vectors of all rows. ``codes``: codes of the first rows. ``facts``: their settings.
     ``kept_bytes``: maximum memory for caching the vectors of rows without codes.
     """
 
@@ -61,7 +61,7 @@ class VectorLeg:
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """Return the result of :meth:`search`, and the scores of ``rows`` regardless of ``among``.
+        """Return the result of :meth:`search`, and the scores of ``rows``, even outside ``among``.
 
         The score is NaN if the vector of the row or ``vector`` is zero.
         """
@@ -121,7 +121,7 @@ class VectorLeg:
         return Near(found, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        """Search the rows without codes exactly.
+        """Search those rows that have no codes by comparing all their vectors.
 
         Their vectors are cached if they fit into ``kept_bytes``; otherwise each search reads them.
         """
@@ -163,15 +163,15 @@ class VectorLeg:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _probes(self, facts: CodeFacts, left: int) -> int:
-        """Return how many lists to visit: more if a mask allows only ``left`` of the rows."""
+        """Return how many lists to visit: the more, the fewer rows (``left``) the mask allows."""
         return facts.probes * self._coded // max(1, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Vectors that are not zero, with their ascending ``rows`` and squared lengths.
+    """Some vectors, without zero vectors; ``rows``: their row numbers, ascending.
 
-    For cosine ``squares`` is empty, because all lengths are 1.
+    ``squares``: their squared lengths; for cosine it is empty, because all lengths are 1.
     """
 
     rows: Rows
@@ -180,7 +180,7 @@ class Block:
 
     @classmethod
     def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
-        """Return a block of these vectors; zero vectors are left out."""
+        """Create a block from rows and their vectors; zero vectors are left out."""
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
@@ -189,7 +189,7 @@ class Block:
         return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
 
     def among(self, allowed: Mask) -> Block:
-        """Return a block of those rows that a mask over all rows allows."""
+        """Return a block with only those rows of this one that ``allowed``, a mask, contains."""
         kept = allowed[self.rows]
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)
@@ -212,7 +212,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """Return the best rows of several lists; no row may be in two of them."""
+    """Merge several lists of rows with scores into the ``limit`` best; lists share no rows."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):
@@ -224,7 +224,7 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 
 
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
-    """Return the best rows; ``rows`` must be ascending, ``scores`` without NaN."""
+    """Return the ``limit`` rows with the best scores. ``rows`` are ascending; no score is NaN."""
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]

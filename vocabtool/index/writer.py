@@ -49,7 +49,7 @@ class Writer:
     An exception in the block rolls everything back. One thread may use a writer at a time, while
     others search the index. To add many documents, call :meth:`commit` now and then, or use
     :meth:`Index.load`.
-    ``left_out``: counts skipped values that did not fit their fields, and keeps the first places.
+    ``left_out``: number of skipped values that did not fit their fields, and the first of them.
     ``sources``: the files that the next commit records.
     """
 
@@ -200,7 +200,7 @@ class Writer:
             self._changed = True
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
-        """Return the documents in UTF-8, with each field's values in its type."""
+        """Return the documents in UTF-8, after removing values that do not fit their fields."""
         for name, texts in batch.columns.items():
             kind = self.manifest.fields.get(name, "null")
             batch, others = fit_to_kind(batch, name, kind)
@@ -216,7 +216,7 @@ class Writer:
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Commit all changes so far: they are on disk, and readers see them.
 
-        ``load``: the state that a command resumes from. ``codes``: whether approximate search
+        ``load``: the state from which a load resumes. ``codes``: whether approximate search
         covers the new documents, which may take time; otherwise they are compared exactly.
         Raises :class:`VocabtoolError` after a failed change.
         """
@@ -229,7 +229,7 @@ class Writer:
         self._finish(manifest, codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Commit the weight of the keyword leg and the number of documents."""
+        """Commit a calibration (the weight of the keyword leg), or ``None``, with all changes."""
         self.commit()
         held = self.manifest
         if calibration is not None:
@@ -252,7 +252,7 @@ class Writer:
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
-        """Return which documents to add; delete the documents that they replace."""
+        """Return a mask of the documents to add; delete the documents that they replace."""
         existing = self._find_existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each id
         if on_existing == "error":
@@ -275,7 +275,7 @@ class Writer:
         return chosen
 
     def _find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the rows of ids that the index contains, committed or not."""
+        """Return the row of each id that the index contains, including uncommitted rows."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -291,7 +291,7 @@ class Writer:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Forbid commits after an exception in the block."""
+        """If the ``with`` block raises an exception, forbid all further commits."""
         if self._failed:
             raise VocabtoolError(f"{self._path}: {FAILED}")
         try:

@@ -33,7 +33,7 @@ class Clause(NamedTuple):
     """One term, or a phrase: several consecutive words of the field ``words``.
 
     ``boost`` multiplies the BM25 score.
-    ``parts``: for an identifier, those words of the query that it contains. The identifier and its
+    ``parts``: for an identifier, the terms of the query that are its parts. The identifier and its
     parts together score the larger of the identifier's score and the sum of the parts' scores.
     """
 

@@ -171,7 +171,7 @@ class Cutter:
         return found
 
     def query(self, text: str) -> list[QueryWord]:
-        """Return the words of a query; words between quotation marks have a ``phrase``."""
+        """Return the words of a query; those in quotation marks have the number of their phrase."""
         words = self.spans(text)
         quoted = [found.span(1) for found in _QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
@@ -181,7 +181,7 @@ class Cutter:
         return words
 
     def spans(self, text: str) -> list[QueryWord]:
-        """Return the words of a text; quotation marks have no meaning."""
+        """Return the words of a text. Quotation marks only separate words here."""
         found = []
         for token in tokens(text):
             start, end = token.whole
@@ -226,13 +226,13 @@ class Cutter:
                     yield term, run
 
     def chunk_terms(self, chunk: str) -> list[str]:
-        """Return the terms of both fields of a chunk, a string without whitespace."""
+        """Return the terms of a chunk (a string without whitespace) for both keyword fields."""
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return the cache entry of a chunk: words, humps and surfaces, each followed by a space.
+        """Return a chunk's terms as the cache stores them: one string, a space after each term.
 
-        The three kinds are separated by ``_BETWEEN``, unless there are only words.
+        It is the words, humps and surfaces with ``_BETWEEN`` after each kind, or only the words.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
@@ -249,9 +249,9 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the humps of a mixed-case run.
+        """Return the stems of the parts (humps) of a mixed-case run such as ``parseHttp``.
 
-        Also return the run in lower case and unstemmed, if its stem is different.
+        Also return a list with the lower-case run if stemming would change it, else an empty list.
         """
         found = humps(run)
         if not found:
@@ -289,7 +289,7 @@ class Cutter:
 
 
 class _Chunks(dict[str, str]):
-    """A cache of the terms of chunks, which is cleared when it is full."""
+    """A cache from chunks to their terms. It is emptied when it is full."""
 
     cut: Callable[[str], str]
 

@@ -57,7 +57,7 @@ def file_names(folder: Path) -> frozenset[str]:
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """Return the CRC-32C of ``meta.json`` and of each segment file of the last commit, by name.
+    """Return, by file name, the CRC-32C of ``meta.json`` and of the last commit's segment files.
 
     ``before``: the checksums of an earlier commit; its segment files are not read again.
     """
@@ -74,7 +74,7 @@ def check_files(
 
     ``noted``: the result of :func:`checksums`. If tantivy has a later commit, of a writer that was
     killed or is active, only the segments that still exist are compared; newer segments contain no
-    row of this commit. ``whole``: names of files that were compared before. Raises
+    row of this commit. ``whole``: names of files that need not be compared again. Raises
     :class:`InvalidFile`, naming the damaged file, and :class:`NotFound`.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
@@ -133,7 +133,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents, and can remove all from a given row on. A folder has at most one writer.
+    """Adds documents, and can remove the newest, by row number. A folder has at most one writer.
 
     ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
     there is another writer in any process, :class:`InvalidFile` if the index is damaged.
@@ -205,7 +205,7 @@ class TantivyWriter:
 
 
 class TantivyReader:
-    """Searches the commit that is the last one when it is opened. Thread-safe.
+    """Searches one commit: the one that is the newest when the reader is opened. Thread-safe.
 
     ``documents``: number of documents, including rows that a mask excludes.
     Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
@@ -295,9 +295,9 @@ class TantivyReader:
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems spelled like a folded and stemmed word, nearest and most frequent first.
+        """Return stems of the index that are spelled like a folded and stemmed word, nearest first.
 
-        Only stems that begin with one of its first two characters are considered.
+        Only stems that begin with one of the word's first two characters are considered.
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
@@ -331,7 +331,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Return the best rows: fetch hits until ``limit`` pass the mask, or there are no more."""
+        """Return the ``limit`` best rows that the mask allows, fetching hits until that many do."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -367,7 +367,9 @@ class TantivyReader:
 
 
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
-    """Return words with a similar spelling: the nearest first, then by frequency, then by alphabet.
+    """Return the keys of ``frequencies`` that are spelled like ``word``, nearest first.
+
+    Words at the same distance are ordered by descending frequency, then by alphabet.
 
     The distance is the number of letters changed, removed, added, or swapped with their neighbour
     (optimal string alignment, a Damerau-Levenshtein distance): at most 1 for words of three to five
@@ -397,7 +399,7 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
 
 def _index_in(folder: Path) -> tantivy.Index:
-    """Open or create the index in a folder. Raises tantivy's error if its fields are different."""
+    """Open or create the index in a folder; tantivy raises an error if it has other fields."""
     try:
         import tantivy
     except ImportError as error:

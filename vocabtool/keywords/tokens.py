@@ -33,12 +33,12 @@ Patterns match *shapes*: texts in which one ASCII character stands for each char
 
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-*Folding* maps spellings of a word to one: case, width, ligatures, accents. NFKC and case folding
-are applied before stemming, because the rules of Snowball use accents. Afterwards, marks that
-modify a letter are removed: combining marks of no particular script (accents, Arabic vowel signs)
-and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters that Unicode
-does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter;
-``ß`` becomes ``ss`` by case folding.
+*Folding* maps spellings of a word that differ in case, width, ligatures or accents to one. NFKC and
+case folding are applied before stemming, because the rules of Snowball use accents. Afterwards,
+marks that modify a letter are removed: combining marks of no particular script (accents, Arabic
+vowel signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters
+that Unicode does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in Lucene's
+ASCIIFoldingFilter; ``ß`` becomes ``ss`` by case folding.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token. ``whole``: its span, including joiners. ``runs``: the span of each of its runs.
+    """A token of a text. ``whole``: its span, with joiners. ``runs``: the spans of its runs.
 
     ``is_compound``: whether the token is more than a single run.
     """

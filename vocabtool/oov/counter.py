@@ -121,7 +121,7 @@ class OovCounter:
                 self._add(*self._count(texts))
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
-        """Return the batch, how many of its texts are not UTF-8, and the counts of each lookup."""
+        """Return ``texts``, how many of them are not UTF-8, and the word counts of each lookup."""
         ways = []
         for words in self._all:
             found = words.look_up(texts)
@@ -130,7 +130,7 @@ class OovCounter:
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
-        """Add the counts of the next batch to the totals."""
+        """Add a batch's counts to the totals. ``broken``: how many texts are not UTF-8."""
         self._not_utf8 += broken
         self._blanks += ways[0].blanks
         for counts, batch in zip(self._counts, ways, strict=True):
@@ -179,7 +179,7 @@ class OovCounter:
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield the documents of one batch, limited in their number and total length."""
+    """Yield the documents of the next batch, which is limited in number and total length."""
     size = 0
     for document in islice(documents, WATCHED):
         yield document
@@ -234,7 +234,7 @@ class BatchCounts:
 
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
-    """Return the counts of the words of a batch. Equal words with different codes are merged."""
+    """Count the words of a looked-up batch. Equal words with different codes are merged."""
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()
@@ -288,7 +288,7 @@ def examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example for each of k words: its text, or a part of a text longer than ``WIDTH``.
+    """Return an example for each of k words: its text, or, if that is long, the part around it.
 
     ``rows``: shape (k,), the index of each word's text. ``shares``: shape (k,), the relative
     position of the word in its text, from 0 to 1. :func:`find_word` searches near this position. If
@@ -522,9 +522,9 @@ SIGMAS: Final = 3
 
 
 class Sample:
-    """A sample of hashes: of all added ones, those that begin with a number of zero bits.
+    """A sample of the added hashes: those that begin with at least k zero bits.
 
-    With k zero bits, this is one hash in ``2 ** k``. The number grows when the sample is full.
+    This is about one hash in ``2 ** k``. When the sample is full, k is increased.
     """
 
     def __init__(self) -> None:
@@ -555,7 +555,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """Return a hash for each word, mixed from two checksums, so that it is always the same."""
+    """Return a hash of each word, computed from two checksums; it is the same in every run."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

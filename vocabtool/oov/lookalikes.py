@@ -64,7 +64,7 @@ def classify(
     *,
     misspellings: bool = True,
 ) -> list[Likeness]:
-    """Return the kind of each word, and the most similar entry, on ties the one with the lowest id.
+    """Return the kind of each word, and a similar entry, of several the one with the lowest id.
 
     ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
     its original capitals. Without ``misspellings``, no word is of that kind.
@@ -90,7 +90,7 @@ def classify(
 
 
 def _shape(written: str, common: set[str | None]) -> Kind:
-    """Return a word's kind, similar entries ignored. ``common``: the vocabulary's main scripts."""
+    """Return a word's kind from its characters. ``common``: the vocabulary's main scripts."""
     first = next(filter(str.isalpha, written), None)
     if first is None:
         return "number" if any(map(str.isnumeric, written)) else "symbol"
@@ -122,7 +122,7 @@ def _text(word: bytes) -> str:
 
 
 def spelling(word: bytes, example: bytes) -> str:
-    """Return a word with the capitals of the example, or unchanged if the example lacks it."""
+    """Return a word capitalised as in an example, or unchanged if the example lacks the word."""
     text, line = _text(word), _text(example)
     small, lowered = text.lower(), line.lower()
     if not text or len(lowered) != len(line) or len(small) != len(text):
@@ -151,7 +151,7 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, by folded word, the first entry that equals it, and the first that is one edit away.
+    """Return, for folded words, the first equal entry, and the first that is one edit away.
 
     The latter only with ``misspellings``.
 
@@ -201,7 +201,7 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """Return the script that most letters have, on ties the first; ``None`` without letters."""
+    """Return the script of most letters, of equally many the first; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
@@ -238,7 +238,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """Return the first position of ``word`` with no letter or digit on either side, or -1.
+    """Return the position of the first ``word`` with no letter or digit beside it, or -1.
 
     Every byte from 0x80 counts as a letter. The ends of the text are boundaries.
     """

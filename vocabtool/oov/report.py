@@ -27,7 +27,7 @@ MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pi
 
 
 class Header(NamedTuple):
-    """What a report is about. ``rule`` describes the steps from a text to its words, in lines."""
+    """What a report is about. ``rule``: lines that describe how a text is split into words."""
 
     model: str
     vocabulary: str
@@ -61,7 +61,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """The number of distinct words of one kind among the classified words, and of their tokens."""
+    """How many of the classified words have one kind, and how many tokens these words have."""
 
     kind: Kind
     words: int
@@ -71,8 +71,8 @@ class KindShare(NamedTuple):
 class CurvePoint(NamedTuple):
     """A point of the coverage curve, with shares from 0 to 1.
 
-    The ``words`` most frequent words make up the share ``covered`` of all tokens. Those of these
-    words that are known make up the share ``known`` of all tokens.
+    The most frequent words, ``words`` in number, make up the share ``covered`` of all tokens. The
+    known ones among them make up the share ``known`` of all tokens.
     """
 
     words: int
@@ -202,7 +202,7 @@ class OovReport:
         return next((one for one in self.estimated if one.figure == figure), None)
 
     def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """Yield the ``most`` most frequent unknown words (by default all), in that order."""
+        """Yield the unknown words, most frequent first: at most ``most``, by default all."""
         table = self.unknown.select(COLUMNS).slice(0, most)
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
@@ -236,10 +236,10 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 def with_kinds(
     unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
 ) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Fill ``kind`` and ``like`` for the most frequent words. Return the table, and the kinds.
+    """Return the table of unknown words with ``kind`` and ``like`` of the most frequent ones.
 
-    The kinds are sorted by descending number of tokens. ``random``: whether random strings are a
-    kind of their own.
+    Also return how many words and tokens each kind has, the kind with most tokens first.
+    ``random``: whether random strings are a kind of their own.
     """
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
@@ -263,7 +263,7 @@ def with_kinds(
 
 
 def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """Return the coverage curve: points for the 1, 2, 5, 10, 20, ... most frequent words, and all.
+    """Return the coverage curve: a point for the 1, 2, 5, 10, ... most frequent words, and for all.
 
     Counts that may be too high are reduced by their error. ``known`` is the number of known tokens.
     """
@@ -286,7 +286,7 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Return the statistics of pieces. ``histogram[i]``: the number of tokens with i pieces.
+    """Return the statistics of subword pieces. ``histogram[i]``: number of tokens with i pieces.
 
     ``most`` of the result is sorted by number of pieces; ties are broken by count, then by bytes.
     """

@@ -112,7 +112,7 @@ def save_diff(
 
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
-    """Return the report on a comparison. For the arguments see :func:`save_diff`."""
+    """Return the report on a comparison; ``most`` and ``only`` are those of :func:`save_diff`."""
     labels = (comparison.a.label, comparison.b.label)
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
@@ -156,7 +156,7 @@ def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterat
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a part as JSON objects."""
+    """Yield the entries of one part (``common``, ``only_a`` or ``only_b``) as JSON objects."""
     names = [name for name in ROW if name not in ("in_a", "in_b")]
     for chunk in _chunks(comparison, (part,), most):
         for token, _, _, *values in chunk:
@@ -325,9 +325,9 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes) -> str:
-        """Return the entry as code points if it differs from its normal form, else nothing.
+        """Return an entry with its code points escaped if NFKC would change it, else an empty text.
 
-        The two often look the same.
+        Such an entry and its normal form often look the same.
         """
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
@@ -372,7 +372,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """Show how few words make up most tokens that only ``side`` knows, and the most frequent."""
+    """Say how many words make up most tokens that only ``side`` knows; list the commonest."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
@@ -391,7 +391,7 @@ def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
 
 
 def _orders(comparison: Diff) -> Iterator[str]:
-    """Yield how the ids of each side are ordered, one sentence for each."""
+    """Yield a sentence on the order of the ids of A, then one on that of B."""
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"the ids of {name} {ORDERS[side.order]}"
 
@@ -423,10 +423,10 @@ def _notes(comparison: Diff) -> Iterator[str]:
 
 
 def pairs_report(pairs: Pairs) -> Report:
-    """Return the report on the pairs of several vocabularies."""
+    """Return the report that compares several vocabularies, two at a time."""
 
     def sections(page: bool) -> Iterator[Section]:
-        """Yield the table of pairs. A page lists the names above it, and numbers stand for them."""
+        """Yield the table of pairs. A page numbers the vocabularies, and the table has numbers."""
         columns = (
             *(Column("A"), Column("B")),
             *_counts("in A", "in B", "common", "only in A", "only in B"),

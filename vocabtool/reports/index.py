@@ -127,7 +127,7 @@ def _index_facts(
 
 
 def _weight_of(index: Index) -> str:
-    """Describe the weight of the keyword leg. This may open the model, which may be missing."""
+    """Describe the weight of the keyword leg. May open the model; a missing model is no error."""
     found = index.calibration
     if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
@@ -200,7 +200,7 @@ def progress_line(progress: Progress) -> str:
 
 
 def verify_report(folder: str, found: VerifyReport) -> Report:
-    """Return the report on an index without damage. It lists files that are not part of it."""
+    """Return the report on an undamaged index, with the files that do not belong to the index."""
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = plural(found.documents, "document", "documents")
     lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]
@@ -214,7 +214,7 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
 
 
 def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
-    """Return the report of the hits of a query. ``one_of_many``: whether to show the query, too."""
+    """Return the report of a query's hits. ``one_of_many``: there are more queries, so show it."""
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
@@ -262,7 +262,7 @@ def _notes(notes: Iterable[str]) -> Notes:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Return the weight of the keyword leg, and its formula, or which leg found nothing."""
+    """Return the weight of the keyword leg with its formula, or with the leg that found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told
@@ -359,7 +359,7 @@ def _place(place: LegPlace) -> str:
 def evaluation_report(found: Evaluation) -> Report:
     """Return the report of ``eval``: for each group of queries, the mean measures of each fusion.
 
-    Also shows the difference of nDCG@10 to the default fusion.
+    Also shows by how much the nDCG@10 of each fusion differs from that of the default fusion.
     """
     from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
 
@@ -387,7 +387,7 @@ FOUND_RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8)
 
 
 def self_check_report(found: SelfCheck) -> Report:
-    """Return the report: how often each fusion finds the document from which a query was made."""
+    """Return the report on how often each fusion finds the document that a query was made from."""
     columns = (Column(width=13), Column("words", width=10), Column("queries", "count", 8))
     rows = [
         (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
@@ -407,7 +407,10 @@ def self_check_report(found: SelfCheck) -> Report:
 
 
 def calibration_report(found: WeightEstimate) -> Report:
-    """Return the report: the estimated weight, the losses of weights, and each leg's success."""
+    """Return the report on an estimated weight, with the loss of each weight that was tried.
+
+    Also shows how often each leg finds the document that a query was made from.
+    """
     columns = (Column("query", width=8), Column("leg", width=10), *FOUND_RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
     loss = "mean log rank of the document that a query was made from (lower is better)"
@@ -433,7 +436,7 @@ def calibration_report(found: WeightEstimate) -> Report:
 
 
 def tuning_report(found: TunedWeight) -> Report:
-    """Return the report: the tuned weight, and the quality of ranking on held-out queries."""
+    """Return the report on a tuned weight, with the quality of ranking on held-out queries."""
     lines = [
         f"a = {found.a:.2f}, the best for {found.queries:,} judged queries",
         f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} with the default "
@@ -446,7 +449,7 @@ def tuning_report(found: TunedWeight) -> Report:
 
 
 def _curve(what: str, points: Sequence[tuple[float, float]]) -> Table:
-    """Return a table of values, with a bar for the difference of each value to the lowest."""
+    """Return a table of pairs (a, value), with bars for how far values are above the lowest."""
     values = [value for _, value in points]
     low, wide = min(values), (max(values) - min(values)) or 1.0
     rows = [

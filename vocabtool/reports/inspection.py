@@ -45,7 +45,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies and, if ``passed_over``, on skipped lists."""
+    """Return the report on a model's vocabularies; with ``passed_over`` also on rejected lists."""
     rows = [
         (
             *_short_row(each),
@@ -131,7 +131,9 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return a vocabulary's table row, which ends with its first three entries and the last one.
+    """Return a vocabulary's row in the table, whose last cell shows four of its entries.
+
+    These are the first three entries and the last one.
 
     An entry that is empty or contains a space is quoted.
     """
@@ -208,9 +210,9 @@ UNKNOWN: Final = "unknown"
 
 
 class _Word(NamedTuple):
-    """A word of a text. ``split``: number of pieces; ``None`` for models of whole words.
+    """A word of a text. ``split``: its number of pieces; ``None`` for models of whole words.
 
-    ``pieces``: the pieces, each with whether the model knows it; empty if the pieces are unknown.
+    ``pieces``: each piece, and whether the model knows it; empty if the split is not known.
     """
 
     word: bytes

@@ -44,10 +44,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people. ``bars``: name of the column that a page also draws as bars.
+    """A table for people. ``bars``: name of a column that a page draws as bars, too.
 
-    ``small``: name of the column that a page shows in small print below the first column.
-    ``plain``: without lines on a terminal, and tab-separated elsewhere.
+    ``small``: name of a column that a page shows in small print within the first column.
+    ``plain``: whether to draw no lines on a terminal and to separate cells by tabs elsewhere.
     """
 
     columns: Sequence[Column]
@@ -61,7 +61,7 @@ class Table:
 class Facts:
     """Pairs of a name and a text. A text without a name continues the text before it.
 
-    ``width``: the width of the names, which are then indented; by default, that of the longest.
+    ``width``: indent the names and give them this width; by default, the longest name's width.
     """
 
     pairs: Iterable[tuple[str, str]]
@@ -137,10 +137,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All rows of a list, for output that programs read.
+    """A complete list, for output that programs read.
 
-    ``chunks`` returns an iterator over the rows, in chunks. ``names``, ``types``: the names and
-    types of the columns. A list without types can only be written as text.
+    ``chunks``: returns an iterator over chunks of its rows. ``names``, ``types``: the names and
+    types of its columns. A list without types can only be written as text.
     """
 
     names: tuple[str, ...]

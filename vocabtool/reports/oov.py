@@ -260,7 +260,7 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
 
 
 def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
-    """Yield the model, the vocabulary and the corpus of a report, and each step of the rule."""
+    """Yield pairs of a name and a text: model, vocabulary, steps of the rule, documents."""
     header = report.header
     yield "model", header.model
     entries = plural(header.vocabulary_size, "entry", "entries")
@@ -274,7 +274,7 @@ def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
 
 
 def _rates(report: OovReport, page: bool) -> Block:
-    """Show how many tokens, distinct words and documents are unknown, or contain unknown words."""
+    """Show how many tokens and distinct words are unknown, and how many documents have some."""
     about = Estimate if report.estimate("distinct") is not None else int
     unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (
@@ -424,7 +424,7 @@ def _coverage(report: OovReport, page: bool) -> Iterator[Block]:
 
 
 def _notes(report: OovReport, page: bool) -> Iterator[str]:
-    """Yield sentences about unused entries and error bounds, and the notes of the report."""
+    """Yield notes: on unused entries and error bounds, then those that the report contains."""
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used

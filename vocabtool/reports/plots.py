@@ -42,7 +42,7 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
-    """Return an ``svg`` element with what ``draw`` draws.
+    """Return an ``svg`` element: a plot that the function ``draw`` draws.
 
     ``name``: must be unique on the page, because the ids in the element begin with it. ``height``:
     in inches.
@@ -64,7 +64,7 @@ def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
 
 
 def _bare(axes: Axes) -> None:
-    """Remove the axes of a bar chart, because each bar is labelled with its number."""
+    """Remove the axes of a bar chart. They are not needed if each bar has a label."""
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
@@ -86,12 +86,12 @@ MIN_GAP: Final = 0.01  # share of tokens: closer lines overlap in a plot of this
 
 
 def is_one_line(curve: Sequence[CurvePoint]) -> bool:
-    """Return whether the lines of all words and of known words overlap, as with subword models."""
+    """Whether the lines of all words and of known words coincide, as for subword models."""
     return all(point.covered - point.known < MIN_GAP for point in curve)
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw the share of tokens that the most frequent words cover, and the share of known ones.
+    """Draw two lines: the share of tokens that the most frequent words cover, all or known ones.
 
     If the two lines overlap, only one is drawn.
     """
@@ -119,7 +119,7 @@ def coverage(curve: Sequence[CurvePoint]) -> str:
 
 
 def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
-    """Draw a horizontal bar for each name."""
+    """Draw a horizontal bar for each pair of a name and a number. ``name``: name of the plot."""
 
     def draw(axes: Axes) -> None:
         shown = axes.barh(
@@ -134,7 +134,7 @@ def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
 
 
 def pieces(found: Pieces) -> str:
-    """Draw the number of tokens for each number of pieces."""
+    """Draw how many tokens are split into one piece, into two pieces, and so on."""
     from matplotlib.ticker import MaxNLocator
 
     def draw(axes: Axes) -> None:
@@ -155,7 +155,7 @@ COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "no
 
 
 def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
-    """Draw a bar that consists of the parts only A, both, only B, and neither."""
+    """Draw one bar of several parts: the numbers for only A, both, only B, and neither."""
 
     def draw(axes: Axes) -> None:
         start = 0
@@ -172,7 +172,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
 
 
 def kinds(counts: Sequence[KindCount]) -> str:
-    """Draw two bars for each kind: its share of A and of B. What both contain is grey."""
+    """Draw two bars for each kind of entry: its share in A and in B. Shared entries are grey."""
 
     def draw(axes: Axes) -> None:
         places = np.arange(len(counts))

@@ -68,7 +68,7 @@ LISTED: Final = (
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format for the ending of a file: one of ``ENDINGS``, else text."""
+    """Return the format for the ending of a file name, from ``ENDINGS``; ``text`` for others."""
     return ENDINGS.get(Path(path).suffix.lower(), "text")
 
 
@@ -78,7 +78,7 @@ def save(
     format: Format | None = None,  # noqa: A002 - as the option is called
     width: int | None = FILE_WIDTH,
 ) -> None:
-    """Write a file atomically. Raise :class:`NotFound` if its folder does not exist."""
+    """Write a report to a file atomically. Raise :class:`NotFound` if its folder is missing."""
     with whole_file(path) as file:
         write(report, file, format or format_of(path), width)
 
@@ -154,7 +154,7 @@ def _write_csv(report: Report, file: BinaryIO) -> None:
 
 
 def _write_parquet(report: Report, file: BinaryIO) -> None:
-    """Write the first complete list, one row group for each chunk."""
+    """Write the report's first complete list as Parquet, with a row group for each chunk."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -229,9 +229,9 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 
 
 def _tab_separated(report: Report) -> Iterator[str]:
-    """Yield the column names, then a line for each row.
+    """Yield, for each complete list, a line of column names, then a line for each row.
 
-    Control characters in entries are escaped. Flags are omitted, because empty cells show the same.
+    Control characters are escaped. Columns of flags are omitted: empty cells show the same.
     """
 
     def plain(value: Any) -> str:
@@ -365,7 +365,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook. Its MathJax leaves them unchanged."""
+    """Return a title and blocks as HTML for a notebook, marked so that MathJax ignores them."""
     shown = "".join(map(_block_element, blocks))
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
@@ -374,7 +374,7 @@ def render_fragment(title: str, blocks: Iterable[Block]) -> str:
 
 
 def render_summary(report: Report) -> str:
-    """Return the first two tables of a report for a notebook, cut to a few rows."""
+    """Return a report's first two tables as HTML for a notebook, each cut to a few rows."""
     blocks: Iterable[Block] = (block for each in report.sections(False) for block in each.blocks)
     tables = islice((block for block in blocks if isinstance(block, Table)), 2)
     rows = NOTEBOOK_ROWS
@@ -383,7 +383,7 @@ def render_summary(report: Report) -> str:
 
 
 def _inert(shown: str) -> str:
-    """Escape untrusted text for HTML, and its control characters."""
+    """Return untrusted text with HTML's special characters and control characters escaped."""
     return escape(safe(shown))
 
 
@@ -418,7 +418,7 @@ def _list_element(lines: Iterable[str]) -> str:
 
 
 def _table_element(table: Table) -> str:
-    """Return a table as HTML. Numbers are right-aligned, with their exact value for programs."""
+    """Return a table as HTML. Numbers are right-aligned; attributes give their exact values."""
     rows = list(table.rows)
     if not rows:
         return ""
@@ -446,14 +446,14 @@ def _table_element(table: Table) -> str:
 
 
 def _is_list(cell: Cell) -> bool:
-    """Whether a cell lists entries, so that its column must not become narrow."""
+    """Whether a cell contains several entries. Such a cell must not become narrow."""
     return isinstance(cell, tuple) and len(cell) > 2
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """Return a cell as HTML. The name of a number is ``first``, the first cell of its row.
+    """Return a cell as HTML. A number is named by ``first``, the first cell of its row.
 
-    If that is an entry, the name of the number is that of its column.
+    If that cell is not a text (but an entry, say), the number is named by its column.
     """
     match cell:
         case None:
@@ -469,7 +469,7 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
 
 
 def _part(part: str | Exact) -> str:
-    """Return a text, or a number with its exact value, as HTML."""
+    """Return a text as HTML, or a number as shown to people, with its exact value and name."""
     if isinstance(part, str):
         return _inert(part)
     value = int(part.value) if isinstance(part.value, int) else part.value

@@ -33,8 +33,8 @@ class Candidates:
 
     ``rows``: int64, shape (n,). ``similarities``: exact, float32, shape (n,). ``bm25``: float32,
     shape (n,). ``dense``: number of documents of the dense leg. ``keyword``: int64, places of the
-    keyword leg's documents among the candidates, in its order; the first ``listed`` have a rank,
-    the others were found only by identifiers.
+    keyword leg's documents among the candidates, in the order of that leg; the first ``listed``
+    have a rank, the others were found only by identifiers.
     """
 
     rows: Rows
@@ -46,7 +46,7 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """Merge the results of both legs. ``near.similarities`` are those of ``keyword.rows``."""
+        """Merge both legs' results. ``near.similarities``: the similarities of ``keyword.rows``."""
         dense, others = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
@@ -62,9 +62,9 @@ class Candidates:
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
-        """Return the ranks in the dense and the keyword list, shape (n,) each.
+        """Return each candidate's rank in the dense leg, and in the keyword leg, shape (n,) each.
 
-        Ranks start at 1, equal scores share a rank; 0 for documents that are not in the list.
+        Ranks start at 1; equal scores share a rank. 0: the document has no rank in that leg.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -76,12 +76,12 @@ class Candidates:
 def fuse(
     candidates: Candidates, settings: Settings, m: float, subword: bool
 ) -> tuple[Fused, float | None, float | None]:
-    """Return the scores of the chosen fusion, ``a``, and the final weight of the keyword leg.
+    """Return the scores of the chosen fusion, and the chosen and final weight of the keyword leg.
 
-    For ``coverage`` the weight is a + (1 - a) m, with ``m`` the share of the query's idf in words
-    that the model does not know. If one leg finds nothing, the other gets all the weight. ``a`` and
-    weight are ``None`` if the fusion does not use them. ``subword``: whether the model uses subword
-    pieces.
+    For ``coverage`` the final weight is a + (1 - a) m, where ``a`` is the chosen weight, and ``m``
+    the share of the query's idf in words that the model does not know. If one leg finds nothing,
+    the other gets all the weight. Both weights are ``None`` if the fusion does not use them.
+    ``subword``: whether the model uses subword pieces.
     """
     match settings.fusion:
         case "dense":
@@ -131,14 +131,14 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Return the rank, from 1, of each of these sorted scores; equal scores share a rank."""
+    """Return the rank of each of these scores, sorted best first; equal scores share a rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return, for each place of sorted scores, the first place that it ties with.
+    """Return, for each of these sorted scores, the place of the first score that ties with it.
 
-    Documents of different ``tiers`` never tie.
+    Scores of documents in different ``tiers`` never tie.
     """
     places = np.arange(len(scores))
     if len(scores) < 2:
@@ -160,11 +160,12 @@ def best_places(
     *,
     keywords_alone: bool = False,
 ) -> tuple[Places, Fused]:
-    """Return the places of the first ``k`` candidates by tier, score (highest first) and id.
+    """Return the places of the best ``k`` candidates, and their scores, both best first.
 
-    Tied scores are all replaced by the best of them, so that scores never rise within a tier.
-    ``ids`` is called only for tied documents. ``keywords_alone``: the vector leg has no weight, so
-    candidates with score 0 are dropped.
+    The order is by tier and score (highest first), then by id. Tied scores are all replaced by the
+    best of them, so that scores never rise within a tier. ``ids`` is called only for tied
+    documents. ``keywords_alone``: the vector leg has no weight, so candidates with score 0 are
+    dropped.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:

@@ -83,8 +83,8 @@ class LegPlace:
 class MatchedWord:
     """A word of the query that a document contains, and its part of the BM25 score.
 
-    ``whole``: whether the document contains it as written, or only parts of an identifier or of
-    a run without spaces.
+    ``whole``: true if the document contains the whole word, false if it contains only parts of
+    it (of an identifier, or of text in a script without spaces).
     """
 
     surface: str
@@ -94,7 +94,7 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document has its rank.
+    """Why a document has its rank: its places in both legs, and the words that it contains.
 
     ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
     vector alone, or ``None`` below rank 10,000. ``highlights``: places of the words in the text, in
@@ -197,7 +197,7 @@ class Hits(Sequence[Hit]):
 
 
 def _as_json(value: Any) -> Any:
-    """Return a field's value for JSON: dates and the like as texts, NaN and infinity as null."""
+    """Return the value of a field for JSON: dates and times as texts, NaN and infinity as null."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -220,7 +220,7 @@ def summarise(
     weight: float | None = None,
     store: Store | None = None,
 ) -> QuerySummary:
-    """Summarise the query; with a ``store`` also frequencies and weights of its words."""
+    """Summarise a query. Only if ``store`` is given, include its words' frequencies and weights."""
     frequencies = query.frequencies
     if store is not None:
         asked: dict[Term, None] = {}
@@ -269,7 +269,7 @@ def explain_hits(
     places: Places,
     texts: Sequence[str],
 ) -> list[Explanation]:
-    """Explain the rank of each hit. ``places``: places of the hits among the candidates."""
+    """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``."""
     rows = candidates.rows[places].tolist()
     legs = []
     scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
@@ -298,7 +298,7 @@ def explain_hits(
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return the query words that each row contains. Searches these rows once for each word."""
+    """Return, for each row, the query words that it contains. Runs one search for each word."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

@@ -36,10 +36,11 @@ class WeighedWord(NamedTuple):
     - ``identifier``: whether it is a name, or code-like and unknown.
     - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
       a single character and not a number).
-    - ``exact``: the term that finds it most exactly: the whole surface, or the word. Words with a
-      digit are not stemmed, so codes without punctuation are found exactly too.
-    - ``in_a_row``: ``exact``; in scripts without spaces, the phrase of all pairs of characters.
-    - ``parts``: its stems; of an identifier those of two characters and more.
+    - ``exact``: the term that finds it most exactly: of a joined word the whole, as written, else
+      the stem. Words with a digit are not stemmed, so such codes are found exactly, too.
+    - ``in_a_row``: the terms of the phrase that finds it: only ``exact``, or, in scripts without
+      spaces, all pairs of characters.
+    - ``parts``: its stems; for an identifier, only stems of at least two characters.
     - ``terms``: all terms that find it: its parts, and the surface of a joined word.
     - ``telling``: the terms whose inverse document frequencies count as the word's idf in ``m``.
     """
@@ -82,7 +83,7 @@ class Query:
 
 
 def parse_query(store: Store, text: str, settings: Settings) -> Query:
-    """Parse a text into a query for an index."""
+    """Parse the text of a query: weigh its words by the model and the documents of ``store``."""
     every_word = store.cutter.query(text)
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
@@ -141,7 +142,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
 def weigh_words(
     words: Sequence[QueryWord], known_words: KnownWords | None, is_identifier: Predicate
 ) -> list[WeighedWord]:
-    """Look up the words of a query in the model. Without a model, only identifiers are unknown."""
+    """Look up a query's words in the model. Without a model, only identifiers count as unknown."""
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)
     if known_words is not None:

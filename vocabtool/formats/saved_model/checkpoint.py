@@ -4,7 +4,7 @@
 dtype, shape, and position in a data shard, ``PREFIX.data-SSSSS-of-NNNNN``. The index is read once,
 in key order; blocks compressed with Snappy are decompressed one at a time. From the data shards,
 only requested tensors are read. Floats are not supported, because a vocabulary has only strings and
-integers. Partitioned variables are not supported. What a tensor is for is not determined here.
+integers. Partitioned variables are not supported. Other modules determine what a tensor is for.
 
 Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``),
 tensorflow/core/protobuf/tensor_bundle.proto, xla/tsl/lib/io/format.cc and block_builder.cc,
@@ -176,7 +176,7 @@ class Checkpoint:
             return np.frombuffer(data, dtype).astype(np.int64)
 
     def _find(self, key: bytes, types: Mapping[int, str]) -> tuple[TensorEntry, Path]:
-        """Return the entry of a tensor of one of these types, and the path of its data shard."""
+        """Return the entry of a tensor of one of these dtypes, and the path of its data shard."""
         index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
@@ -230,7 +230,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Read the first pair, whose value is a ``BundleHeaderProto``; return its number of shards."""
+    """Return the number of data shards, from the ``BundleHeaderProto`` in the first pair."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
@@ -279,9 +279,9 @@ def _tensor_entry(value: bytes) -> TensorEntry:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Return the strings of a tensor. It contains n lengths, their checksum, and n strings.
+    """Return the strings in the bytes of a tensor: n lengths, their checksum, and n strings.
 
-    Lengths are stored as varints, but the checksum is computed over four bytes for each length.
+    Lengths are stored as varints, but their checksum is that of the lengths as 32-bit integers.
     """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
@@ -320,7 +320,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    """Yield keys (ascending) and values; restore prefixes that keys share with the previous key."""
+    """Yield the keys (ascending) and values; restore the prefix shared with the previous key."""
     last, spelled = None, 0
     for offset, entries in blocks:
         key, pos, end = b"", 0, len(entries)
@@ -348,7 +348,7 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
-    """Yield the data blocks that the index block lists; the footer has that block's handle."""
+    """Yield the data blocks of a LevelDB table: its footer leads to a block that lists them."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
@@ -371,7 +371,7 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    """Read the handle at ``pos`` in ``data``; return start and end of its block in ``table``."""
+    """Read a reference to a block at ``pos`` in ``data``; return start and end of that block."""
     start, pos = varint(data, pos, len(data))
     size, _ = varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
@@ -380,7 +380,7 @@ def _handle(table: bytes, data: bytes, pos: int) -> Span:
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
-    """Verify and decompress a block; drop the restart points, which only help binary search."""
+    """Return a block, verified and decompressed, without its restart points (for binary search)."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
@@ -411,7 +411,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Name the damaged part in the message of an ``InvalidFile``; set its offset to ``offset``."""
+    """Put ``what``, the damaged part, before the message of an ``InvalidFile``; set its offset."""
     try:
         yield
     except InvalidFile as error:
@@ -428,7 +428,7 @@ def _uint32(data: bytes, at: int) -> int:
 
 
 def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
-    """Return the CRC-32C ``crc`` extended by ``data[start:end]``."""
+    """Return the CRC-32C of ``data[start:end]``; ``crc``: that of the bytes before, if any."""
     import google_crc32c
 
     for at in range(start, end, CRC_BYTES):

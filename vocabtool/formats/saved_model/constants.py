@@ -64,8 +64,8 @@ def read_constants(
     """Add each constant list of strings to ``findings``: as a vocabulary or as a skipped list.
 
     ``filling``: (body, node) names of the constants that fill lookup tables; they are left out.
-    ``variables_read``: whether the values of string variables were read, so that their initial
-    values are not needed.
+    ``variables_read``: whether the current values of string variables were read. If so, constants
+    with their initial values are skipped.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
@@ -119,9 +119,10 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """Return an op that may use a constant as a vocabulary, or the reason why none does.
+    """Return an op that may use a constant as a vocabulary; else ``None``, and why no op does.
 
-    Both are ``None`` if nothing uses it. Copies, calls, captures and returns are followed.
+    The reason is ``None`` too if nothing uses the constant. Copies, calls, captures and returns of
+    the constant are followed.
     """
     why_not = None
     waiting = deque([(body, name)])

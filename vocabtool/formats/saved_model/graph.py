@@ -37,10 +37,10 @@ FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
 
 class Reference(NamedTuple):
-    """An input of a node: output number ``output`` of the node or argument called ``name``.
+    """An input of a node, which names an output of another node or an argument of the function.
 
-    In a function, ``part`` is the name of the output (``values`` in ``node:values:0``); in the main
-    graph, ``part`` is empty.
+    ``name``: of that node or argument. ``part``: in a function, the name of the output (``values``
+    in ``node:values:0``), in the main graph empty. ``output``: the number of the output.
     """
 
     name: bytes
@@ -131,7 +131,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return all names that may be functions: those in attributes (``f``, ...), and the op."""
+        """Return the names that may be functions: those in attributes (``f``, ...), and the op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -163,9 +163,10 @@ class Body:
         self._searches = 0
 
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
-        """Store the positions of all nodes; yield field number and span of other submessages.
+        """Store the positions of all nodes in the graph or function that ``span`` contains.
 
-        A hot loop: it reads about three bytes of each node and parses nothing.
+        Yields field number and span of each submessage that is not a node. This is a hot loop: it
+        reads about three bytes of each node and parses nothing.
         """
         buffer, tag = self.buffer, self._tag
         pos, end = span
@@ -205,13 +206,13 @@ class Body:
             yield Node.parse(self.buffer, span)
 
     def has_ops(self) -> bool:
-        """Whether the first node has an op; messages of other protobuf types have none."""
+        """Whether the first node has an op. If not, the file is another type of protobuf."""
         return len(self._starts) > 0 and self._node(0).op != b""
 
     def search(self, needle: bytes) -> Iterator[Node]:
-        """Yield the small nodes whose bytes contain ``needle``, then every large node.
+        """Yield every node that may contain ``needle``; the caller must check each.
 
-        The result can include unrelated nodes; the caller must check each.
+        These are the small nodes whose bytes contain ``needle``, and all large nodes.
         """
         for offset, run in self._runs:
             at = run.find(needle)
@@ -226,7 +227,7 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """Return the nodes that :meth:`search` yields for a mark; results are cached."""
+        """Return the nodes that :meth:`search` yields for ``mark``; the result is cached."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
@@ -248,7 +249,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node that has an output of node ``name`` as input, and at which position."""
+        """Return each node with an output of node ``name`` as input, and the input's position."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

@@ -95,7 +95,8 @@ UNREADABLE: Final = (GIT_LFS[0], RIEGELI)  # no other reader accepts these
 class GraphFile:
     """The graphs of a model, open but not searched for vocabularies yet.
 
-    ``path``: as given, or the cache folder of a hub handle; ``file``: the file that has the graphs.
+    ``path``: the path of the model, or the cache folder of a hub handle. ``file``: the file that
+    contains the graphs.
     """
 
     path: Path
@@ -218,7 +219,7 @@ def why_no_graphs(source: Source) -> str | None:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file is text: UTF-8 without control characters, which every graph contains."""
+    """Whether a file is text, and so not a graph: UTF-8 without control characters."""
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
@@ -250,9 +251,9 @@ def _refuse_other(file: Path, head: bytes) -> None:
 
 
 def _begins_with_node(head: bytes) -> bool:
-    """Whether a file begins with a node that has an op (other protobufs share the first byte).
+    """Whether a file begins with a node that has an op: other protobufs have the same first byte.
 
-    The node may extend past ``head``, because its name and op come first.
+    The node need not end within ``head``, because its name and op come first.
     """
     if not head.startswith(NODE):
         return False
@@ -268,7 +269,7 @@ def _begins_with_node(head: bytes) -> bool:
 
 
 def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    """Return ``error``, with advice if the binary file seems to have been copied as text."""
+    """Return ``error``. If the binary file seems to have been copied as text, add advice to it."""
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")
     # Only a guess: byte 0a is also the tag of a name, which has no CR before it.
@@ -289,9 +290,10 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Return all findings in a model, and each graph's linker and vocabularies (by table key).
+    """Read a model: return all findings, and for each graph, its linker and vocabularies.
 
-    Short lists are included. For a frozen graph, only the assets that it names are read.
+    The vocabularies are by table key. Short lists are included in the findings. For a frozen graph,
+    only the assets that it names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")

@@ -33,7 +33,7 @@ TABLES: Final = frozenset(
 
 
 class Origin(NamedTuple):
-    """The end of a trace: a node and the ``reference`` to its output, or a saved object."""
+    """Where a tensor comes from: a node and the ``reference`` to its output, or a saved object."""
 
     body: Body
     node: Node | None = None
@@ -67,9 +67,9 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        An argument of a function is traced to the object that the function captured; without
-        one, to the call by which this trace entered the function, or else to all its callers.
-        Raises :class:`InvalidFile` if all traces together need more than ``MAX_ALL_STEPS`` steps.
+        An argument of a function is traced to the call by which this trace entered the function.
+        Without such a call, to the object that the function captured as this argument, else to all
+        callers. Raises :class:`InvalidFile` if all traces need more than ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -113,7 +113,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield what is passed for an argument: by the last call, or else by every known call."""
+        """Yield what is passed for an argument: by the last of ``calls``, else by all callers."""
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -122,7 +122,10 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as an argument, if any; such arguments come last."""
+        """Return the id of the object captured as ``argument``, or ``None``.
+
+        Captured objects are the last arguments of a function.
+        """
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
@@ -156,7 +159,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """For each constant of the main graph: functions that capture it, and as which argument."""
+        """By constant of the main graph: the functions that capture it, each with the argument."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -180,7 +183,7 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """Return the table of a saved resource: the one that its creator function creates."""
+        """Return the table of a saved resource, which one of its functions creates, or ``None``."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None

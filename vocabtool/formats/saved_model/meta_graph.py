@@ -45,7 +45,10 @@ GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", 
 
 
 class SavedObject(NamedTuple):
-    """A saved object. ``children``: (object id, local name). ``payload``: span of its message."""
+    """A saved object. ``children``: (object id, attribute name) of each object in its attributes.
+
+    ``payload``: span of the message with the fields that only objects of this kind have.
+    """
 
     kind: ObjectKind = "other"
     children: tuple[tuple[int, bytes], ...] = ()
@@ -54,7 +57,7 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """Saved objects by id (0: the root), and which of them each concrete function captured."""
+    """The saved objects by id (0: the root). ``captures``: by function, the ids it captured."""
 
     buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
@@ -65,14 +68,15 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the first field of an object: a constant's node, the name of a function, or
-        the identifier of a Keras layer. The object must exist.
+        """Return the first field of an object's message. The object must exist.
+
+        It is a constant's node, the name of a function, or the identifier of a Keras layer.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
-        """Object ids of tables of Keras lookup layers, which reserve low ids for special tokens."""
+        """Ids of the tables in Keras lookup layers, which reserve low ids for special tokens."""
         exported = self.walk([EXPORTED])
         tables = {child for child, _ in self.objects[exported].children} if exported else set()
         for object_id, saved in enumerate(self.objects):
@@ -94,7 +98,7 @@ class ObjectGraph:
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
-        """The shortest path to each object (``layer.table``), without generic names if possible."""
+        """The shortest path to each object, as ``layer.table``; generic names only if needed."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
         queue = deque(0 for _ in paths)
@@ -111,7 +115,7 @@ class ObjectGraph:
 
 
 class Asset(NamedTuple):
-    """An asset. ``node``: the graph node with its path; ``filename``: in ``assets/``, untrusted."""
+    """A file in ``assets/``: its name (untrusted), and the graph node whose value is its path."""
 
     node: bytes
     filename: bytes
@@ -121,8 +125,8 @@ class Asset(NamedTuple):
 class MetaGraph:
     """One graph of a model. ``bodies``: the main graph, then every function.
 
-    ``assets``: in the order of ``asset_file_def``, then those that only a collection lists.
-    Places begin with ``file``, and with ``label`` if there are several graphs.
+    ``assets``: those of ``asset_file_def`` in its order, then those that only a collection lists.
+    ``file``, ``label``: beginning of each place; the label is empty if there is only one graph.
     """
 
     file: str
@@ -140,7 +144,7 @@ class MetaGraph:
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """Return the file name of the asset whose path is in a main graph's node, or ``None``."""
+        """Return the file name of the asset whose path is the value of ``node``, or ``None``."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:

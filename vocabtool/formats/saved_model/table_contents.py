@@ -44,7 +44,7 @@ WHOLE: Final = "whole file"
 
 @dataclass(frozen=True, slots=True)
 class AssetFolder:
-    """The ``assets/`` folder of a model. ``read_names``: the files that were requested."""
+    """The ``assets/`` folder of a model. ``read_names``: the files that :meth:`read` has read."""
 
     folder: Path
     read_names: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class AssetFolder:
         return read_file(path, f"assets/{printable(name)}")
 
     def unread(self) -> Iterator[Path]:
-        """Yield the files and links that were not requested, sorted by name.
+        """Yield the files and links that :meth:`read` has not read, sorted by name.
 
         Raises :class:`InvalidFile` if the folder is a link, :class:`NotFound` if it cannot be
         listed, and :class:`UnsupportedFormat` for more than ``MAX_ASSETS`` files.
@@ -113,7 +113,7 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
 
-    ``place``: of the whole file. Raises the errors of ``sentencepiece.read_pieces``.
+    ``place``: that of the file. Raises the errors of ``sentencepiece.read_pieces``.
     """
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
@@ -161,9 +161,10 @@ Numbers = NDArray[np.int64] | range
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The keys or the values of a table. ``values``: ``None`` if not strings or integers.
+    """The keys or the values of a lookup table.
 
-    ``caveat``: a note for the case that ``values`` should be the ids, but is ``None``.
+    ``values``: ``None`` if they are neither strings nor integers, or are unknown. ``caveat``: the
+    note that is shown if the ids should be in this column, but ``values`` is ``None``.
     """
 
     name: str
@@ -176,8 +177,8 @@ class Column:
 class TableContents:
     """The words of a table. ``ids``: one per entry, in any order; ``None``: positions are ids.
 
-    ``name``, ``place``: of the column of words. ``caveats``: notes on the ids. ``constants``:
-    (body, node) names of the nodes that contain the columns.
+    ``name``, ``place``: those of the column that contains the words. ``caveats``: notes on the ids.
+    ``constants``: (body, node) names of the nodes that contain the keys and the values.
     """
 
     table: Table
@@ -205,9 +206,10 @@ def scalar(origin: Origin | None) -> int | bytes | None:
 def read_contents(
     linker: Linker, assets: AssetFolder, findings: Findings
 ) -> Iterator[TableContents]:
-    """Yield the contents that each op writes to a table, except those in the checkpoint.
+    """Yield what each op of the graph writes to a lookup table.
 
-    An op is skipped if its table is not found and nothing calls the op's function.
+    Ops that restore a table from the checkpoint are skipped: see :func:`read_saved_contents`. So
+    is an op whose table is not found, if nothing calls the function that contains the op.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(TABLE_OP):
@@ -241,7 +243,7 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """Return a table's contents. Its words are the column of strings, else the integer keys."""
+    """Return a table's contents. Its words are the keys or values of text, else integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -279,7 +281,7 @@ def _join(
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
-    """Return the column that comes from a constant, a range, or the output of another op."""
+    """Return the column in a constant or a range; for other ops, a column without values."""
     node = origin.node if origin else None
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
@@ -302,7 +304,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    """Return both columns of the file that fills a table; an object or a node names the file."""
+    """Return the keys and the values from the asset file that fills a table (see ``origin``)."""
     graph, filename = linker.graph, None
     if origin.object_id is not None:
         filename = graph.asset_of_object(origin.object_id)
@@ -368,7 +370,7 @@ def read_saved_contents(
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
-    """Return the table of a checkpoint key: an object path (TF2) or a node's name (TF1)."""
+    """Return the table that a checkpoint key names by object path (TF2) or by node name (TF1)."""
     if not name.endswith(TABLE_ATTRIBUTE):
         return linker.table_of_node(name)
     path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
@@ -388,7 +390,10 @@ def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[n
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    """Return the used rows of a DenseHashTable: not those with its empty or deleted key."""
+    """Return the used rows of a DenseHashTable.
+
+    Each unused row has one of two special keys, for empty and for deleted rows.
+    """
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))

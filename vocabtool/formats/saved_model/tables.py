@@ -46,7 +46,10 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
 class Buckets(NamedTuple):
-    """A hash gives unknown words ``size`` ids. ``first``: the first; ``None``: the table's size."""
+    """The ids among which a hash chooses for an unknown word.
+
+    ``size``: their number. ``first``: the lowest; ``None`` if it is the size of the table.
+    """
 
     first: int | None
     size: int
@@ -54,9 +57,10 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A lookup op. ``default``: its result for a missing key. ``scope``: its name.
+    """A lookup op. ``default``: its result for a missing key. ``scope``: the name of its node.
 
-    ``mask``: Keras's mask token; the layer compares each key with it before the lookup.
+    ``buckets``: the ids of unknown words, if a hash chooses them. ``mask``: Keras's mask token,
+    which gets an id without a lookup.
     """
 
     default: int | bytes | None
@@ -100,7 +104,7 @@ class TableDescriber:
     def vocabularies(
         self, contents: Iterable[TableContents], findings: Findings
     ) -> Iterator[tuple[Table, Vocabulary]]:
-        """Yield each table with its vocabulary; inconsistent contents become a warning."""
+        """Yield each table with its vocabulary. If its contents are inconsistent, add a warning."""
         for content in contents:
             path = self._objects.paths.get(self._object_id(content.table))
             label = printable(path or content.table.node.name)
@@ -170,7 +174,7 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        """Return the special tokens of a Keras layer: their ids precede all stored ones."""
+        """Return a Keras layer's special tokens. Their ids are lower than all ids in the table."""
         lookup, object_id = self._lookups.get(table.key), self._object_id(table)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
@@ -191,10 +195,11 @@ class TableDescriber:
 
 
 def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
-    """Read a lookup op, and the ``Select`` ops that may replace the ids that it finds.
+    """Read the lookup op ``find``, and the ``Select`` ops that may replace the ids that it finds.
 
-    TensorFlow's buckets: ``Select(NotEqual(found, default), found, hash + size)``; Keras tests
-    ``Equal`` and swaps the values. Keras's mask: ``Select(Equal(key, token), id, found)``.
+    TensorFlow writes hash buckets as ``Select(NotEqual(found, default), found, hash + size)``,
+    Keras as ``Select(Equal(found, default), hash + first, found)``. Keras writes a mask as
+    ``Select(Equal(key, token), id, found)``.
     """
     buckets: Buckets | None = None
     mask: Special | None = None
@@ -216,7 +221,7 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
-    """Return the node that a reference names in ``body``; of a copy, the node that is copied."""
+    """Return the node that a reference names in ``body``. Ops that only copy are followed back."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -249,7 +254,7 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """Return the mask token and its id if ``condition`` compares keys with one, else ``None``."""
+    """Return the mask token that ``condition`` compares keys with, and its id; else ``None``."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:
@@ -323,7 +328,7 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
 
 def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield the description of each lookup layer in ``top``, and whether it is a direct child."""
+    """Yield the description of each lookup layer in ``top``, and whether ``top`` is its parent."""
     once_more = top.get("model_config")  # describes ``top`` again
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:
@@ -340,5 +345,5 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
-    """Return ``layer``, with the vocabulary of ``other`` if it has none itself."""
+    """Return ``layer``. If it has no vocabulary, give it that of ``other``."""
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)

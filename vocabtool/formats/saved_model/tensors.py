@@ -160,12 +160,12 @@ def boolean(tensor: Tensor) -> bool:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """Return the content of a uint8 or int8 tensor (a serialised tokenizer); it may be empty."""
+    """Return the bytes of a uint8 or int8 tensor, such as a stored tokenizer; it may be empty."""
     return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
 
 
 def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
-    """Return which stored value each element has; ``None`` if each has a value of its own."""
+    """Return the index of each element's stored value; ``None`` if no value repeats."""
     wanted = tensor.elements
     if present == wanted:
         return None

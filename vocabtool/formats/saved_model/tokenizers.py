@@ -66,7 +66,7 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All nodes at one depth: the index of each node's parent in the level above, and its label."""
+    """All nodes of a trie at one depth: the index of each one's parent a level above; its label."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -74,11 +74,11 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """All values below a root, those with the shortest keys first; keys are built on request.
+    """All values below one node of a trie, shortest keys first; keys are built on request.
 
-    ``values``, ``lengths`` (of the keys, in bytes), ``nodes`` (index of a value's node in its
-    level): int32, shape (n,). ``levels``: from depth 1 on. ``max_bytes``: limit of all keys
-    together.
+    ``values``, ``lengths`` (of the keys, in bytes), ``nodes`` (the index of each value's node in
+    its level): int32, shape (n,). ``levels``: the levels from depth 1 on. ``max_bytes``: how many
+    bytes all keys together may have.
     """
 
     values: NDArray[np.int32]
@@ -177,7 +177,7 @@ class DoubleArray:
         )
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """Return all children of the nodes with these bases. Raises if there are over ``room``."""
+        """Return all children of the nodes with these bases; refuse more than ``room`` children."""
         parts: list[Level] = []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -237,7 +237,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
-    """Return the vocabulary of one tokenizer op. ``known``: a cache of the models read before."""
+    """Return the vocabulary of one tokenizer op. ``known``: a cache of the pieces, by model."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
@@ -379,10 +379,11 @@ def _check_unknown(unknown_id: int, size: int) -> None:
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
-    """Return all pieces of a trie, by id.
+    """Return all pieces in the trie of a WordPiece model, by id.
 
-    Suffixes have their own root. In end-to-end mode, the trie also has every punctuation mark and
-    Chinese character, with the unknown id: so the unknown token is read from a field of the model.
+    Suffixes are below a root of their own. In end-to-end mode, the trie also maps every punctuation
+    mark and Chinese character to the unknown id. Therefore keys with this id are ignored, and the
+    unknown token is read from a field of the model.
     """
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
@@ -408,7 +409,7 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """Return the words, or suffixes, below their root, and their ids, except the unknown id."""
+    """Return the words or the ``suffixes`` in ``leaves``, and their ids; skip the unknown id."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
