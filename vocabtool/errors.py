@@ -167,7 +167,7 @@ class ChangedRun(VocabtoolError):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Add ``file`` to errors of the block that name no file, and convert ``OSError``.
+    """Add ``file`` to those errors of the ``with`` block that name no file; convert ``OSError``.
 
     This sets ``file`` of :class:`InvalidFile` and :class:`UnsupportedFormat`. An ``OSError``
     (name too long, no permission) becomes :class:`NotFound`.

@@ -125,8 +125,8 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
 
     The vectors are a truncated singular value decomposition of the positive pointwise mutual
     information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
-    Factorization", 2014). They are deterministic. Rare words get none, so the model lacks them.
-    ``rule``: the rule that splits texts into words, as in ``Words.of``.
+    Factorization", 2014). Equal texts give equal vectors. Rare words get no vector, so the model
+    does not know them. ``rule``: the rule that splits texts into words, as in ``Words.of``.
     """
     no_words = Vocabulary("words", "list", ByteStrings.of([]))
     lookup = Words.of(no_words, rule=rule).look_up([text.lower() for text in texts])
@@ -202,7 +202,7 @@ FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jso
 
 
 def tell_story(folder: Path, seed: int = 0) -> None:
-    """Run all steps in ``folder``, and print the result of each.
+    """Run all steps of the demo in ``folder``, and print the result of each.
 
     The documents are taken from Python's own documentation. The model is a SavedModel, or a file of
     word vectors if TensorFlow is not installed. Raises :class:`VocabtoolError` if the folder
@@ -285,7 +285,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """Print what a step did, and how long it took since ``since``. Return the present time."""
+    """Print what a step did and how long it took; it began at ``since``. Return the time now."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now
@@ -309,7 +309,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield random queries, each with its unknown word, and the id of its source document."""
+    """Yield queries made of random words of a document: text, its unknown word, document id."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -333,7 +333,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Run all queries, and print at which rank each fusion finds the document of each query."""
+    """Run each query with each fusion, and print the rank of the document it was made from."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):

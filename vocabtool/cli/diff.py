@@ -36,7 +36,7 @@ byte for byte unless --fold is set. Three vocabularies or more give a table of a
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Split a text such as ``case,nfkc`` into names. Raise ``BadParameter`` for unknown names."""
+    """Split ``case,nfkc`` into names of folds. Raise ``BadParameter`` for an unknown name."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:

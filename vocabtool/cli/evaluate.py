@@ -66,8 +66,8 @@ def eval_command(
     """Evaluate the ranking of the index in DIR: compare all fusions.
 
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, and separately for
-    queries with and without a word that the model does not know. With --self-check: how well
-    known documents are found again.
+    queries with and without a word that the model does not know. With --self-check: how often
+    documents of the index are found by their own words.
     """
     from vocabtool.evaluation import compare
     from vocabtool.reports.index import evaluation_report, self_check_report

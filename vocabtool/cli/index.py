@@ -250,8 +250,8 @@ def update_command(
 
     Each FILE is read with the options that were passed to index for it; a new FILE is read with the
     options of the last FILE. Documents with new ids are added, and changed documents are replaced.
-    Only changed texts are encoded. --sync deletes only documents that came from FILE.... It needs
-    every FILE to be complete and readable, and deletes in the last commit.
+    Only changed texts are encoded. --sync also deletes documents that came from a FILE and are no
+    longer in it. It needs every FILE to be complete and readable, and deletes in the last commit.
     """
 
     _refuse_an_index(files)
@@ -294,7 +294,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
-    """Open an index with the options of ``INDEX_MODEL``."""
+    """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
     from vocabtool.index.index import Index
 
     given = {name: each for name, each in model.items() if each is not None and each is not False}
@@ -309,11 +309,12 @@ def _open(
     shape: dict[str, Any],
     force: str | None,
 ) -> tuple[Path, Index | None]:
-    """Return the folder to build in, and the open index; ``None`` if it must be created.
+    """Return the folder to build in, and the index in it; ``None`` if there is none yet.
 
-    ``force``: with --force, all requested options as text. The index is then built in a folder next
-    to the existing one. After an interruption, a command with the same options resumes there. If
-    the documents are a stream, it starts over instead, because a stream cannot be read again.
+    ``force``: all requested options as text if --force is given, otherwise ``None``. With --force,
+    the index is built in a folder next to the existing one. After an interruption, a command with
+    the same options resumes there, unless the documents are a stream: a stream cannot be read
+    again, so the command starts over.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
@@ -358,10 +359,10 @@ def _calibrate(
     quiet: bool,
     progress: Callable[[str, float], None] | None,
 ) -> float:
-    """Calibrate the weight of the keyword leg if ``wanted`` or due. Return the seconds it took.
+    """Estimate the weight of the keyword leg, if ``wanted``. Return the seconds it took.
 
-    ``before``: number of documents before this run. Nothing is done without a model, or if the
-    weight was tuned on judgements.
+    ``wanted``: ``None`` to decide by the growth of the index, which had ``before`` documents before
+    this run. Nothing is done without a model, or if the weight was tuned on judgements.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)

@@ -56,7 +56,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command to run. For a mistyped name, suggest the names that it resembles."""
+        """Find the command to run. For a mistyped name, suggest similar names."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -116,7 +116,7 @@ def main() -> NoReturn:
 
 
 def _escape(stream: TextIO | None) -> None:
-    """Make a stream escape characters that its encoding lacks, as vocabularies may contain any."""
+    """Make a stream escape characters that its encoding lacks; entries may contain any."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 

@@ -21,7 +21,7 @@ RULES: Final = ", ".join(RULE_NAMES)
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
-    """Pass several options to the command as one argument: ``into(name=value, ...)``."""
+    """Return a decorator that passes several options as one argument, ``into(name=value, ...)``."""
 
     def probe() -> None: ...
 
@@ -91,7 +91,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format`` for text or JSON. ``people``: the name of the text format."""
+    """Return the option ``--format``: JSON, or the format for people, which is named ``people``."""
     return click.option(
         "--format",
         "report_format",
@@ -151,9 +151,9 @@ HTTP: Final = (
 
 
 def encoder_options(*first: Decorator) -> Decorator:
-    """Pass the encoder's options to the command as one argument, ``encoder``.
+    """Return a decorator that passes the encoder's options as one argument, ``encoder``.
 
-    Its type is :class:`EncoderOptions`. ``first``: options that the help lists before them.
+    The argument is an :class:`EncoderOptions`. ``first``: options to list first in the help.
     """
 
     def make(**given: Any) -> EncoderOptions:
@@ -217,7 +217,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 def _one_field(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
 ) -> str | None:
-    """Refuse several fields; the last one would silently replace the others."""
+    """Refuse an option given several times; the last field would silently replace the others."""
     if len(fields) > 1:
         raise click.BadParameter(
             f"expected one field, got {' and '.join(fields)}; join them into one field first"
@@ -254,10 +254,10 @@ def _on_error(what: str) -> Decorator:
 
 
 def text_options(of: str, what: str) -> Decorator:
-    """Pass the options for reading texts without ids to the command as one argument, ``read``.
+    """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
-    of ``--on-error``.
+    The argument is a :class:`ReadOptions`; there are no options for ids. ``of`` completes the help
+    of ``--input-format``, and ``what`` completes the help of ``--on-error``.
     """
     return gather("read", FIELD, _input_format(of), _on_error(what), into=ReadOptions)
 

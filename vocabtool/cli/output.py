@@ -39,7 +39,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if the ending of ``file`` is unknown. No ending is text."""
+    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. It may have no ending."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -98,8 +98,8 @@ def deliver_report(
 ) -> None:
     """Write a report to ``file`` (``-``: standard output), and as an HTML page to ``html``.
 
-    ``output``: the format of ``file``; by default, its ending decides. ``as_list``: whether to
-    print the complete list even on a terminal.
+    ``output``: the format of ``file``; by default, the ending of its name decides. ``as_list``:
+    whether to print all rows as tab-separated text, even on a terminal.
     """
     from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
@@ -125,8 +125,9 @@ def usage_errors() -> Iterator[None]:
 def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
     """Show progress while the context is open. Yield the function that updates the progress.
 
-    Its arguments are ``description``, ``total`` and ``completed``. Yield ``None`` if ``quiet`` is
-    set or standard error is not a terminal. ``eta``: whether to show the remaining time, too.
+    The function's arguments are ``description``, ``total`` and ``completed``. Yield ``None`` if
+    ``quiet`` is set or standard error is not a terminal. ``eta``: whether to show the remaining
+    time, too.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -159,7 +160,7 @@ def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., Non
 def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
     """Show progress as :func:`progress_bar` does. Yield the function that updates it, or ``None``.
 
-    Its arguments are the name of the current step, and how much of the step is done (0 to 1).
+    The function's arguments: the name of the current step, and its completed share (0 to 1).
     """
     with progress_bar(quiet) as update:
         if update is None:
@@ -175,7 +176,7 @@ def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
 def read_documents(
     files: Sequence[str], read: ReadOptions, log: ReadLog, size: int
 ) -> Iterator[Batch]:
-    """Yield batches of ``size`` bytes of text. Show progress if standard error is a terminal."""
+    """Yield documents in batches of ``size`` bytes of text. On a terminal, show progress."""
     from vocabtool.documents.reading import batches, extent
 
     with progress_bar(False) as update:

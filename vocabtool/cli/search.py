@@ -168,7 +168,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
 
 
 def _refuse_open_quote(query: str, place: str = "") -> None:
-    """Raise :class:`InvalidCondition` if a quote is never closed."""
+    """Raise :class:`InvalidCondition` if a quote in ``query`` is never closed."""
     from vocabtool.keywords.cutter import open_quote
 
     position = open_quote(query)

@@ -67,7 +67,7 @@ class Side(NamedTuple):
     - ``size``: Number of stored entries, which is ``duplicates + merged + distinct``: entries that
       repeat an earlier entry, others that equal an earlier entry only after folding, and the rest,
       which is compared.
-    - ``order``: The order that the entries seem to have by id.
+    - ``order``: How the entries seem to be ordered when they are listed by id.
     """
 
     label: str
@@ -92,7 +92,7 @@ class KindCount(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """The ranks of an entry that A and B share. ``shift`` is ``log2(rank_b / rank_a)``."""
+    """An entry in both A and B, and its rank in each. ``shift``: ``log2(rank_b / rank_a)``."""
 
     token: bytes
     rank_a: int
@@ -103,8 +103,8 @@ class Shift(NamedTuple):
 class Ranks:
     """Ranks of the c words that A and B share, from 1, in the order of their ids.
 
-    Entries of only one side do not change a rank. Ranks are meaningful if ids are ordered by
-    frequency, so reports show the order that entries seem to have next to each figure.
+    Entries of only one side do not change a rank. Ranks are meaningful only if ids are ordered by
+    frequency, so reports state next to each figure how the entries seem to be ordered.
     """
 
     def __init__(self, union: Union) -> None:
@@ -119,12 +119,12 @@ class Ranks:
 
     @property
     def a(self) -> NDArray[np.int64]:
-        """Rank of each word in A, shape (c,)."""
+        """Rank in A of each shared word, shape (c,)."""
         return np.arange(1, len(self) + 1)
 
     @cached_property
     def shifts(self) -> NDArray[np.float64]:
-        """``log2(rank_b / rank_a)`` of each word, shape (c,); negative if ``rank_b < rank_a``."""
+        """``log2(rank_b / rank_a)`` of each shared word, shape (c,)."""
         return np.log2(self.b) - np.log2(self.a)
 
     @cached_property
@@ -248,10 +248,11 @@ class Diff:
     def places(
         self, part: Part, most: int | None = None, *, kind: Kind | None = None
     ) -> NDArray[np.int64]:
-        """Return the positions in ``tokens`` of the entries of a part, by ascending id.
+        """Return the positions in ``tokens`` of the entries of ``part``, by ascending id.
 
-        If ``part`` is ``common``, ids and kinds are taken from A. ``kind``: return only entries of
-        this kind. ``most``: the largest number to return.
+        ``part``: ``common``, ``only_a`` or ``only_b``. The ids and kinds of ``common`` entries are
+        those in A. ``kind``: return only entries of this kind. ``most``: the maximum number of
+        positions.
         """
         mine, in_other, codes = self.union.a, self.in_b, self.kinds_a
         if part == "only_b":
@@ -262,7 +263,7 @@ class Diff:
         return places[:most]
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """Return the first ``most`` entries of a part, by ascending id.
+        """Return the ``most`` entries of a part (see :meth:`places`) that have the lowest ids.
 
         Special entries are skipped unless ``kind`` requests them.
         """
@@ -274,7 +275,7 @@ class Diff:
         return entries
 
     def shifts(self, most: int) -> list[Shift]:
-        """Return the ``most`` entries of both sides that shift most, special entries excluded."""
+        """Return the ``most`` shared entries whose ranks differ most; special entries excluded."""
         ranks = self.ranks
         places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
@@ -371,7 +372,7 @@ def diff(
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
       text (``"case,nfkc"``). By default entries are compared byte for byte.
-    - ``corpus``: Documents. The tokens that A and that B knows in them are counted.
+    - ``corpus``: Documents. In these, count the tokens that A knows, and those that B knows.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The rule that splits the documents into words. The default is ``keras``.
 
@@ -409,9 +410,9 @@ def weigh(
     rule: str | None = None,
     sources: tuple[str, ...] = (),
 ) -> Diff:
-    """Return the comparison, and how often texts use the entries of ``a`` and ``b``.
+    """Return ``comparison`` with counts of how often texts use the entries of ``a`` and ``b``.
 
-    ``texts``: batches of texts. ``sources``: the names of their files.
+    ``texts``: batches of texts. ``sources``: the names of the files that contain the texts.
     """
     counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
     counter.count(texts)
@@ -460,10 +461,10 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a side, and the ids and kinds of its entries, arrays of shape (``count``,).
+    """Return a :class:`Side`, and its id and its kind for each token: two arrays, (``count``,).
 
     ``stored``, ``forms``: the side's entries before and after folding. ``codes``: the kind of each
-    token before folding. If several entries have the same form, the first one's kind counts.
+    token before folding. If folding makes several entries equal, the kind of the first one counts.
     """
     different, distinct = len(stored.numbers), len(forms.numbers)
     duplicates, merged, order = len(a) - different, different - distinct, order_of(entries)

@@ -184,7 +184,7 @@ class Union:
 
 
 def _membership(numbers: Numbers, count: int) -> NDArray[np.bool_]:
-    """Return an array of shape (count,) that is true at ``numbers``."""
+    """Return an array of ``count`` booleans that are true at the indexes ``numbers``."""
     marks = np.zeros(count, np.bool_)
     marks[numbers] = True
     return marks
@@ -249,7 +249,7 @@ def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
 
 @cache
 def _table() -> Bits:
-    """Return the cached bits of each code point, at first only those of ASCII characters."""
+    """Return the table of character classes by code point; at first, it has only ASCII."""
     table = np.zeros(0x110000, np.uint16)
     table[:128] = [_look_up(chr(point)) for point in range(128)]
     return table
@@ -299,7 +299,7 @@ _CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
 def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
     """Return the kind of each token as its position in :data:`KINDS`, shape (u,).
 
-    Kinds are assigned in reverse order of the table above, so that the first match wins.
+    Kinds are assigned in reverse order of the module's table, so that the first match wins.
     """
     plain = without_marks(union.tokens, marker)
     bits = union.bits if marker is None else characters(plain)
@@ -336,7 +336,7 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
 
 def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Return, for each entry at the positions ``at``, whether the pattern matches it."""
+    """Return whether ``pattern`` matches each of the entries at the positions ``at``."""
     return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
 
 
@@ -374,7 +374,7 @@ def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Lar
 def _changes(
     entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
 ) -> tuple[Numbers, pa.LargeBinaryArray]:
-    """Return the positions of entries that the folds may change, and these entries folded."""
+    """Return the positions of entries that the folds may change, and their folded forms."""
     places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
     forms = take(entries, places)
     wide = np.flatnonzero(bits[places] & WIDE)
@@ -426,7 +426,7 @@ def jaccard(common: int, size_a: int, size_b: int) -> float:
 
 
 def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
-    """Return how many more stored entries match after each of ``FOLDS``, and after all folds."""
+    """Return a :class:`Gain` for each of ``FOLDS``, and one for all folds together."""
     every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
     sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
     # The tokens that a fold changes, by fold and (if it matters) marker, and their folded forms.
@@ -460,8 +460,8 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
     """Return how many more entries match after a fold.
 
-    ``forms_a``, ``forms_b``: a number for each entry; two entries with equal folded forms have
-    equal numbers.
+    ``forms_a``, ``forms_b``: the folded form of each entry of A and of B, as a number. Equal forms
+    have equal numbers.
     """
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)

@@ -45,7 +45,7 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """The number of words that make up a ``share`` of the tokens that only one side knows."""
+    """How few ``words`` make up a ``share`` of the tokens that only one vocabulary knows."""
 
     words: int
     tokens: int
@@ -98,9 +98,10 @@ class UsedWords(Sequence[UsedWord]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
-    """How many tokens of a corpus A and B know: ``both + only_a + only_b + neither == tokens``.
+    """Counts of a corpus: how many tokens are known to A and B, to one of them, or to neither.
 
-    - ``words_a``: The words of the corpus that only A knows. ``words_b``: that only B knows.
+    - ``tokens``: All tokens, ``both + only_a + only_b + neither``.
+    - ``words_a``: The words that only A knows. ``words_b``: The words that only B knows.
     - ``words_both``: The number of distinct words that both know.
     - ``rule_name``: The name of the rule. ``rule``: One line for each step of the rule.
     """
@@ -139,11 +140,11 @@ class Use:
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
-        """Return the words that only one side knows, as :attr:`UsedWords.table`."""
+        """Return the words that only ``side`` knows, as a table like :attr:`UsedWords.table`."""
         return self.words_a.table if side == "a" else self.words_b.table
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return the fewest words that make up ``share`` of the tokens only ``side`` knows."""
+        """Return how few words make up ``share`` of the tokens that only ``side`` knows."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):
@@ -155,7 +156,7 @@ class Use:
 
 
 class UseCounter:
-    """Counts the tokens of texts that A and that B knows.
+    """Counts, over texts, how many tokens A knows and how many B knows.
 
     ``rule`` is a name from ``tokenization/rule.py``. ``folds`` are applied to entries and tokens.
     Piece markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
@@ -221,7 +222,7 @@ class UseCounter:
         return words, counts[kept], int(counts.sum())
 
     def _look_up(self) -> None:
-        """Look the words of ``_waiting`` up in both vocabularies, and add their counts."""
+        """Look up the counted words that are still in ``_waiting``, and add up their counts."""
         if not self._waiting:
             return
         words = self._fold(pa.concat_arrays([words for words, _ in self._waiting]))
@@ -234,7 +235,7 @@ class UseCounter:
         return fold_entries(words, self._folds, None)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
-        """Yield a note for each vocabulary with capitals if the rule makes words without them."""
+        """If the rule removes capitals, yield a note for each vocabulary that has capitals."""
         if "case" in self._folds or self._rule is None:
             return
         if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
@@ -248,7 +249,7 @@ class UseCounter:
                 )
 
     def report(self, sources: tuple[str, ...] = ()) -> Use:
-        """Return the counts so far. ``sources`` are the names of the documents."""
+        """Return the counts so far. ``sources``: the names of the files that were counted."""
         self._look_up()
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]
@@ -271,7 +272,7 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
-        """Return the words at ``where`` that occurred, most frequent first, ties by bytes."""
+        """Return the words marked in ``where`` that occurred, by descending count, then bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]

@@ -126,7 +126,7 @@ class SkipCounter:
 
 
 class Repeat(NamedTuple):
-    """A repeated id, its location (such as ``corpus.jsonl:17``), and an earlier location of it."""
+    """A repeated id: where it is repeated, such as ``corpus.jsonl:17``, and where it was first."""
 
     id: str
     place: str
@@ -161,7 +161,7 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """The number of documents at the start that are ``left`` to skip.
+    """Documents at the start that are still to be skipped. ``left``: their number.
 
     ``unread``: whether a reader may skip rows without reading them. This is allowed if invalid
     rows raise an error, because then each row is a document.
@@ -171,7 +171,7 @@ class Ahead:
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows unread. If so, ``left`` is reduced."""
+        """Return whether to skip the next ``rows`` rows unread; if so, count them as skipped."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -232,7 +232,7 @@ def in_size(batch: Batch, size: int) -> Iterator[Batch]:
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield the row ranges of the parts of :func:`in_size`; ``ends``: offsets, shape (n + 1,)."""
+    """Yield first row and end of each part of :func:`in_size`; ``ends``: text offsets, (n + 1,)."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1

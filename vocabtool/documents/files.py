@@ -70,7 +70,7 @@ class Readable(Protocol):
 
 
 class ArrowStream:
-    """A stream for Arrow. It returns bytes already read (``held``), the rest of a file, ``last``.
+    """A stream that Arrow reads: the bytes ``held``, then the rest of ``file``, then ``last``.
 
     Closing the stream does not close the file. A closed stream returns no bytes, so that a thread
     of Arrow no longer reads the file.
@@ -99,7 +99,7 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Close the stream after a running read has ended. The file stays open."""
+        """Wait until a running read has ended, then close the stream. The file stays open."""
         with self._lock:
             self.closed = True
 
@@ -167,7 +167,7 @@ def _walk(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the folder and the name of each file that is neither hidden nor in a hidden folder."""
 
     def fail(error: OSError) -> None:
-        """Raise instead of silently skipping an unreadable folder."""
+        """Raise ``error``; by default, ``os.walk`` silently skips an unreadable folder."""
         raise error
 
     for where, folders, files in os.walk(folder, onerror=fail):
@@ -183,7 +183,7 @@ def _is_known(name: str) -> bool:
 
 
 def _suffixes(name: str) -> list[str]:
-    """Return the suffixes of a name without a shard number."""
+    """Return the suffixes of a file name in lower case, without the shard numbers in them."""
     return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
 
 
@@ -298,7 +298,7 @@ def each_source(sources: Sources) -> Iterator[Files | Container]:
 
 
 def names_of(sources: Sources) -> list[str] | None:
-    """Return the names in ``sources``; ``None`` if it is not a name or a list of names."""
+    """Return ``sources`` as a list of names; ``None`` if it is not a name or a list of names."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
@@ -317,8 +317,8 @@ def can_be_read_again(source: Files | Container) -> bool:
 def _flat(sources: object) -> Iterator[object]:
     """Yield the sources of nested lists.
 
-    A list is one of sources if all its items are names, or if at least one item is a container and
-    the first item is not a document. All other lists are lists of documents.
+    A list contains sources if all its items are names, or if at least one item is a container of
+    documents and the first item is not a document. All other lists contain documents.
     """
     names, documents = str | PathLike, bytes | Document | Mapping
     if (

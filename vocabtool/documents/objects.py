@@ -67,7 +67,7 @@ def is_queue(source: object) -> TypeGuard[Queue]:
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether a source is a sequence: it has a length and an index, and is no mapping or text."""
+    """Whether a source is a sequence: it has ``len`` and indexes, and is no mapping or text."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 
@@ -246,7 +246,7 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
 
 
 def _plain(value: object) -> object:
-    """Convert a value of another type for JSON: NumPy's with ``tolist``, others with ``str``."""
+    """Convert a value that JSON cannot express: NumPy's with ``tolist``, others with ``str``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

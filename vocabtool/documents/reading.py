@@ -195,7 +195,7 @@ def _request(
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    """Yield the batches of all sources. Readers may have skipped documents at the start."""
+    """Yield the batches of all sources; they may still contain documents that are to be skipped."""
     for source in each_source(sources):
         if isinstance(source, Container):
             yield from objects.batches(source.source, replace(request, source=source.name))
@@ -220,7 +220,7 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
-    """Drop from batches the documents at the start that should be skipped and were read."""
+    """Yield the batches without the documents at the start that are still to be skipped."""
     for batch in batches:
         out = min(ahead.left, len(batch))
         ahead.left -= out
@@ -241,7 +241,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """A table of a stream's ids: where each occurs first and, if ``last``, its last row."""
+    """A table of all ids read: where each occurs first and, if ``last``, in which row last."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -256,7 +256,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes, ascending, of ids that occurred before."""
+        """Add the next ids. Return the indexes of those that occurred before, ascending."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -341,7 +341,7 @@ def one_of_repeated(
 
 
 class Extent(NamedTuple):
-    """The number of rows, including invalid ones, and of bytes in the files, as stored.
+    """The number of rows, including invalid ones, and the size of the stored files in bytes.
 
     A number is ``None`` if it is unknown or infinite.
     """
@@ -351,10 +351,11 @@ class Extent(NamedTuple):
 
 
 def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as in ReadOptions
-    """Return the number of rows and bytes of all ``sources``, which are those of :func:`batches`.
+    """Return the number of rows and bytes of all ``sources``, given as to :func:`batches`.
 
-    Rows are known for Parquet, Arrow IPC files and objects with ``len``, bytes for regular files.
-    If a file is missing or damaged, both are unknown; the error is raised when the file is read.
+    The number of rows is known for Parquet, Arrow IPC files and objects with ``len``, the number of
+    bytes for regular files. If a file is missing or damaged, both are unknown; the error is raised
+    when the file is read.
     """
     parts: list[Extent] = []
     for source in each_source(sources):

@@ -127,7 +127,7 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def _python_times(column: pa.Array) -> pa.Array:
-    """Return times with at most the precision of Python's types, which is microseconds."""
+    """Reduce times in nanoseconds to microseconds, the precision of Python's types."""
     kind = column.type
     if pt.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -158,9 +158,10 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
 
 
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is a part.
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is a part alone.
 
-    ``names``: the columns whose text is measured. Texts in a dictionary count once for each row.
+    ``names``: the columns whose text is measured. A text in a dictionary counts in each row that
+    refers to it.
     """
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:

@@ -69,7 +69,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of the first line, and about ``request.size`` bytes of whole lines.
+    """Yield blocks of about ``request.size`` bytes of whole lines: (first line's number, block).
 
     Raises :class:`InvalidFile` for UTF-16.
     """
@@ -144,12 +144,12 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
-    """Encode a string or an integer. Raises ``LookupError`` for a value of another type."""
+    """Encode a string or an integer; ``None`` is kept. Raises ``LookupError`` for other types."""
     return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """Parse a line. Return ``None`` if it is blank, or invalid, which is also reported."""
+    """Parse a line. Return ``None`` if it is blank, or if it is invalid; then also report it."""
     if not line.strip(BLANK):
         return None
     try:
@@ -221,11 +221,11 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 
 
 class _Rows:
-    """Reads the rows after the header.
+    """Reads the rows after the header of a CSV file, with Arrow.
 
-    Arrow gets numbers instead of the column names, because these may be repeated or not UTF-8. A
-    row of random values is appended to the file. If the last row that Arrow returns is not this
-    one, a quote was left open.
+    Arrow gets numbers instead of the column names, because names may be repeated or not UTF-8. To
+    detect a quote that is never closed, a row of random values is appended to the file: if the last
+    row that Arrow returns differs from it, an open quote has enclosed it.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -302,9 +302,10 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield the parts without the appended row, and whether a quote is open in their last row.
+        """Remove the row that was appended to detect an open quote (see the class) from ``parts``.
 
-        If a quote is open at the end of the file, the appended row is part of the last row.
+        Yield each part, and whether a quote is open in its last row. If one is open at the end of
+        the file, the appended row is inside the last row, and is not removed.
         """
         before = None
         try:

@@ -118,7 +118,7 @@ def _row(
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name: a value, or a list of none or several values.
+    """Return the features of an ``Example`` by name: the only value, or a list of none or several.
 
     Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
     read; any other feature may be returned as ``None``. Raises :class:`InvalidFile`.
@@ -134,7 +134,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """Return the name and value of a map entry. The usual encoding is read by a faster way."""
+    """Return the name and the value of a feature. A fast path reads the usual encoding."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]
@@ -152,7 +152,7 @@ def _entry(
 
 
 def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
-    """Return where the content of a field with ``tag`` starts; 0 unless it fills ``start:end``."""
+    """Return where the content starts if ``start:end`` is a single field with ``tag``, else 0."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -162,7 +162,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return a feature's values. If it has lists of several types, those of the last type count."""
+    """Return a feature's values; if it has lists of several types, the values of the last type."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):

@@ -40,9 +40,10 @@ class EmbedReport:
 
     ``counts``: counts of the whole folder; ``encoded``: number of documents encoded in this call.
     ``resumed``: number of shards that existed before; ``redone``: number of shards that were lost
-    in an interruption and made again. ``hits``: vectors found in the cache. ``skipped``: invalid
-    rows; ``dropped``: documents with a repeated id. ``seconds``: from the first document to the
-    manifest. ``notes``: notes of the encoder, unread files, and kept fields without any value.
+    in an interruption and made again. ``hits``: number of vectors found in the cache. ``skipped``:
+    number of invalid rows; ``dropped``: number of documents with a repeated id. ``seconds``: time
+    from the first document to the manifest. ``notes``: the notes of the encoder, and notes on
+    unread files and on kept fields without any value.
     """
 
     folder: str
@@ -73,12 +74,13 @@ class EmbedReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a run. ``counts``: of this call; ``hits``: vectors found in the cache.
+    """The progress of a run.
 
-    ``seconds``: elapsed time. ``read``: number of bytes read so far; ``to_do``: number of bytes to
-    read in total, ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes
-    read when the first documents were encoded. ``remaining`` is computed from the time after that,
-    because a resumed run skips finished shards quickly.
+    ``counts``: of this call; ``hits``: number of vectors found in the cache. ``seconds``: elapsed
+    time. ``read``: number of bytes read so far; ``to_do``: number of bytes to read in total,
+    ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes read when the
+    first documents were encoded. ``remaining`` is computed from the speed since then, because a
+    resumed run skips finished shards quickly.
     """
 
     counts: Counts
@@ -265,7 +267,7 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """Return the encoder. If it needs weights, give it ``weights``, or fit some on a sample."""
+    """Return the encoder. If it needs word weights, set ``weights``, or fit some on a sample."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -326,9 +328,9 @@ class _Run:
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the folder contains shards of this run. Raises :class:`ChangedRun` for another run.
+    """Whether the folder has shards of this run; if of another, raise :class:`ChangedRun`.
 
-    A run without shards (because it failed at once) is started anew, even if it is the same run:
+    Without shards (because the run failed at once) the run is started anew, even if it is the same:
     nothing is lost, and the folder may contain weights of another run that was killed at its start.
     """
     before = read_plan(folder.path)

@@ -32,9 +32,10 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file. ``name``: as given. ``size``: in bytes. ``changed``: mtime, in nanoseconds.
+    """An input file. ``name``: as given by the caller. ``size``: in bytes.
 
-    ``sha256``: with ``--check content``, instead of ``changed``: hash of its content, hexadecimal.
+    ``changed``: modification time in nanoseconds; with ``--check content`` it is ``None``, and
+    ``sha256`` is the hexadecimal hash of the content.
     """
 
     name: str
@@ -105,7 +106,7 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file; if none, one if the order changed.
+    """Return a line for each added, removed or changed file, or else a line if the order changed.
 
     ``of_time``: text appended to the line of a file if only its modification time changed.
     """
@@ -174,9 +175,10 @@ TIME_ALONE: Final = " (only a run started with --check content can compare its c
 class Plan:
     """Everything that decides the bytes of the shards of a run.
 
-    ``encoder``, ``words``: their fingerprints; ``source``: the caller's name for a stream.
-    ``keeps``: which of several documents with one id is kept. Whether repeated ids and invalid rows
-    are errors is not part of the plan, because the shards made before an error are the same.
+    ``encoder``, ``words``: fingerprints of the encoder and of its words; ``source``: the caller's
+    name for a stream. ``keeps``: which of several documents with the same id is kept. Whether
+    repeated ids and invalid rows are errors is not part of the plan, because the shards made before
+    an error are the same.
     """
 
     encoder: str

@@ -59,7 +59,8 @@ class Reading:
         """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
 
         Raises :class:`VocabtoolError` at the end if the sources now contain more or fewer documents
-        for a finished shard: another stream has the same name, or a changed file has its old time.
+        for a finished shard. The cause is that another stream has the name of the earlier one, or
+        that a file was changed but kept its modification time.
         """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
@@ -89,7 +90,7 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """Yield the slabs of a shard: ``first``, and from ``others`` up to the one that fills it."""
+    """Yield the slabs (parts) of a shard: ``first``, then ``others`` until the shard is full."""
     yield first
     if not first.full:
         for slab in others:
@@ -100,9 +101,10 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The documents of a shard to be made. ``slabs``: an Arrow stream, one record batch per slab.
+    """The documents of a shard that a worker will make. ``slabs``: its parts, as an Arrow stream.
 
-    Slabs are serialized by Arrow, because pickling a slab would include its whole parent batch.
+    Each slab (part) is a record batch. Slabs are serialized by Arrow, because pickling a slab would
+    include the whole batch that it is a slice of.
     """
 
     number: int
@@ -150,7 +152,8 @@ def run_processes(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory; for each, one more shard waits here.
+    Each process has the texts of one shard in memory. For each process, the texts of one more shard
+    wait in the memory of the calling process.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -197,7 +200,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row for each shard to be made, and finally a row with the read log."""
+    """Yield a row of a Ray dataset for each shard to be made, and finally one with the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -205,13 +208,13 @@ def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """A Ray actor that has the encoder and makes a shard from each row."""
+    """A Ray actor that has the encoder and makes a shard from each row of :func:`_read`."""
 
     def __init__(self, work: Work) -> None:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row; return a row with the result. Return the log row unchanged."""
+        """Make the shard of a row, and return a row with the result; pass on the read log's row."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))

@@ -1,6 +1,7 @@
 """Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-In the file's footer, the key ``vocabtool`` has the run, the number and the counts of the shard.
+In the file's footer, the value of the key ``vocabtool`` contains the fingerprint of the run, and
+the number and the counts of the shard.
 Pages have checksums.
 """
 
@@ -43,7 +44,7 @@ HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation by
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """Return the columns of a shard; ``words``, ``text``: whether these columns are included."""
+    """Return the schema of a shard; ``words``, ``text``: whether it has unknown words and texts."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -111,8 +112,8 @@ class Counts:
 
     ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
-    ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if the words that the
-    model knows are unknown.
+    ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
+    determined which words the model knows.
     """
 
     documents: int = 0
@@ -187,7 +188,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, including what Arrow wrote, as Arrow's file has no own buffer."""
+    """Flush a file to disk, with all that Arrow wrote to it, because Arrow does not buffer it."""
     os.fsync(file.fileno())
 
 
@@ -199,7 +200,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink`` and return their counts; ``file``: the same file, for flushing."""
+    """Write rows to ``sink`` and return their counts. ``file``: the same file, to flush it."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(

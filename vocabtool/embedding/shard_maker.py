@@ -192,7 +192,7 @@ class ShardMaker:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Slab:
-        """Start to look up the words of a slab in the background; thread-safe."""
+        """Return the slab, with a lookup of its words started in the background; thread-safe."""
         if self._words is None:
             return slab
         look_up = self._words.look_up

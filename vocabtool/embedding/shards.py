@@ -264,7 +264,8 @@ class Folder:
         """Remove the files of another run, and write the plan of this run.
 
         The manifest is removed first, and the plan of the other run is replaced last, so that the
-        folder is recognised as a run at any time. Files that do not belong to a run are kept.
+        folder is recognised as the folder of a run at any time. Files that do not belong to a run
+        are kept.
         """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)

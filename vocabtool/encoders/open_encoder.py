@@ -81,7 +81,7 @@ def open_encoder(
     ``options`` of an encoder (:attr:`Encoder.options`) include the kind and open the same encoder
     again.
     Raises :class:`VocabtoolError` for an option that the kind does not support, and for a model of
-    no known kind, with the formats that were tried; also the errors of opening that kind.
+    no known kind, with the formats that were tried. Raises also the errors of the encoder classes.
     """
     options = replace(options or EncoderOptions(), **arguments)
     given = options.given_options()
@@ -289,9 +289,9 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``, also from the current folder.
 
-    If the attribute is a class, or a function without parameters, it is called. Returns the
-    result, and what was called; otherwise the attribute, and ``None``. The current folder is
-    appended to ``sys.path`` and stays there for later imports.
+    If the attribute is a class, or a function without parameters, it is called. Returns the result
+    of the call, and the class or function; without a call, the attribute, and ``None``. The current
+    folder is appended to ``sys.path`` and stays there for later imports.
     Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
     """
     module_name, colon, path = name.partition(":")

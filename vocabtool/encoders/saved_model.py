@@ -155,8 +155,9 @@ class TensorFlowEncoder(Encoder):
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
         """Load a model and choose its output; return both.
 
-        If exact words are wanted and the input is texts, the model is instrumented instead, and the
-        first value is ``None``. The model must be kept alive as long as its functions are called.
+        If exact words are wanted and the input is texts, an instrumented model, which reports its
+        lookups, is loaded into ``_tap`` instead, and the first value is ``None``. The model must be
+        kept alive as long as its functions are called.
         """
         options = self.options
         chosen: list[Output] = []
@@ -203,7 +204,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """The words of the model, or a note that tells why they are unknown."""
+        """The words of the model, or a note that says why they cannot be determined."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -255,9 +256,10 @@ class TensorFlowEncoder(Encoder):
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
-        """Return the hexadecimal SHA-256 of graph, variables, assets and the options that matter.
+        """Return the hexadecimal SHA-256 of all that determines the vectors: files and options.
 
-        The name and size of each file are included, so that no two different models agree.
+        The files are graph, variables and assets. The name and size of each file are included, so
+        that no two different models agree.
         """
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
@@ -323,7 +325,7 @@ class TensorFlowEncoder(Encoder):
             raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
-        """Run calls that together contain each text once; return the vectors in text order."""
+        """Run ``calls``, which together contain each text once; return vectors in text order."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
             rows = self._output.read(self._call(tensor), size)
@@ -340,7 +342,7 @@ class TensorFlowEncoder(Encoder):
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
-        """Return vectors. Raises :class:`UnsupportedFormat` for a wrong length, NaN or infinity."""
+        """Return ``vectors``. Raises :class:`UnsupportedFormat` for bad length, NaN or infinity."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
                 f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "

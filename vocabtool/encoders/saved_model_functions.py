@@ -38,7 +38,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of a function. ``leaf``: its index in the flattened result; ``spec``: its type.
+    """An output of a function. ``leaf``: index in the flattened result; ``spec``: dtype and shape.
 
     ``per_text``: whether the function accepts only a single text and so returns a single vector.
     """
@@ -173,7 +173,7 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Choose a function; return its outputs. Raises :class:`UnsupportedFormat` if several fit."""
+    """Return the outputs of the preferred function; raise ``UnsupportedFormat`` if several fit."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -190,7 +190,7 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
-    """Return a list of functions, one line per function and per output."""
+    """Return a text that lists the functions and their outputs, each on a line of its own."""
     lines: dict[str, None] = {}
     for function in functions:
         lines[f"\n  - {function} accepts {function.wants}"] = None
@@ -260,7 +260,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls that together contain each of these texts (at least one) exactly once."""
+        """Yield calls that together contain each text exactly once; there must be at least one."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
@@ -354,7 +354,7 @@ class IdInput:
 
 
 def fixed_size(shape: Sequence[int]) -> int | None:
-    """Return the number of texts per call; ``None`` for any number."""
+    """Return how many texts an input of this shape accepts per call; ``None`` for any number."""
     if not shape:
         return 1
     return shape[0] if shape[0] > 0 else None

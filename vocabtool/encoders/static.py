@@ -57,7 +57,7 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """Use :meth:`open` instead. ``words``: if already created for this file and rule."""
+        """Use :meth:`open` instead. ``words``: those of this file and rule, if already created."""
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
@@ -197,7 +197,7 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """Return the matrix rows of the known words of each text, or of their subword pieces."""
+        """Return the matrix rows of each text's known words; with subwords, of the known pieces."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -271,7 +271,7 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, and a known fingerprint, which is reused if the file is unchanged."""
+        """Pickle the path, and the fingerprint if computed, to reuse it for an unchanged file."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:

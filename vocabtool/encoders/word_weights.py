@@ -74,9 +74,9 @@ class Means:
     component: NDArray[np.float32] | None = None
 
     def unit(self, known: KnownRows) -> Vectors:
-        """Return float32 vectors of unit length, shape (n, dim).
+        """Return the vector of each text: float32, shape (n, dim), of unit length or zero.
 
-        A vector is zero if no word is known, or if nothing remains after the component is removed.
+        It is zero if no word is known, or if nothing remains after the component is removed.
         """
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0

@@ -1,9 +1,9 @@
-"""Estimate the weight of the keyword leg of an index without relevance judgements.
+"""Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
 Queries are made from a sample of documents. Each query is searched in a collection in which the
 document is replaced by a copy without the text of the query, so that finding it is not trivial. The
-weight that finds the documents best is the estimate. ``tune.py`` contains the copies, and tuning
-with judged queries.
+weight that finds the documents best is the estimate. ``tune.py`` contains the collection with the
+copy, and tuning with judged queries.
 
 Queries are made from natural language, if a document has any: people search in sentences, even for
 code, and a model may know language well and code badly. Sentences and language are recognised only
@@ -69,7 +69,7 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query made from the document in ``row``. ``copy``: that document without the query."""
+    """A query made from the document in ``row``. ``copy``: the document without the query."""
 
     kind: Kind
     row: int
@@ -82,10 +82,10 @@ def pseudo_queries(
 ) -> list[PseudoQuery]:
     """Make a query of each kind from a document; none if it is too short.
 
-    ``title``: the title, or else the first sentence; the copy is the text without that sentence or
-    without a title at its beginning. ``hard``: content words of a random later sentence; words that
-    also occur elsewhere in the document are dropped with probability one half. The copy is the text
-    without the sentence.
+    ``title``: the title is the query, or else the first sentence; ``copy`` is the document's text
+    without that sentence, or without the title if the text begins with it. ``hard``: the query is
+    content words of a random later sentence, in which each word that also occurs elsewhere in the
+    document is dropped with probability one half; ``copy`` is the text without the sentence.
     """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
@@ -138,8 +138,8 @@ def sentences(text: str) -> list[str]:
     """Split a text into sentences, or into parts of twelve words if it has fewer than three.
 
     A line break ends a sentence too. Each part contains a word, and the joined parts are the text.
-    Text after the first 20,000 characters belongs to the last part; if these contain no word, there
-    are no parts.
+    Text after the first 20,000 characters belongs to the last part; if the first 20,000 contain no
+    word, there are no parts.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -175,7 +175,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss with weight ``a``: mean natural logarithm of the ranks of the documents to find."""
+    """The loss with weight ``a``: mean natural log of the rank at which a query's document is."""
 
     a: float
     loss: float
@@ -183,7 +183,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone ranks the document of a query first, and among the first ten."""
+    """How often one leg alone ranks the source document of a query first, and in the top ten."""
 
     kind: Kind
     leg: str
@@ -195,9 +195,9 @@ class LegRate:
 class WeightEstimate:
     """The estimated weight ``a`` of the keyword leg, 0 to 1.
 
-    It is the mean of the weights with nearly the lowest loss in ``curve``. ``rates``: success of
-    each leg alone. ``sample``: number of documents that queries were made from. ``seed``: seed of
-    the sample.
+    ``a`` is the mean of those weights in ``curve`` whose loss is nearly the lowest. ``rates``:
+    success of each leg alone. ``sample``: number of documents that queries were made from.
+    ``seed``: seed of the sample.
     """
 
     a: float

@@ -171,7 +171,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often a fusion ranks the document that a query was made from first, or in the top ten."""
+    """How often a fusion ranks the source document of a query first, and in the top ten."""
 
     kind: Kind
     fusion: Fusion
@@ -270,7 +270,7 @@ def self_check(
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return the distinct words of ``text``: those known to the model, rarest first; the others."""
+    """Return distinct words: those that the model knows, rarest first, and those it does not."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}

@@ -150,7 +150,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries of a file that have a relevant document. Only for these do rankings differ.
+    """The queries that have a relevant document: for the others, all rankings are equally good.
 
     ``judged``: the judgements of each. ``at``: the position of each among all ``count`` queries of
     the file. ``notes``: what was skipped.
@@ -178,7 +178,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document, or raise :class:`VocabtoolError` without any."""
+    """Return queries with a relevant document; raise :class:`VocabtoolError` if there are none."""
     at = [
         place
         for place, query in enumerate(queries)

@@ -460,7 +460,7 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return texts and their end."""
+    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return their texts and end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)

@@ -128,7 +128,7 @@ class _Header:
         return struct.unpack_from(layout, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        """Return the count of items at ``pos``, and its end. Refuses more than fit in the file."""
+        """Return the item count at ``pos``, and its end. Refuses a count too large for the file."""
         count, behind = self._number(self._size, pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:

@@ -423,7 +423,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return what a manifest states of a weight: name, dtype of the stored values, their number."""
+    """Return the name of a weight, the dtype of its stored values, and the number of values."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype

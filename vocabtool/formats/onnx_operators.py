@@ -288,7 +288,7 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Return the words of a table that maps words to vectors, or back if it is ``inverse``.
+    """Return the words of a table from words to vectors (with ``inverse``: vectors to words).
 
     Vectors of one number are ids. If the vectors are longer, ids are positions in the table.
     """

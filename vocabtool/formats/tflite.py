@@ -273,7 +273,7 @@ class _Model:
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """Read a string tensor: number of strings, start of each, end of the last, all the text."""
+        """Read a string tensor: a count, the start of each string, the end of the last, text."""
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())

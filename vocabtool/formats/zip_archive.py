@@ -46,7 +46,7 @@ class _BoundedFile(io.FileIO):
 
 
 class ZipArchive:
-    """An open zip archive. ``names``: the paths of its files in stored order, with ``/``."""
+    """An open zip archive. ``names``: its files in stored order, as paths with ``/``."""
 
     def __init__(self, path: Path) -> None:
         """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names."""

@@ -249,7 +249,7 @@ class Documents:
         ]
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return the columns, the first of which must be ``row``, of each of ``rows``, in order."""
+        """Return these columns of ``rows``, in the same order. The first column must be ``row``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}

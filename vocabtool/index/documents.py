@@ -70,7 +70,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace each value of a column that does not fit ``kind`` by null; also return its row.
+    """Replace the values of a field that do not fit ``kind`` by null; return also their rows.
 
     Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
     """
@@ -85,7 +85,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """Guess the kind of a column read from a file by whether its strings look like numbers etc."""
+    """Return the kind that fits all strings of a column from a file, by their spelling."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -322,7 +322,7 @@ def _element(first: int, row: int) -> str:
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
-    """Return an Arrow column converted to texts (times in ISO 8601), and its kind of field.
+    """Return an Arrow column converted to texts, and the kind of its values; times in ISO 8601.
 
     Raises :class:`InvalidFile` for values that are nested too deeply.
     """
@@ -371,7 +371,7 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` if a name is invalid, or too many if there are ``others`` already."""
+    """Raise :class:`BadRow` if a field's name is invalid, or one too many after ``others``."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():

@@ -142,9 +142,9 @@ class Manifest:
 
     ``rows``: number of rows, including ``deleted`` ones; further rows in a file are uncommitted.
     ``words``, ``surfaces``: number of terms in each keyword field, over all rows. ``fields``: the
-    kind of each kept field, in the order of the database columns. ``vectors``: facts of the vector
-    file. ``codes``: how the approximate search was built, ``None`` while search is exact;
-    ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
+    kind of each kept field, in the order of the database columns. ``vectors``: size and checksum
+    of the vector file. ``codes``: how the approximate search was built, ``None`` while search is
+    exact; ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
     ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
     leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
     indexes. ``sources``: the FILEs of the documents; the database numbers them from 1.

@@ -299,9 +299,10 @@ class GenerationWriter:
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         """Add documents with their vectors.
 
-        ``batch``: ids and texts in UTF-8; each field must fit its kind. ``vectors``: prepared for
-        the metric, shape (n, dim). ``sources``: for each document the number of its FILE. Raises
-        ``ValueError`` for vectors that cannot be stored; after that, no rows may be added.
+        ``batch``: ids and texts in UTF-8; each value must fit the kind of its field. ``vectors``:
+        as :func:`prepare` returns them, shape (n, dim). ``sources``: for each document the number
+        of its FILE. Raises ``ValueError`` for vectors that cannot be stored; after that, no rows
+        may be added.
         """
         count = len(self._kinds)
         columns = []

@@ -190,10 +190,11 @@ class Index:
     ) -> Index:
         """Create an index for these sources, to be filled with :meth:`load`.
 
-        A folder of :func:`embed` gives the length of the vectors if there is no ``model``, and
-        fitted weights of words. Files give the sample on which weights are fitted. Unreadable files
-        are found before anything is created. ``read``: how the sources are read. ``notify``: called
-        with notes for the user. ``options``: those of :meth:`create`, which raises the same errors.
+        A folder written by :func:`embed` gives the length of the vectors if there is no ``model``,
+        and the fitted word weights if there is one. From files, a sample is read on which weights
+        can be fitted. Unreadable files are found before anything is created. ``read``: how the
+        sources are read. ``notify``: called with notes for the user. ``options``: those of
+        :meth:`create`, which raises the same errors.
         """
         outside = folder.home(Path(path))
         shards = shards_in(sources)
@@ -326,7 +327,7 @@ class Index:
 
         An exception in the block rolls the changes back.
 
-        ``progress``: called with the name of the step and its share, 0 to 1, while codes are built.
+        ``progress``: called while codes are built, with the name of the step and the share done.
         ``memory``: a new limit for building, in bytes.
         Raises :class:`FolderInUse` if another process or thread is writing.
         """
@@ -388,9 +389,9 @@ class Index:
         """Read the files of the index again and apply the changes.
 
         Only documents with a new text are encoded. ``sources``: some of these files, or new ones.
-        A known file is read with its recorded options, a new file with those of the last one.
-        ``sync``: delete the documents that are no longer in these files, in the last commit; more
-        than a third of them only with ``force``.
+        A known file is read with its recorded options, a new one with those of the last known one.
+        ``sync``: in the last commit, delete the documents that are no longer in these files; if
+        these are more than a third, only with ``force``.
         After an interruption, the same call reads everything again and encodes the rest.
         Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
         documents are gone, because of a stream, a missing or unreadable file, or skipped rows.
@@ -474,7 +475,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """Search for each text, with its vector in ``given`` if there are any, in one commit."""
+        """Return the hits for each text and its ``given`` vector, if any, all from one commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))

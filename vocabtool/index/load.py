@@ -90,7 +90,7 @@ class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
     ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read known files with
-    their recorded options, and new files with those of the last one.
+    their recorded options, and new files with those of the last known file.
     """
 
     sources: Sources | None
@@ -187,7 +187,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents in several commits, of which the last deletes, if a sync."""
+        """Load the remaining documents in several commits; with the last, a sync deletes."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first

@@ -311,7 +311,7 @@ def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str
 def _old_rows(
     generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
 ) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    """Yield batches of documents that are not deleted, their vectors, and their FILEs' numbers."""
+    """Yield batches of the old documents, without deleted ones, with vectors and FILE numbers."""
     rows, held = old["rows"], manifest.configuration
     live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
     if old["deleted"] is not None:

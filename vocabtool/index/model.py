@@ -131,7 +131,10 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Read the tokenizer file that the rule names, if any; name it by its SHA-256 in the rule."""
+    """Read the content of the tokenizer file that the word rule names, if it names one.
+
+    The rule of the result names the copy in the index, which is called by the file's SHA-256.
+    """
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:

@@ -59,7 +59,7 @@ DIGITS: Final = 4  # further digits depend on the machine
 class RawVectors:
     """The first ``count`` rows of ``dim`` numbers in a file. Several threads may read.
 
-    Raises :class:`InvalidFile` if the file is shorter, :class:`NotFound` if it does not exist.
+    Raises :class:`InvalidFile` if the file has fewer rows, :class:`NotFound` if it is missing.
     """
 
     def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
@@ -206,7 +206,7 @@ class QuerySample:
 def queries_unlike_documents(
     vectors: Vectors, rows: Rows, metric: Metric, random: np.random.Generator
 ) -> list[QuerySample]:
-    """Return the three kinds of synthetic queries, made from a sample of stored vectors."""
+    """Return synthetic queries, made from a sample of stored vectors: a list of three kinds."""
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf

@@ -102,7 +102,7 @@ class Part:
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a part for ``sources``, in a list, and all FILEs to record: known ones and these."""
+    """Return a list with one part for ``sources``, and all FILEs to record, new and known ones."""
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):

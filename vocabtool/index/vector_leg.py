@@ -212,7 +212,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """Merge several lists of rows with scores into the ``limit`` best; lists share no rows."""
+    """Return the ``limit`` best rows of several lists. No row may be in two of the lists."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):

@@ -200,7 +200,7 @@ class Writer:
             self._changed = True
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
-        """Return the documents in UTF-8, after removing values that do not fit their fields."""
+        """Return the documents in UTF-8, with null for each value that does not fit its field."""
         for name, texts in batch.columns.items():
             kind = self.manifest.fields.get(name, "null")
             batch, others = fit_to_kind(batch, name, kind)

@@ -125,7 +125,7 @@ class QueryWord:
 class Cutter:
     """Splits texts of one language into terms. Thread-safe.
 
-    ``fingerprint``: a readable text. Two cutters with the same one return the same terms. It
+    ``fingerprint``: a readable text. Cutters with equal fingerprints return the same terms. It
     includes the version of the stemmer, because another version may return other stems.
     """
 
@@ -230,9 +230,10 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return a chunk's terms as the cache stores them: one string, a space after each term.
+        """Return a chunk's terms as the string that the cache stores. A space follows each term.
 
-        It is the words, humps and surfaces with ``_BETWEEN`` after each kind, or only the words.
+        Words come first, then humps, then surfaces. If there are only words, they are the string;
+        otherwise ``_BETWEEN`` follows each of the three groups.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster

@@ -133,7 +133,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents, and can remove the newest, by row number. A folder has at most one writer.
+    """Adds documents, and can remove those from a given row number on. At most one per folder.
 
     ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
     there is another writer in any process, :class:`InvalidFile` if the index is damaged.

@@ -64,7 +64,7 @@ def classify(
     *,
     misspellings: bool = True,
 ) -> list[Likeness]:
-    """Return the kind of each word, and a similar entry, of several the one with the lowest id.
+    """Return the kind of each word, and the similar entry, if any, that has the lowest id.
 
     ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
     its original capitals. Without ``misspellings``, no word is of that kind.
@@ -151,12 +151,11 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, for folded words, the first equal entry, and the first that is one edit away.
+    """Map each folded word to the first equal entry; in a second mapping, to the first near one.
 
-    The latter only with ``misspellings``.
-
-    Words one edit apart are equal after removing at most one character from each. So one pass over
-    the vocabulary finds all candidates.
+    Near means one edit apart; the second mapping is empty without ``misspellings``. Such words are
+    equal after removing at most one character from each. So one pass over the vocabulary finds all
+    candidates.
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}

@@ -45,7 +45,7 @@ class UnknownWord:
       the word. ``count`` is too high by at most ``error``. Both are exact if ``error`` is 0.
     - ``example``: A part of the first document with the word; empty if no example was kept.
     - ``kind``: The class of the word, ``None`` if it was not classified.
-    - ``like``: A similar entry of the vocabulary, or ``None``.
+    - ``like``: An entry of the vocabulary that is spelled similarly, or ``None``.
     """
 
     word: bytes

@@ -372,7 +372,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """Say how many words make up most tokens that only ``side`` knows; list the commonest."""
+    """Say how many words carry most of the tokens that only ``side`` knows; list the commonest."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:

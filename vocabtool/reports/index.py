@@ -214,7 +214,7 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
 
 
 def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
-    """Return the report of a query's hits. ``one_of_many``: there are more queries, so show it."""
+    """Return the report of a query's hits. ``one_of_many``: if true, always show the query, too."""
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]

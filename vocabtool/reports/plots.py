@@ -91,9 +91,10 @@ def is_one_line(curve: Sequence[CurvePoint]) -> bool:
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw two lines: the share of tokens that the most frequent words cover, all or known ones.
+    """Draw the share of tokens that the most frequent words cover.
 
-    If the two lines overlap, only one is drawn.
+    One line is for all these words, another for those that the model knows. If the two lines
+    overlap, only one is drawn.
     """
 
     def draw(axes: Axes) -> None:

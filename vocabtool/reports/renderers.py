@@ -346,7 +346,7 @@ svg { width: 100%; height: auto; }
 
 
 def render_page(report: Report) -> Iterator[str]:
-    """Yield a complete page, for wide and narrow screens."""
+    """Yield a report as the parts of an HTML page, for wide and narrow screens."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'

@@ -97,8 +97,8 @@ class Explanation:
     """Why a document has its rank: its places in both legs, and the words that it contains.
 
     ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
-    vector alone, or ``None`` below rank 10,000. ``highlights``: places of the words in the text, in
-    characters; ``end`` is exclusive.
+    vector alone, or ``None`` below rank 10,000. ``highlights``: spans of these words in the
+    text, each a start and an exclusive end in characters.
     """
 
     dense: LegPlace

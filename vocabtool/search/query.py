@@ -36,8 +36,8 @@ class WeighedWord(NamedTuple):
     - ``identifier``: whether it is a name, or code-like and unknown.
     - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
       a single character and not a number).
-    - ``exact``: the term that finds it most exactly: of a joined word the whole, as written, else
-      the stem. Words with a digit are not stemmed, so such codes are found exactly, too.
+    - ``exact``: the term that finds it most exactly: the whole joined word, or the stem of another
+      word. Words with a digit are not stemmed, so such codes are found exactly, too.
     - ``in_a_row``: the terms of the phrase that finds it: only ``exact``, or, in scripts without
       spaces, all pairs of characters.
     - ``parts``: its stems; for an identifier, only stems of at least two characters.
@@ -64,8 +64,8 @@ class Query:
     ``counted``: the clause of each term, with its weight. ``should``: these clauses, and phrases
     that are not required. ``required``: phrases that a document must contain. ``frequencies``:
     document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``: identifiers;
-    documents with one of them rank first. ``unstemmed``: the same identifiers, with names in mixed
-    case in exactly this form. ``is_cut``: whether the query has more than a thousand words.
+    documents with one of them rank first. ``unstemmed``: the same identifiers, but with names in
+    mixed case not stemmed. ``is_cut``: whether the query has more than a thousand words.
     ``is_unknown``: whether it has words, and the model knows none.
     """
 
@@ -246,9 +246,9 @@ def term_clauses(
 def unknown_share(
     words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
 ) -> float:
-    """Return m: the share of the query's idf in unknown words that the corpus contains.
+    """Return m: the share of a query's idf that comes from unknown words that the corpus contains.
 
-    0 for models of subword pieces, and if the vocabulary is not available.
+    It is 0 for models of subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

@@ -349,7 +349,7 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
 
 
 def _read(source: Source) -> Findings:
-    """Read a folder with a graph file, or a graph file."""
+    """Read a model, which is a graph file or a folder that contains one."""
     opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)[0]

@@ -159,7 +159,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """By constant of the main graph: the functions that capture it, each with the argument."""
+        """The functions that capture each constant of the main graph, and as which argument."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -204,7 +204,7 @@ class Linker:
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. Tables that TensorFlow shares have equal keys."""
+    """Return the table that a node creates. Nodes that share a table in TensorFlow get one key."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")

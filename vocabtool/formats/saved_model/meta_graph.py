@@ -98,7 +98,7 @@ class ObjectGraph:
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
-        """The shortest path to each object, as ``layer.table``; generic names only if needed."""
+        """The shortest path to each object, as ``layer.table``; generic names are avoided."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
         queue = deque(0 for _ in paths)

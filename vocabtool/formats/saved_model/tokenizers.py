@@ -66,7 +66,7 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All nodes of a trie at one depth: the index of each one's parent a level above; its label."""
+    """All nodes of a trie at one depth: each one's label, and its parent's index a level above."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
