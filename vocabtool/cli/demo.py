@@ -285,7 +285,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """Print what a step did and how long it took; it began at ``since``. Return the time now."""
+    """Print what a step that began at ``since`` did, and how long it took. Return the time now."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now

@@ -116,7 +116,7 @@ def main() -> NoReturn:
 
 
 def _escape(stream: TextIO | None) -> None:
-    """Make a stream escape characters that its encoding lacks; entries may contain any."""
+    """Make a stream escape the characters that its encoding lacks, instead of failing."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 

@@ -39,7 +39,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. It may have no ending."""
+    """Raise :class:`click.UsageError` if the name ``file`` has an ending, but an unknown one."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -69,7 +69,7 @@ def standard_output() -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_output(file: str) -> Iterator[BinaryIO]:
-    """Open a file that is written atomically, or standard output for ``-``."""
+    """Open ``file`` to write it atomically; ``-`` is standard output."""
     if file == "-":
         with standard_output() as out:
             yield out

@@ -82,7 +82,7 @@ class Side(NamedTuple):
 
 
 class KindCount(NamedTuple):
-    """Number of entries of a kind in A, in B, and in only one of them."""
+    """How many entries of a kind are in A, in B, only in A, and only in B."""
 
     kind: Kind
     a: int

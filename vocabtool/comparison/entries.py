@@ -143,7 +143,7 @@ class Union:
     """The distinct entries of A and B.
 
     ``tokens``: large_binary, length u: A's entries in id order, then the entries that only B
-    contains, in B's id order. ``a``, ``b``: which tokens A contains, and which B.
+    contains, in B's id order. ``a``: the tokens of A. ``b``: the tokens of B.
     """
 
     tokens: pa.LargeBinaryArray

@@ -136,7 +136,7 @@ class Use:
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """Return a number of tokens as a share of all tokens, from 0 to 1."""
+        """Return which share of all tokens a number of tokens is, from 0 to 1."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:

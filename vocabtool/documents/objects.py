@@ -67,7 +67,7 @@ def is_queue(source: object) -> TypeGuard[Queue]:
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether a source is a sequence: it has ``len`` and indexes, and is no mapping or text."""
+    """Whether a source is a sequence: it has ``len()`` and ``[]``, and is no mapping or text."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 

@@ -256,7 +256,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes of those that occurred before, ascending."""
+        """Add the next ids. Return the ascending indexes of the ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -281,7 +281,7 @@ class SeenIds:
         return np.array(found, np.bool_)
 
     def first_place(self, id_: bytes) -> str:
-        """Return the first location of an id, such as ``corpus.jsonl:17``."""
+        """Return where an id occurred first, such as ``corpus.jsonl:17``."""
         source = [*self._sources][self._look_up("source", id_)]
         return f"{source}:{self._look_up('number', id_)}"
 

@@ -267,7 +267,7 @@ class _Rows:
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        """Yield ``ROWS`` rows at a time: the requested columns, as ``binary``.
+        """Yield up to ``ROWS`` rows at a time, with the requested columns, as ``binary``.
 
         Rows with a wrong number of values are added to ``uneven`` instead.
         """

@@ -328,7 +328,7 @@ class _Run:
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the folder has shards of this run; if of another, raise :class:`ChangedRun`.
+    """Whether the folder has this run's shards. Raise ``ChangedRun`` for those of another run.
 
     Without shards (because the run failed at once) the run is started anew, even if it is the same:
     nothing is lost, and the folder may contain weights of another run that was killed at its start.

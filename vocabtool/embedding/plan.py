@@ -83,7 +83,7 @@ def can_be_read_again(files: Iterable[str] | None) -> bool:
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """Return name, size, and time or hash of each file, except standard input and pipes."""
+    """Return name, size, and modification time or hash of each file that is not a stream."""
     facts = []
     for name in files:
         if _is_stream(name):

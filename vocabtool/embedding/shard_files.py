@@ -200,7 +200,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink`` and return their counts. ``file``: the same file, to flush it."""
+    """Write rows to ``sink`` and return their counts. ``file``: the file of ``sink``, to flush."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(

@@ -128,7 +128,7 @@ class Unknown:
 
 
 def unknown_words(words: WordLookup) -> Unknown:
-    """Return the unknown words of texts from the result of their lookup."""
+    """Return the unknown words of texts, given the result of looking up all their words."""
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct
@@ -384,7 +384,7 @@ class VectorCache:
         return vectors, len(keys) - encoded
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """Return the vectors of those keys that are in the file."""
+        """Return the stored vectors by key; keys that are not in the file are left out."""
         found: dict[bytes, Vectors] = {}
         with self._transaction() as connection:
             for at in range(0, len(keys), MAX_KEYS):

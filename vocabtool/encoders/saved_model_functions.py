@@ -213,14 +213,14 @@ Call = tuple[Any, slice | Integers, int]
 
 
 class TextInput:
-    """Texts as input, in batches of the size that the function accepts."""
+    """Passes texts to a function, in batches of the size that the function accepts."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.size = fixed_size(entry.shape)
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield one call, or several if the function requires a fixed number of texts."""
+        """Yield one call of the function, or several if it requires a fixed number of texts."""
         size = self.size or len(texts)
         for start in range(0, len(texts), size):
             part = [*texts[start : start + size]]
@@ -264,7 +264,7 @@ class IdInput:
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """Yield the same as :meth:`calls`, for texts whose words are already looked up."""
+        """Do the same as :meth:`calls`, but for texts whose words are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -287,7 +287,7 @@ class IdInput:
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
     def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
-        """Return the ids of each text, truncated or padded to ``length``: (texts, length)."""
+        """Return each text's ids, truncated or padded to ``length``: shape (texts, length)."""
         places = bounds[texts][:, None] + np.arange(length)
         inside = places < bounds[texts + 1][:, None]
         rows = np.full(places.shape, self.pad, np.int64)

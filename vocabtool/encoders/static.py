@@ -271,7 +271,7 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, and the fingerprint if computed, to reuse it for an unchanged file."""
+        """Pickle the path, and the fingerprint if computed: it is reused for an unchanged file."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
