@@ -43,6 +43,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "search": "--documents 10000 --only ours",
     "retrieval": "--only codes",
     "identifiers": "--documents 5000",
+    "encoders": "--only http",
 }
 
 
@@ -228,7 +229,10 @@ def shown(
         return "Not measured yet for this version.\n"
     facts, tables = found[name]
     if title is not None:
-        return next(each.markdown() for each in tables if each.title.startswith(title)) + "\n"
+        chosen = [each.markdown() for each in tables if each.title.startswith(title)]
+        if not chosen:
+            raise ValueError(f"{name}: no table whose title begins with {title!r}")
+        return f"{chosen[0]}\n"
     versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
     told = f"`{facts['command']}`, {facts['date']}: {versions}."
     return "\n\n".join((told, *(table.markdown() for table in tables))) + "\n"
@@ -238,11 +242,14 @@ def pages() -> Iterator[tuple[Path, str, str]]:
     """Yield each page and picture with figures: path, text, and text with the stored results."""
     found = results()
     for picture in PICTURES:
-        _, tables = found[picture.script]
+        _, tables = found.get(picture.script, ({}, []))
         bars = {
-            label: cell(tables, picture.table, row, column) or "0 (not measured)"
+            label: figure
             for label, (row, column) in picture.bars.items()
+            if (figure := cell(tables, picture.table, row, column)) is not None
         }
+        if len(bars) < len(picture.bars):
+            continue  # not measured yet
         file = ROOT / "docs" / "_static" / picture.file
         now = file.read_text("utf-8") if file.exists() else ""
         yield file, now, bar_chart(picture.title, bars, picture.ours)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.builders import embedding_server
 from vocabtool import Encoder, open_encoder
 
 MAX_BATCH = 4
@@ -100,6 +101,71 @@ def sentence_transformers(folder: Path) -> Case:
     return Case("sentence-transformers", opened, other, oracle, 1e-6)
 
 
+def tokenizer_of(entries: list[str]) -> Any:
+    """A WordPiece tokenizer that lower-cases."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    ids = {entry: number for number, entry in enumerate(entries)}
+    made: Any = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    *[
+        "love",
+        "i",
+        "to",
+        "use",
+        "xap",
+        "##ian",
+        "naive",
+        "?",
+        ",",
+        ":",
+        "日",
+        "本",
+        "question",
+        "##s",
+    ],
+]
+
+
+def model2vec(folder: Path) -> Case:
+    """A folder that the library wrote."""
+    library: Any = pytest.importorskip("model2vec", reason="the oracle model2vec is missing")
+    rows = np.random.default_rng(6).standard_normal((len(PIECES), 6)).astype(np.float32)
+    for name, matrix in (("model", rows), ("other", rows + 1)):
+        made = library.StaticModel(matrix, tokenizer_of(PIECES), normalize=True, max_length=12)
+        made.save_pretrained(folder / name)
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        bare = library.StaticModel.from_pretrained(folder / "model")
+        shown = [text.decode("utf-8", "replace") for text in texts]
+        alone = [bare.encode([text]) for text in shown]
+        return np.concatenate([np.zeros((0, 6), np.float32), *alone])
+
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    model, other = folder / "model", folder / "other"
+    return Case("model2vec", partial(opened, model), partial(opened, other), oracle, 1e-6)
+
+
+def openai(folder: Path) -> Case:
+    """The same numbers from a server in a process of its own; a blank text is zero."""
+    pytest.importorskip("urllib3", reason="the extra http is not installed")
+    model = embedding_server.start()
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
+
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    other = model.replace("numbers@", "others@")
+    return Case("openai", partial(opened, model), partial(opened, other), oracle, 0.0)
+
+
 def tensorflow(folder: Path) -> Case:
     """A SavedModel of two numbers: how many bytes, and a hash."""
     tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
@@ -131,6 +197,8 @@ def tensorflow(folder: Path) -> Case:
 BUILDERS: dict[str, Callable[[Path], Case]] = {
     "static": static,
     "python": python,
+    "model2vec": model2vec,
     "sentence-transformers": sentence_transformers,
+    "openai": openai,
     "tensorflow": tensorflow,
 }

@@ -7,8 +7,18 @@ from typing import Final, Literal, get_args
 # Word splitting and masking.
 RuleName = Literal["whitespace", "lower", "keras", "ptb"]
 NAMED: Final[tuple[RuleName, ...]] = get_args(RuleName)
-RULE_NAMES: Final = (*NAMED, "regex:PATTERN", "tokenizer:FILE")
+BertRule = Literal["bert-uncased", "bert-cased"]
+TiktokenName = Literal[
+    "gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony"
+]  # fmt: skip
+RULE_NAMES: Final = (
+    *(*NAMED, "regex:PATTERN", *get_args(BertRule), "tiktoken:ENCODING", "tokenizer:FILE"),
+)
 MaskMode = Literal["known", "unknown"]
+
+# Counting unknown and split words.
+SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
+LimitedFigure = Literal["unknown", "split3", "fertility"]
 
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]
@@ -16,7 +26,9 @@ FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
 Only = Literal["a", "b", "both"]  # which vocabularies contain the listed entries
 
 # Encoders.
-EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
+EncoderKind = Literal[
+    "tensorflow", "static", "model2vec", "sentence-transformers", "openai", "python"
+]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf", "sif"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)

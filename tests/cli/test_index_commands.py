@@ -79,7 +79,7 @@ def test_the_reason_why_every_row_was_skipped(corpus: Path) -> None:
     options = ("--rule", "keras", "--field", "body", "--on-error", "skip")
     done = vocabtool("oov", MODEL, str(corpus), *options)
     assert done.returncode == 3
-    assert f"no document in it; skipped: {corpus}:1: no field 'body'" in done.stderr
+    assert f"no document in it; first skipped row: {corpus}:1: no field 'body'" in done.stderr
 
 
 def ids(told: str) -> list[str]:
@@ -142,7 +142,7 @@ def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
     assert Index.open(index).manifest == before
     again = ("index", str(corpus), "-o", index, *MAKE[:-1])
-    done = "done now    nothing: these documents are indexed already"
+    done = "done now    nothing: the files did not change since they were indexed"
     assert f"  {done}\n" in fine(*again)
     other = vocabtool(*again, "--model", "data/sentence_encoder", "--encoder", "static")
     assert other.returncode == 3

@@ -65,7 +65,7 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
     told = fine("update", index).splitlines()
     assert told[0] == f"{index}: 13 documents"
     assert told[1].startswith("  done now    1 added, 1 updated, 10 unchanged in ")
-    assert "nothing: these documents are indexed already" in fine("update", index)
+    assert "nothing: the files did not change since they were indexed" in fine("update", index)
     told = json.loads(fine("update", index, "--sync", "--format", "json"))
     names = ("documents", "added", "updated", "unchanged", "removed")
     assert {name: told[name] for name in names} == dict(zip(names, (12, 0, 0, 12, 1), strict=True))
@@ -78,8 +78,9 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
 def test_a_sync_brings_deleted_documents_back(index: str) -> None:
     """It makes the index equal to its files, also where these did not change since a sync."""
     fine("update", index, "--sync")
-    assert "nothing: these documents" in fine("update", index, "--sync")
+    assert "nothing: the files did not change" in fine("update", index, "--sync")
     fine("delete", index, "d3", "d7")
+    assert "nothing: the files did not change" in fine("update", index)
     assert held(index).keys() == texts(12).keys() - {"d3", "d7"}
     fine("update", index, "--sync")
     assert held(index) == texts(12)

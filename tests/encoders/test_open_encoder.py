@@ -74,11 +74,16 @@ GIVEN: dict[str, Any] = {
     **{"signature": "serving_default", "output": "vectors", "name": "words", "rule": "lower"},
     **{"exact_words": True, "trust": True, "weights": "idf", "remove_component": False},
     **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
+    **{"api_key_env": "KEY", "requests": 2, "requests_per_minute": 600, "tokens_per_minute": 9},
+    **{"timeout": 5.0, "retries": 0},
 }
 OPTIONS: dict[Any, str] = {
     "tensorflow": "signature output name rule exact_words trust max_batch",
     "static": "rule weights remove_component fitted max_batch",
+    "model2vec": "max_batch",
     "sentence-transformers": "trust max_batch",
+    "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout "
+    "retries",
     "python": "fingerprint max_batch",
 }
 FOREIGN = [(k, option) for k in OPTIONS for option in GIVEN if option not in OPTIONS[k].split()]

@@ -94,8 +94,10 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
 
 
 def test_words_of_tekken(tmp_path: Path) -> None:
-    """How a text is cut is not read from it: that is said, with what to do."""
-    file = written(tmp_path, json.dumps(tekken()).encode())
+    """A file without its pattern does not tell how a text is cut: that is said, with what to do."""
+    document = tekken()
+    document["config"].pop("pattern", None)
+    file = written(tmp_path, json.dumps(document).encode())
     said = r"subword pieces.*--rule tokenizer:FILE"
     with pytest.raises(VocabtoolError, match=said) as refused:
         vocabtool.Words.of(file)

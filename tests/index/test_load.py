@@ -308,6 +308,34 @@ def embedded(tmp_path: Path, **options: Any) -> tuple[Path, list[str]]:
     return shards, all_texts
 
 
+@pytest.mark.parametrize("duplicates", ["error", "last"])
+def test_progress_ends_at_the_whole(tmp_path: Path, duplicates: Any) -> None:
+    """Of each part for itself: a folder of shards, and files, which are read twice for the last."""
+    shards, _ = embedded(tmp_path)
+    more = tmp_path / "more.jsonl"
+    counted_letters.write_corpus(more, 3000, LONG)
+    more.write_text(more.read_text().replace('"id": "d', '"id": "e'))
+    index = Index.create(tmp_path / "index", counted_letters.encode, fingerprint="1")
+    told: list[float] = []
+    seen: list[str] = []
+
+    def tell(step: str, share: float) -> None:
+        if step.endswith(" documents"):
+            seen.append(step)
+            told.append(share)
+
+    index.load(shards, progress=tell)
+    assert told == [0.35, 0.7, 1.0]
+    told.clear()
+    index.load(more, ReadOptions(id_field="id", on_duplicate=duplicates), progress=tell)
+    assert told == sorted(told) and told[-1] == 1.0
+    told.clear()
+    index.update(sync=True, progress=tell)
+    files, shares = told[:-3], told[-3:]  # the last one loaded is read first
+    assert files == sorted(files) and files[-1] == 1.0
+    assert shares == [0.35, 0.7, 1.0]
+
+
 @pytest.mark.parametrize("model", [True, False])
 def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) -> None:
     """With a model, which is not asked, or as one's own; a load may stop within a shard."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import random
+import uuid
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +24,7 @@ from vocabtool.oov.lookalikes import (
     clip,
     find_word,
     fold,
+    is_random,
     one_edit,
     spelling,
 )
@@ -203,3 +209,43 @@ def test_no_character_is_cut(text: str, share: float) -> None:
     part = clip(data, 0, len(data), int(share * len(data)))
     assert part.decode().strip("…") in text
     assert len(part) <= WIDTH + 2 * len(CUT) + 3
+
+
+# Random strings
+
+
+def drawn_strings() -> list[str]:
+    bytes_of = random.Random(7).randbytes
+    return [
+        *(hashlib.new(name, b"x").hexdigest() for name in ("md5", "sha1", "sha256")),
+        *(base64.b64encode(bytes_of(number)).decode().rstrip("=") for number in (24, 48, 96)),
+        base64.urlsafe_b64encode(bytes_of(30)).decode(),
+        uuid.UUID(int=7 << 90 | 0x1234ABCD, version=4).hex.upper(),
+        *("a2176e82", "0x7fdd2b129cc0", "3178372451957822447", "eyJhbGciOiJIUzI1NiIsInR5cCI6"),
+    ]
+
+
+@pytest.mark.parametrize("text", drawn_strings())
+def test_random_strings(text: str) -> None:
+    """Base64, hashes, addresses and long numbers are random strings."""
+    assert is_random(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "linalg",
+            "datetime64",
+            "NetworkXNotImplemented",
+            "toHaveBeenCalledWith",
+            "OneHotMeanIoU",
+        ),
+        *("deadbeef", "effaced1", "decade1990", "20231231", "3.14159", "word2vec", "utf8mb4"),
+        *("szczegółowych", "Donaudampfschifffahrtsgesellschaft", "ThreadPoolExecutor", "", "漢字"),
+        *("x86_64", "conv2d_transpose", "sha256", "ISO8601Date", "test_case_12345678"),
+    ],
+)
+def test_names_are_not_random(text: str) -> None:
+    """Neither long words of languages, nor names of programs, nor dates."""
+    assert not is_random(text)

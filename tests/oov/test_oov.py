@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -164,6 +165,32 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     check_estimates(report, texts, KNOWN)
     assert sum(word.error == 0 for word in report.commonest()) > 50
     assert "memory budget" in report.notes[0]
+
+
+def test_after_the_budget_estimates_keep_their_bound() -> None:
+    """Counts are too high by at most their error, and the number of split words by its bound."""
+    drawn = random.Random(1)
+    texts = [[b"w%d" % int(drawn.paretovariate(0.4))] for _ in range(40_000)]
+    pieces = {word: 1 + len(word) % 4 for text in texts for word in text}
+    counter = OovCounts(1, budget=200_000)
+    known = dict.fromkeys(pieces, 0)
+    for at in range(0, len(texts), 1_000):
+        some = texts[at : at + 1_000]
+        counter.add(batch_counts(judged(some, known, pieces)), lines(some))
+    report = counter.report(Header("", "", 0))
+    split, counts = report.split, Counter(word for (word,) in texts)
+    assert split is not None
+    wanted = {word for word in counts if pieces[word] > 1}
+    off = {each.figure: each.off_by for each in report.estimated}
+    assert 0 < split.listed < len(wanted)
+    assert abs(split.distinct - len(wanted)) <= off["distinct_split"] < len(wanted) / 20
+    for word in split.words():
+        assert 0 <= word.count - counts[word.word] <= word.error <= off["count"]
+        assert 0 <= word.documents - counts[word.word] <= off["documents"]
+        assert word.pieces == pieces[word.word]
+    assert report.split_rate(3) == sum(counts[word] for word in counts if pieces[word] >= 3) / len(
+        texts
+    )
 
 
 def test_notes(tmp_path: Path) -> None:

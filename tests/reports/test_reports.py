@@ -73,7 +73,10 @@ def test_no_folder_to_write_in(make: Any, tmp_path: Path) -> None:
 def test_parquet_holds_the_other_figures(make: Any, tmp_path: Path) -> None:
     """Its metadata is what JSON says, without the lists."""
     whole = json.loads(saved(make(), tmp_path, "json"))
-    listed = ("entries", "unknown_words", "unknown_words_listed", "unknown_words_in_all")
+    some = [
+        f"{kind}_words{of}" for kind in ("unknown", "split") for of in ("", "_listed", "_in_all")
+    ]
+    listed = ("entries", *some, "random_words")
     rest = {key: value for key, value in whole.items() if key not in listed}
     schema = pq.read_schema(io.BytesIO(saved(make(), tmp_path, "parquet")))
     assert json.loads(schema.metadata[b"vocabtool"]) == rest
@@ -113,7 +116,7 @@ NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
         {"9"},
     ),
     "large": (vocabulary([b"<script>"] * 2_000), {"<script>", "…", "1999"}),
-    "words": (MAKERS["words"](), {"What <b> does not know", "unknown", "dog", "tokens"}),
+    "words": (MAKERS["words"](), {"What <b> does not know", "unknown", "split word", "tokens"}),
     "diff": (nasty_diff(), {"A: <i>, B: two & more", "of A", "only in B", "punctuation"}),
     "hits": (found_hits(12), {"<b>0", "1.000", "note: <u>", "… and 2 more"}),
     "nothing": (found_hits(0), {"0 hits for <script>alert(1)</script>"}),

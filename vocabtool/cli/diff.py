@@ -86,8 +86,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 @click.option(
     "--only",
     type=click.Choice(get_args(Only)),
-    help="Print one complete list: the entries only in A (a), only in B (b), or in both (text, "
-    "csv, parquet). [default: all three]",
+    help="Print only one list, complete: a (entries only in A), b (only in B) or both (in both). "
+    "For the formats text, csv and parquet. [default: all three lists]",
 )
 def diff_command(
     vocabularies: tuple[str, ...],

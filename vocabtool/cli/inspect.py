@@ -33,8 +33,9 @@ MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a Ten
 (https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
 TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a word list, a file that extract
-wrote, a spaCy pipeline, or a folder of such files. The content of a file shows its format.
-MODEL#NAME selects one of several vocabularies. The model is not run. TensorFlow is not needed."""
+wrote, a spaCy pipeline, a static embedding (model2vec), or a folder of such files. The content of a
+file shows its format. MODEL#NAME selects one of several vocabularies. The model is not run.
+TensorFlow is not needed."""
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -125,9 +126,10 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, a SentencePiece model, or a Hugging Face tokenizer.json:
-these define how texts become words. Any other file or folder that `vocabtool extract` reads needs
---rule. MODEL#NAME is the same as --name NAME."""
+(https://...) that is in the local cache, a SentencePiece model, a Hugging Face tokenizer.json, or
+a static embedding (model2vec): these define how texts become words. For word vectors, the rule that
+fits their entries best is used without --rule. Any other file or folder that `vocabtool extract`
+reads needs --rule. MODEL#NAME is the same as --name NAME."""
 WORDS_OPTIONS = gather(
     "options",
     NAME,
@@ -154,17 +156,27 @@ WORDS_OPTIONS = gather(
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @WORDS_OPTIONS
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="MODEL",
+    help="Show the pieces of another MODEL, by its own rule, beside those of the first. May be "
+    "repeated.",
+)
 @format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")
 def words_command(
     model: str,
     texts: tuple[str, ...],
+    beside: tuple[str, ...],
     report_format: Literal["table", "json"],
     options: dict[str, Any],
 ) -> None:
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    _show(words_report(open_words(model, options), texts), report_format)
+    own_rule = {**options, "name": None, "rule": None, "exact": False}
+    others = [(other, open_words(other, own_rule)) for other in beside]
+    _show(words_report(open_words(model, options), texts, model, others), report_format)
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from textwrap import shorten
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import MaskMode
+from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
 from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
 from vocabtool.cli.options import HTML, OUTPUT, text_options
 from vocabtool.cli.output import (
@@ -29,6 +29,7 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch
+    from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
 RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
@@ -37,10 +38,37 @@ COUNT_BYTES: Final = 1 << 19  # bytes of text per batch; larger batches take mor
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 
-def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+def _limits(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[LimitedFigure, float]:
+    """Convert ``2%``, ``split3=5%`` and ``fertility=1.6`` to limits by figure."""
+    limits: dict[LimitedFigure, float] = {}
+    for text in texts:
+        name, equals, limit = text.partition("=")
+        if not equals:
+            limits["unknown"] = _share(text)
+        elif name in get_args(LimitedFigure):
+            figure: LimitedFigure = name  # type: ignore[assignment] # one of its values
+            limits[figure] = _fertility(limit) if name == "fertility" else _share(limit)
+        else:
+            figures = ", ".join(get_args(LimitedFigure))
+            raise click.BadParameter(f"expected one of {figures} before '=', got {name!r}")
+    return limits
+
+
+def _fertility(text: str) -> float:
+    """Convert ``1.6`` to a number of pieces per word."""
+    try:
+        pieces = float(Decimal(text))
+    except ArithmeticError:
+        pieces = 0.0
+    if not 1 <= pieces < inf:
+        raise click.BadParameter(f"expected a number of pieces from 1 such as 1.6, got {text!r}")
+    return pieces
+
+
+def _share(text: str) -> float:
     """Convert ``2%`` or ``0.02`` to a number from 0 to 1."""
-    if text is None:
-        return None
     try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
@@ -73,9 +101,19 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--fail-over",
-    metavar="SHARE",
-    callback=_share,
-    help="Exit with code 1 if a greater share of the tokens is unknown: 2%, or 0.02.",
+    metavar="LIMIT",
+    multiple=True,
+    callback=_limits,
+    help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02. "
+    "For subword models also split3=5% (share of tokens in words of three or more pieces) and "
+    "fertility=1.6 (pieces per token). May be repeated.",
+)
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(get_args(SplitOrder)),
+    help="Order of the split words of a subword model, descending; cost is count x (pieces - 1). "
+    "[default: cost]",
 )
 @click.option(
     "--budget",
@@ -101,11 +139,14 @@ def oov_command(
     file: str,
     html: str | None,
     mask: MaskMode | None,
-    fail_over: float | None,
+    fail_over: dict[LimitedFigure, float],
+    order: SplitOrder | None,
     budget: int,
     threads: int,
 ) -> int:
     """Report which words of FILE... MODEL does not know.
+
+    For a MODEL of subword pieces, also the words that it splits, by what they cost.
 
     A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
@@ -118,15 +159,22 @@ def oov_command(
 
     if mask is None and output is None:
         check_ending(file)
-    if mask is not None and (output or html or fail_over is not None):
-        raise click.UsageError("--mask cannot be combined with --format, --html or --fail-over")
+    if mask is not None and (output or html or fail_over or order):
+        raise click.UsageError(
+            "--mask cannot be combined with --format, --html, --fail-over or --sort"
+        )
     check_files(file, html, output)
     words = open_words(model, options)
+    split = order is not None or bool(fail_over.keys() - {"unknown"})
+    if split and words.look_up(["a"]).pieces is None:
+        raise click.UsageError(
+            f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
+            "subword pieces"
+        )
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
-    steps = shorten("; ".join(words.describe()), RULE_WIDTH, placeholder=" ...")
-    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
+    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {_steps(words)}"
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = read_documents(files, read, log, size)
@@ -138,25 +186,45 @@ def oov_command(
         return 0
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
-    report = counter.report(model=model, sources=files)
+    report = counter.report(model=model, sources=files, order=order or "cost")
     refuse_nothing(report.documents, files, skipped=log.skipped.first)
     report = replace(report, notes=report.notes + notes)
     deliver_report(oov_report(report), file, html, output)
     if not tells_the_rule:
         tell(rule)
-    if fail_over is not None or not tells_the_rule:
+    if fail_over or not tells_the_rule:
         unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
         share = percent(report.token_rate)
         tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
+        if report.split is not None:
+            split3 = percent(report.split_rate())
+            tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
     tell_notes(report.notes)
     tell_skipped(log.skipped)
     if not report.tokens:
         tell("the documents contain no words")
-        return 0 if fail_over is None else 1
-    if fail_over is not None and report.token_rate > fail_over:
-        tell(f"the limit is {percent(fail_over)} (--fail-over)")
-        return 1
-    return 0
+        return 1 if fail_over else 0
+    over = _figures_over(report, fail_over)
+    for name in over:
+        shown = f"{fail_over[name]:g}" if name == "fertility" else percent(fail_over[name])
+        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
+    return 1 if over else 0
+
+
+def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
+    """Return the names of the figures that are above their limits."""
+    figures: dict[LimitedFigure, float] = {
+        "unknown": report.token_rate,
+        "split3": report.split_rate(),
+        "fertility": report.fertility,
+    }
+    return [name for name in limits if figures[name] > limits[name]]
+
+
+def _steps(words: Words) -> str:
+    """Return the rule on one line, cut after ``RULE_WIDTH`` characters."""
+    steps = "; ".join(words.describe())
+    return steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
 
 
 def _print_masked(

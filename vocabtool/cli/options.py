@@ -51,10 +51,10 @@ def _together(*options: Decorator) -> Decorator:
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """Raise :class:`click.BadParameter` if a rule is unknown or invalid."""
     if spec is not None:
-        from vocabtool.tokenization.rule import parse_rule, tokenizer_file
+        from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file
 
         try:
-            if tokenizer_file(spec) is None:
+            if tokenizer_file(spec) is None and not makes_pieces(spec):
                 parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
@@ -109,6 +109,44 @@ TRUST = click.option(
     "--trust",
     is_flag=True,
     help="Run the model even if it reads files, uses the network or runs Python.",
+)
+
+
+HTTP: Final = (
+    click.option(
+        "--api-key-env",
+        metavar="NAME",
+        help="HTTP: environment variable with the key. [default: OPENAI_API_KEY]",
+    ),
+    click.option(
+        "--requests",
+        type=click.IntRange(1, 1024),
+        help="HTTP: requests of a worker at once. [default: 8]",
+    ),
+    click.option(
+        "--requests-per-minute",
+        type=click.IntRange(1),
+        metavar="N",
+        help="HTTP: limit of each worker. [default: none]",
+    ),
+    click.option(
+        "--tokens-per-minute",
+        type=click.IntRange(1),
+        metavar="N",
+        help="HTTP: limit of each worker. [default: none]",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="HTTP: time for each request. [default: 120]",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0),
+        metavar="N",
+        help="HTTP: how often a failed request is repeated. [default: 8]",
+    ),
 )
 
 
@@ -168,6 +206,7 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="FILE",
             help="Word vectors: the _weights.json of an earlier run.",
         ),
+        *HTTP,
         into=make,
     )
 
@@ -251,4 +290,5 @@ INDEX_MODEL = gather(
         "--model", metavar="MODEL", help="Model of the vectors. [default: the model of the index]"
     ),
     TRUST,
+    *HTTP,
 )

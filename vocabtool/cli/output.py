@@ -184,8 +184,7 @@ def read_documents(
         if update is None:
             yield from found
             return
-        stored = extent(files, format=read.format).bytes
-        total = None if stored is None else stored * read.passes
+        total = extent(files, format=read.format).bytes
         count = 0
         for batch in found:
             yield batch
@@ -198,7 +197,7 @@ def refuse_nothing(
 ) -> None:
     """Raise :class:`NotFound` if no documents or queries were read; name the first skipped row."""
     if not documents:
-        first = "".join(f"; skipped: {skip.place}: {skip.reason}" for skip in skipped[:1])
+        first = "".join(f"; first skipped row: {skip.place}: {skip.reason}" for skip in skipped[:1])
         raise NotFound(f"{', '.join(names)}: no {what} in it{first}")
 
 

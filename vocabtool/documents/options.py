@@ -51,11 +51,6 @@ class ReadOptions:
     on_error: OnError = "raise"
     on_duplicate: OnDuplicate | None = "error"
 
-    @property
-    def passes(self) -> int:
-        """Return how many times each file is read: twice to find the last document of each id."""
-        return 2 if self.on_duplicate == "last" else 1
-
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):
             raise ValueError(f"keep must be a list of names, got a string; use [{self.keep!r}]")

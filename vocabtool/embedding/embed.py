@@ -108,7 +108,9 @@ class Progress:
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # one batch is tokenized while another is multiplied
     "static": 2,
+    "model2vec": 2,  # one batch is tokenized while another is added up
     "sentence-transformers": 1,
+    "openai": 2,  # each sends several requests
     "python": 1,
 }
 ANOTHER_STREAM: Final = (
@@ -219,7 +221,7 @@ def embed(
         )
         to_do = None  # bytes, if known
         if can_be_read_again(files):
-            to_do = options.passes * sum(each.size for each in watched) or None
+            to_do = sum(each.size for each in watched) or None
         run = _Run(reading, work, to_do, progress)
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
@@ -234,7 +236,11 @@ def embed(
                 )
             redone += folder.remove_unfinished()  # left by killed workers
             if not shards:
-                raise NotFound(f"{', '.join(files or ['sources'])}: no document in it")
+                first = "".join(
+                    f"; first skipped row: {skip.place}: {skip.reason}"
+                    for skip in run.log.skipped.first[:1]
+                )
+                raise NotFound(f"{', '.join(files or ['the stream'])}: no document in it{first}")
             manifest = folder.finish(plan, shards, there, run.log)
             paths = (folder.path / shard.file for shard in manifest.shards)
             for name in without_a_value(paths, plan.keep):  # probably a mistake

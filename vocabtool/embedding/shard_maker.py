@@ -225,17 +225,18 @@ class ShardMaker:
     def _encode(self, slab: Slab) -> Rows:
         """Return the rows of a slab. Raises :class:`VocabtoolError` if the encoder fails."""
         texts, hits = slab.texts, 0
+        encode, size = self._encoder.encode_batches, self._plan.batch_size
         unknown: Unknown | None = None
         try:
             if self._plan.exact:
                 vectors, unknown = self._encode_exactly(texts)
             elif self._cache is not None:
                 cached, hits = self._cache.vectors(
-                    texts, lambda new: np.concatenate(self._encode_batches(new))
+                    texts, lambda new: np.concatenate(encode(new, size))
                 )
                 vectors = [cached]
             else:
-                vectors = self._encode_batches(texts)
+                vectors = encode(texts, size)
         except (VocabtoolError, OSError, MemoryError):
             raise
         except Exception as error:  # a user's function may raise anything; say where
@@ -256,11 +257,6 @@ class ShardMaker:
             tokens_unknown=unknown.tokens_unknown if unknown else 0,
         )
         return Rows(table, counts, hits)
-
-    def _encode_batches(self, texts: pa.StringArray) -> list[Vectors]:
-        """Return the vectors as a list of batches, which can be stored without copying them."""
-        size = self._plan.batch_size
-        return [self._encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
         size, encode = self._plan.batch_size, self._encoder.encode_with_words

@@ -48,6 +48,12 @@ class EncoderArguments(TypedDict, total=False):
     fitted: FittedWeights | str | Path | None
     fingerprint: str | None
     max_batch: int | None
+    api_key_env: str | None
+    requests: int | None
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    timeout: float | None
+    retries: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +75,11 @@ class EncoderOptions:
     ``trust``: allow a model to read or write files, use the network or run its own code.
     ``fingerprint``: for a Python callable, a version string of your choice; change it whenever the
     vectors of the callable change.
-    Raises ``ValueError`` for ``max_batch`` below 1 and for unknown ``weights``.
+    For ``openai:MODEL@URL``: ``api_key_env``: the environment variable that contains the key,
+    default ``OPENAI_API_KEY``; ``requests``: how many are sent at once, default 8;
+    ``requests_per_minute``, ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a
+    request, default 120; ``retries``: how often a failed request is repeated, default 8.
+    Raises ``ValueError`` for numbers that are too small and for unknown ``weights``.
     """
 
     kind: EncoderKind | None = None
@@ -84,10 +94,21 @@ class EncoderOptions:
     fitted: FittedWeights | str | Path | None = None
     fingerprint: str | None = None
     max_batch: int | None = None
+    api_key_env: str | None = None
+    requests: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    timeout: float | None = None
+    retries: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_batch is not None and self.max_batch < 1:
-            raise ValueError(f"max_batch must be at least 1, got {self.max_batch}")
+        for name in ("max_batch", "requests", "requests_per_minute", "tokens_per_minute"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"timeout must be above 0, got {self.timeout}")
+        if self.retries is not None and self.retries < 0:
+            raise ValueError(f"retries must be at least 0, got {self.retries}")
         if self.weights not in (None, *WEIGHTINGS):
             wanted = ", ".join(WEIGHTINGS)
             raise ValueError(f"weights must be one of {wanted}, got {self.weights!r}")
@@ -120,6 +141,7 @@ class Encoder(ABC):
     """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
+    ``max_tokens``: tokens of a text that count, ``None`` for all of them, or if that is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
     """
@@ -127,6 +149,7 @@ class Encoder(ABC):
     kind: ClassVar[EncoderKind]
     dim: int
     max_batch: int
+    max_tokens: int | None = None
     exact: bool = False
     options: EncoderOptions
     _notes: tuple[str, ...] = ()
@@ -155,6 +178,10 @@ class Encoder(ABC):
 
         Raises :class:`VocabtoolError` if the model fails or does not return such vectors.
         """
+
+    def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
+        """Return the vectors of each ``size`` texts, which are encoded together."""
+        return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
         """Return the vectors, and the words that the model looks up while it computes them.

@@ -33,7 +33,7 @@ from vocabtool.encoders.encoder import (
 from vocabtool.encoders.sentence_transformers import MODEL_FILES, SentenceTransformersEncoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import files, word_vectors
+from vocabtool.formats import files, static_embedding, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model import graph_files
@@ -47,18 +47,27 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
         ("signature", "output", "name", "rule", "exact_words", "trust", "max_batch")
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
+    "model2vec": frozenset(("max_batch",)),
     "sentence-transformers": frozenset(("trust", "max_batch")),
+    "openai": frozenset(
+        (
+            *("max_batch", "api_key_env", "timeout", "retries", "requests"),
+            *("requests_per_minute", "tokens_per_minute"),
+        )
+    ),
     "python": frozenset(("fingerprint", "max_batch")),
 }
 PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
     "static": "files of word vectors",
+    "model2vec": "static embeddings",
     "sentence-transformers": "sentence-transformers models",
+    "openai": "models behind HTTP (openai:MODEL@URL)",
     "python": "Python callables",
 }
 FORMS: Final = (
-    "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
-    "NAME, python:package.module:attribute"
+    "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
+    "sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, python:package.module:attribute"
 )
 
 
@@ -102,8 +111,16 @@ def open_encoder(
         return TensorFlowEncoder(cast(str | Path, model), options)
     if kind == "static":
         return StaticEncoder.open(cast(str | Path, model), options)
+    if kind == "model2vec":
+        from vocabtool.encoders.model2vec import Model2VecEncoder
+
+        return Model2VecEncoder(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         return SentenceTransformersEncoder(cast(str | Path, model), options)
+    if kind == "openai":
+        from vocabtool.encoders.openai import OpenAIEncoder
+
+        return OpenAIEncoder(str(model), options)
     value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
         return _open_already(value, None, given)
@@ -143,6 +160,12 @@ def _recognise(model: str | Path) -> EncoderKind:
         raise NotFound(f"{model}: no such file or folder. If this is a name, {FORMS}")
     if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
+    try:
+        static_embedding.find(path)
+    except UnknownFormat as error:
+        no_embedding = f"model2vec: {error.what}"
+    else:
+        return "model2vec"
     if any((path / name).is_file() for name in MODEL_FILES):
         return "sentence-transformers"
     raise UnknownFormat(
@@ -150,6 +173,7 @@ def _recognise(model: str | Path) -> EncoderKind:
         (
             f"tensorflow: it contains none of {', '.join(graph_files.SAVED_MODELS)}",
             f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
+            no_embedding,
         ),
     )
 
@@ -162,6 +186,8 @@ def _recognise_file(file: Path) -> EncoderKind:
         source = Source.open(file)
         if source.head.startswith(NUMPY_MAGIC):
             return "static"  # if the file with its words is missing, opening raises an error
+        if static_embedding.is_safetensors(source.head):
+            return "model2vec"
         reader = registry.find(source)
         if reader in vector_readers:
             return "static"

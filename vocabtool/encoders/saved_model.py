@@ -247,8 +247,9 @@ class TensorFlowEncoder(Encoder):
                 answer = self._call(ids.tensor(filled))
             except import_tensorflow().errors.OpError as error:
                 raise UnsupportedFormat(
-                    f"the model fails for id {word} of the vocabulary {vocabulary.name} (ids "
-                    f"{vocabulary.id_range}): {reason_of(error)}. Choose another one with --name"
+                    f"the model fails for id {word} of the vocabulary {vocabulary.name}, whose ids "
+                    f"are {vocabulary.id_range}: {reason_of(error)}. Choose another vocabulary "
+                    "with --name"
                 ) from error
             vectors.append(self._output.read(answer, len(filled)))
         short, long = vectors

@@ -23,8 +23,9 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
+from vocabtool.formats.files import find_folder
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.words import Words
 
@@ -33,7 +34,6 @@ PADDED: Final = 32  # texts padded to the same length: the library's default
 MODULES: Final = "modules.json"
 MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # a model has one of these
 LIBRARY_MODULES: Final = "sentence_transformers."
-DEFAULT_OWNER: Final = "sentence-transformers"  # of model names without an owner
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
 SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
 MAX_MODULES_BYTES: Final = 1 << 20
@@ -58,7 +58,7 @@ class SentenceTransformersEncoder(Encoder):
         Raises :class:`NotFound`; :class:`UnsupportedFormat` if trust is needed or the library is
         missing; :class:`VocabtoolError` if the model cannot be loaded.
         """
-        self._folder = folder = _find_folder(model)
+        self._folder = folder = find_folder(model)
         if not options.trust:
             _check_files(folder)
         self._lock = Lock()
@@ -134,31 +134,6 @@ def _load(folder: Path, *, trust: bool) -> Any:
     finally:
         if shows_progress:
             logging.enable_progress_bar()
-
-
-def _find_folder(model: str | Path) -> Path:
-    """Return the folder of a model, given its path or name in the cache, or raise ``NotFound``."""
-    folder = Path(model)
-    if folder.is_dir():
-        return folder
-    if folder.exists():
-        raise NotFound(f"{folder}: wanted a folder with {MODULES}, got a file")
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-    except ModuleNotFoundError as error:
-        raise UnsupportedFormat(f"huggingface-hub {INSTALL}") from error
-    name = str(model)
-    tried = [name] if "/" in name else [f"{DEFAULT_OWNER}/{name}", name]
-    for candidate in tried:
-        try:
-            return Path(snapshot_download(candidate, local_files_only=True))
-        except (LocalEntryNotFoundError, HFValidationError):
-            continue
-    raise NotFound(
-        f"{name}: no such folder, and no model {' or '.join(tried)} in the local cache. "
-        f"To download it: hf download {tried[0]}"
-    )
 
 
 def _check_files(folder: Path) -> None:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow.compute as pc
 
 from vocabtool.choices import Weighting
 from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
 from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors
+from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +31,6 @@ MAX_BATCH: Final = 1_024
 # idf retrieves better than sif and none on each collection measured, with and without the component
 # (benchmarks/word_weights.py).
 DEFAULT_WEIGHTS: Final[Weighting] = "idf"
-
-MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries such as <UNK>
-MARKS: Final = (b",", b".")
-CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
-CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
 
 CACHE: Final = "VOCABTOOL_CACHE"
 CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
@@ -220,27 +214,6 @@ class StaticEncoder(Encoder):
         kept = rows >= 0
         before = np.append(0, np.cumsum(kept)).astype(np.int64)
         return KnownRows(rows[kept].astype(np.int32), before[offsets])
-
-
-def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
-    """Return the word-splitting rule that fits the entries best, and the reason.
-
-    Files of word vectors do not state how texts were split. If entries have capitals, texts are not
-    lower-cased; if punctuation marks are entries, they are split off as words.
-    """
-    has_capitals = False
-    if len(vocabulary):
-        entries = vocabulary.to_arrow().column("token")
-        share = np.mean(pc.match_substring_regex(entries, "[A-Z]").to_numpy())
-        has_capitals = bool(share > MIN_CAPITALS)
-    has_marks = all(mark in vocabulary for mark in MARKS)
-    reason = (
-        f"the vocabulary has {'capital letters' if has_capitals else 'no capital letters'}; "
-        f"the comma and the full stop are {'entries' if has_marks else 'not entries'}"
-    )
-    if has_capitals:
-        return CASED_WITH_MARKS if has_marks else CASED, reason
-    return "ptb" if has_marks else "keras", reason
 
 
 class VectorFile:

@@ -240,20 +240,20 @@ def calibrate(
     encoder = index.encoder
     if encoder is None:
         raise VocabtoolError(
-            f"{index.path}: calibration encodes changed documents, but this index contains your "
+            f"{index.path}: calibration must encode new texts, but this index was made from your "
             "own vectors and has no encoder. Tune with judged queries instead"
         )
     snapshot, metric = index.snapshot(), index.configuration.metric
     queries = sample_queries(snapshot, sample, seed)
     if len(queries) < 2 * MIN_SAMPLE:
         return None
-    tell = progress or (lambda step, share: None)
+    show = progress or (lambda step, share: None)
     texts = [query.copy for query in queries]
     both = [query.text for query in queries] + texts
     made = []
     for start in range(0, len(both), ENCODED_TOGETHER):
         made.append(encoder.encode(both[start : start + ENCODED_TOGETHER]))
-        tell("texts encoded to calibrate", min((start + ENCODED_TOGETHER) / len(both), 1.0))
+        show("texts encoded to calibrate", min((start + ENCODED_TOGETHER) / len(both), 1.0))
     vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
     # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
@@ -266,7 +266,7 @@ def calibrate(
         store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
         legs.append(score_legs(store, query.text, vector, deep))
         words.append(score_legs(store, query.text, None, ten))
-        tell("queries searched to calibrate", len(legs) / len(queries))
+        show("queries searched to calibrate", len(legs) / len(queries))
     curve = []
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
         ranks = [

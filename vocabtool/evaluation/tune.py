@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -212,7 +213,7 @@ def tune(
         raise VocabtoolError(
             f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
             f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
-            f"{index.path}`"
+            f"{quote(str(index.path))}`"
         )
     made = chosen.vectors(index, vectors)
     if made is None:

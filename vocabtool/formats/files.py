@@ -1,4 +1,4 @@
-"""Open files of untrusted models safely, and find modules in the TensorFlow Hub cache.
+"""Open files of untrusted models safely, and find models in caches and by names with a prefix.
 
 A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it: neither is opened.
 Files above a size limit are refused.
@@ -18,6 +18,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from vocabtool.choices import KINDS
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 from vocabtool.formats.wire import Buffer
 from vocabtool.vocabulary import printable
@@ -110,4 +111,49 @@ def find(handle: str) -> Path:
         f"  python -c {shlex.quote(resolve)}\n"
         "Or, without TensorFlow, download it into a folder, and pass that instead of the address:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
+    )
+
+
+DEFAULT_OWNER: Final = "sentence-transformers"  # of names of models without an owner
+FOLDERS: Final = ("sentence-transformers", "model2vec")  # kinds of models with names in that cache
+
+
+def split_kind(model: str) -> tuple[str, str]:
+    """Split a prefix such as ``static:``, which gives the kind of a model, from its path.
+
+    ``python:`` is not split off: what follows is not a path but is imported.
+    """
+    prefix, colon, rest = model.partition(":")
+    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
+        return prefix + colon, rest
+    return "", model
+
+
+def find_folder(model: str | Path) -> Path:
+    """Return the folder of a model, perhaps in the local Hugging Face cache.
+
+    Raises :class:`NotFound`, and :class:`UnsupportedFormat` if the library of the cache is missing.
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise NotFound(f"{folder}: wanted a folder with modules.json, got a file")
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    except ModuleNotFoundError as error:
+        raise UnsupportedFormat(
+            "huggingface-hub is not installed: pip install huggingface-hub"
+        ) from error
+    name = str(model)
+    tried = [name] if "/" in name else [f"{DEFAULT_OWNER}/{name}", name]
+    for candidate in tried:
+        try:
+            return Path(snapshot_download(candidate, local_files_only=True))
+        except (LocalEntryNotFoundError, HFValidationError):
+            continue
+    raise NotFound(
+        f"{name}: no such folder, and no model {' or '.join(tried)} in the local cache. "
+        f"To download it: hf download {tried[0]}"
     )

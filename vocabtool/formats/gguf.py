@@ -2,8 +2,9 @@
 
 Layout: ggml-org/ggml, docs/gguf.md. A header is a magic number, a version, the numbers of tensors
 and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones; version
-3 may be big-endian. The keys ``tokenizer.ggml.*`` are read, except scores and merge rules. Other
-lists of strings are skipped. Arrays of arrays are refused: no known program writes them.
+3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merges only for the rule
+from texts to tokens (``tokenization/tokenizer_files.py``). Other lists of strings are skipped.
+Arrays of arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import struct
 from array import array
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import map_file
@@ -23,6 +26,7 @@ from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
+MAGIC: Final = b"GGUF"
 VERSIONS: Final = (1, 2, 3)
 
 STRING: Final = 8
@@ -183,8 +187,75 @@ class _Header:
         found = self.value(b"token_type", _Array)
         if found is None or NUMBERS.get(found.item_type, "?") not in INTEGERS:
             return []
-        layout = f"{self._order}{found.items}{NUMBERS[found.item_type]}"
-        return list(struct.unpack_from(layout, self._buffer, found.start))
+        numbers: list[int] = self.numbers(b"token_type").tolist()
+        return numbers
+
+    def numbers(self, name: bytes) -> NDArray[np.generic]:
+        """Return an array of numbers, shape (n,); empty if it is missing or has other items."""
+        found = self.value(name, _Array)
+        if found is None or found.item_type not in NUMBERS:
+            return np.zeros(0, np.int32)
+        dtype = np.dtype(self._order + NUMBERS[found.item_type])
+        return np.frombuffer(self._buffer[found.start : found.end], dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFTokenizer:
+    """What a file says of its tokenizer, by the names of llama.cpp (``llama_vocab::impl::load``).
+
+    ``tokens`` are in order of their ids. ``types`` and ``scores`` have shape (number of tokens,) or
+    (0,). ``merges`` are two pieces with a space between, the first to be applied first.
+    """
+
+    model: str
+    pre: str
+    tokens: ByteStrings
+    types: list[int]
+    scores: NDArray[np.float32]
+    merges: ByteStrings
+    charsmap: bytes
+    unknown: int | None
+    flags: dict[str, bool]
+
+
+def read_tokenizer(file: Path) -> GGUFTokenizer | None:
+    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
+
+    Raises :class:`InvalidFile` if there are not as many types or scores as tokens, or if a score is
+    not a number.
+    """
+    with file.open("rb") as opened:
+        if opened.read(len(MAGIC)) != MAGIC:
+            return None
+    header = _Header(map_file(file))
+    found = header.value(b"tokens", _Array)
+    if found is None or found.item_type != STRING:
+        return None
+    merges = header.value(b"merges", _Array)
+    types, scores = header.token_types(), header.numbers(b"scores").astype(np.float32)
+    for what, count in (("types", len(types)), ("scores", len(scores))):
+        if count not in (0, found.items):
+            raise InvalidFile(f"{count:,} {what} of tokens, wanted {found.items:,}")
+    if not np.isfinite(scores).all():
+        raise InvalidFile("a score of a token is not a number")
+    prefix = b"tokenizer.ggml."
+    return GGUFTokenizer(
+        model=printable(header.value(b"model", bytes) or b""),
+        pre=printable(header.value(b"pre", bytes) or b""),
+        tokens=header.strings(found),
+        types=types,
+        scores=scores,
+        merges=header.strings(merges)
+        if merges is not None and merges.item_type == STRING
+        else ByteStrings.of(()),
+        charsmap=header.numbers(b"precompiled_charsmap").tobytes(),
+        unknown=header.value(b"unknown_token_id", int),
+        flags={
+            printable(key.removeprefix(prefix)): value
+            for key, value in header.values.items()
+            if isinstance(value, bool) and key.startswith(prefix)
+        },
+    )
 
 
 def _letter(value_type: int, pos: int) -> str:
@@ -195,7 +266,7 @@ def _letter(value_type: int, pos: int) -> str:
 
 
 def _recognise(source: Source) -> str | None:
-    return None if source.head.startswith(b"GGUF") else "does not begin with 'GGUF'"
+    return None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'"
 
 
 def _read(source: Source) -> Findings:

@@ -32,6 +32,7 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import json_file
+from vocabtool.formats.files import split_kind
 from vocabtool.formats.reader import Findings, JsonReader, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
@@ -292,12 +293,12 @@ def split_name(model: str) -> tuple[str, str | None]:
     A path may contain ``#`` itself. The whole string is the path if it exists, else the longest
     part before a ``#`` that exists.
     """
-    if os.path.lexists(model):
+    if os.path.lexists(split_kind(model)[1]):
         return model, None
     for at in range(len(model) - 1, 0, -1):
-        path = model[:at]
-        if model[at] == MARK and (os.path.lexists(path) or "://" in path):
-            return path, model[at + 1 :]
+        kind, path = split_kind(model[:at])
+        if model[at] == MARK and (kind or os.path.lexists(path) or "://" in path):
+            return kind + path, model[at + 1 :]
     return model, None
 
 

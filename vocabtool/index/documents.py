@@ -353,10 +353,10 @@ def _check_columns(schema: pa.Schema) -> None:
         if not is_strings(kind) and not (name == ID and of.is_integer(kind)):
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
-    if len(set(others)) < len(others) or len(others) > MAX_FIELDS:
-        raise ValueError(
-            f"documents: wanted at most {MAX_FIELDS} fields with different names, got {len(others)}"
-        )
+    if len(set(others)) < len(others):
+        raise ValueError(f"documents: wanted fields of different names, got {others}")
+    if len(others) > MAX_FIELDS:
+        raise ValueError(f"documents: wanted at most {MAX_FIELDS} fields, got {len(others)}")
     for name in others:
         _check_column_name(name, "documents")
 

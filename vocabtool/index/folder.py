@@ -125,7 +125,8 @@ class Load:
 
     ``plan``: fingerprint of the load's input and settings. ``documents``: number of documents read
     and committed. ``finished``: whether it is complete. ``alone``: whether every row of the index
-    is from this load. ``synced``: whether documents missing from the FILEs were removed.
+    is from this load. ``synced``: whether documents missing from the FILEs were removed,
+    and none was deleted by its id since.
     """
 
     plan: str

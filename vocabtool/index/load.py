@@ -160,12 +160,6 @@ class Loader:
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
-        self._to_read = sum(  # bytes of files, or documents of shards
-            part.options.passes * sum(fact.size for fact in _facts([part]))
-            if part.shards is None
-            else len(Shards.open(part.shards))
-            for part in parts
-        )
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._alone = False
@@ -197,6 +191,7 @@ class Loader:
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
+            share = self._share_of(part)
             with closed_after(self._encode(part)) as found:
                 for each in found:
                     rows = writer.rows
@@ -219,9 +214,7 @@ class Loader:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
                     if self._progress is not None:
-                        done = self._log.bytes if part.shards is None else self._read
-                        share = done / self._to_read if self._to_read else 0.0
-                        self._progress(f"{self._read:,} documents", share)
+                        self._progress(f"{self._read:,} documents", share())
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
         return LoadReport(
@@ -241,6 +234,14 @@ class Loader:
             first_left_out=tuple(writer.left_out.first),
             notes=tuple(note for part in self._parts for note in part.notes),
         )
+
+    def _share_of(self, part: Part) -> Callable[[], float]:
+        """Return a function of the share of a part that is read, 0 to 1; 0 if it is unknown."""
+        if part.shards is not None:
+            before, size = self._read - self._start, len(Shards.open(part.shards))
+            return lambda: (self._read - before) / size
+        sizes, done = sum(fact.size for fact in _facts([part])), self._log.bytes
+        return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
     def _remove(self) -> int:
         """Delete documents that are no longer in the files; return their number.

@@ -20,12 +20,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
@@ -139,8 +139,10 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
         return opened
+    from vocabtool.tokenization.tokenizer_files import copy_of
+
     with reading(str(file)):
-        tokenizer = file.read_bytes()
+        tokenizer = copy_of(file)
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
     options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
     return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
@@ -155,19 +157,8 @@ def _name(model: Model) -> str | None:
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
         return None
-    prefix, rest = _split_kind(model)
+    prefix, rest = split_kind(model)
     return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - as above; accepts any text
-
-
-def _split_kind(model: str) -> tuple[str, str]:
-    """Split a model's name into the prefix for its kind, such as ``static:``, and its path.
-
-    The prefix ``python:`` is not split off, because the name of a module follows, not a path.
-    """
-    prefix, colon, rest = model.partition(":")
-    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
-        return prefix + colon, rest
-    return "", model
 
 
 class IndexModel:
@@ -220,7 +211,7 @@ class IndexModel:
             encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
         else:
             model = held.model
-            path = _split_kind(model)[1] if model else ""
+            path = split_kind(model)[1] if model else ""
             # A name that is not an absolute path could be one to import or download.
             if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - accept any text
                 maker = (
@@ -232,14 +223,12 @@ class IndexModel:
                     f"{self._folder}: its vectors were made by {maker}; pass the model (--model, "
                     "in Python model=)"
                 )
-            known: dict[str, Any] = {}
-            if held.kind == "static":  # no need to detect the kind, rule or weights
-                known = {"kind": "static", "rule": self._rule(str(held.rule)), "fitted": fitted}
+            known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
+            if held.kind == "static":
+                known |= {"rule": self._rule(str(held.rule)), "fitted": fitted}
             try:
                 encoder = open_encoder(model, **{**known, **options})
             except VocabtoolError:
-                if not known:
-                    raise
                 encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
         made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:

@@ -69,6 +69,7 @@ class Writer:
         self._progress = progress
         self._is_deleted = commit.is_deleted.copy()  # may be shorter than the rows
         self._changed = False
+        self._deletes = False  # by ids
         self._failed = False
         self._files = GenerationWriter(commit.folder, commit.manifest, cutter)
 
@@ -140,6 +141,7 @@ class Writer:
         with self._all_or_nothing():
             found = self._find_existing([*wanted])
             self.delete_rows(np.array([*found.values()], np.int64))
+        self._deletes |= bool(found)
         return len(found)
 
     def delete_rows(self, rows: Rows) -> None:
@@ -222,9 +224,8 @@ class Writer:
             raise VocabtoolError(f"{self._path}: {FAILED}")
         if not self._changed and load is None:
             return
-        manifest = replace(
-            self.manifest, load=load or after_other_change(self.manifest.load), sources=self.sources
-        )
+        kept = after_other_change(self.manifest.load, synced=not self._deletes)
+        manifest = replace(self.manifest, load=load or kept, sources=self.sources)
         self._finish(manifest, codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
@@ -300,9 +301,12 @@ class Writer:
             raise
 
 
-def after_other_change(load: Load | None) -> Load | None:
-    """Return a load's state, marked so that the load, if repeated, reads ids and files again."""
-    return None if load is None else replace(load, alone=False, synced=False)
+def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
+    """Return the state of a load after another change, so that it looks up ids again.
+
+    ``synced``: false if documents were deleted by their ids, which a sync brings back.
+    """
+    return load and replace(load, alone=False, synced=load.synced and synced)
 
 
 def check_choice(on_existing: str) -> None:

@@ -10,8 +10,8 @@ number of distinct words is then estimated from a sample of hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import compress, count, islice, repeat
 from typing import Final, Protocol, TypeVar
 from zlib import crc32
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vocabtool.choices import SplitOrder
 from vocabtool.oov.lookalikes import WIDTH, clip, find_word
 from vocabtool.oov.report import (
     MOST_PIECES,
@@ -34,11 +35,13 @@ from vocabtool.oov.report import (
     unknown_table,
     with_kinds,
 )
+from vocabtool.oov.split_words import LanguageCount, SplitWords, count_languages, split_table
 from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import (
     as_bytes,
     not_utf8,
+    starts_of,
     string_array,
     text_bytes,
     texts_array,
@@ -64,7 +67,7 @@ TOO_MANY_EXAMPLES: Final = (
 WATCHED: Final = 1024  # documents per batch
 WATCHED_BYTES: Final = 1 << 20
 
-# ``documents`` is 0 for known words. ``missed``: the maximum number of occurrences
+# ``documents`` is 0 for known words in one piece. ``missed``: the maximum number of occurrences
 # that were not counted before the word was stored.
 FIGURES: Final = np.dtype(
     [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
@@ -133,8 +136,13 @@ class OovCounter:
         for counts, batch in zip(self._counts, ways, strict=True):
             counts.add(batch, texts)
 
-    def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
-        """Return the counts so far. ``model`` and ``sources`` are names to show in the report."""
+    def report(
+        self, *, model: str = "", sources: tuple[str, ...] = (), order: SplitOrder = "cost"
+    ) -> OovReport:
+        """Return the counts so far. ``model`` and ``sources`` are names to show in the report.
+
+        ``order``: of the split words of a subword model, descending.
+        """
         headers = [
             Header(
                 model,
@@ -160,7 +168,14 @@ class OovCounter:
         if self._blanks:
             blanks = f"{self._blanks:,} token{'s' * (self._blanks > 1)} of spaces only"
             notes += (f"skipped {blanks}: repeated spaces are not words",)
-        return counts.report(headers[0], self.words.vocabulary, notes=notes, others=others)
+        return counts.report(
+            headers[0],
+            self.words.vocabulary,
+            notes=notes,
+            others=others,
+            order=order,
+            cut=self.words.tokenizer.pieces,
+        )
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
@@ -194,11 +209,13 @@ class BatchCounts:
     - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
       number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
       occurrences. All of shape (u,).
-    - ``unknown``: int64, shape (v,), ascending, the indexes in ``words`` of the v unknown words.
-    - ``documents``: int64, number of texts with the unknown word. ``first``: int64, the index of
+    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of v words: those that are
+      unknown or split.
+    - ``documents``: int64, number of texts with the listed word. ``first``: int64, the index of
       the first of these texts. ``shares``: float64, relative position of the first occurrence in
       that text, from 0 to 1. All of shape (v,).
     - ``texts_unknown``: Number of texts with an unknown word.
+    - ``languages``: For subword models, the result of :func:`count_languages`.
     - ``blanks``: Number of skipped pieces that contain only blanks.
     """
 
@@ -207,11 +224,12 @@ class BatchCounts:
     known: NDArray[np.bool_]
     pieces: NDArray[np.int32] | None
     counts: NDArray[np.int64]
-    unknown: NDArray[np.int64]
+    listed: NDArray[np.int64]
     documents: NDArray[np.int64]
     first: NDArray[np.int64]
     shares: NDArray[np.float64]
     texts_unknown: int
+    languages: Mapping[str, list[int]] = field(default_factory=dict)
     blanks: int = 0
 
 
@@ -229,31 +247,33 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     first_token = np.zeros(len(counts), np.int64)
     first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
     kept = kept[np.argsort(first_token[kept])]
-    known = found.known[kept]
-    unknown = np.flatnonzero(~known)
+    shown = ~found.known if found.pieces is None else ~found.known | (found.pieces > 1)
+    listed = np.flatnonzero(shown[kept])
 
-    missing = ~found.known.take(codes)
-    per_text = np.diff(np.append(0, np.cumsum(missing))[found.offsets])
+    missing = starts_of(~found.known.take(codes))[found.offsets]
+    some = shown.take(codes)
+    per_text = np.diff(starts_of(some)[found.offsets])
     among = np.zeros(len(counts), np.int64)
-    among[kept[unknown]] = np.arange(len(unknown))
+    among[kept[listed]] = np.arange(len(listed))
     texts = np.repeat(np.arange(len(per_text)), per_text)
-    pairs = np.sort(texts << np.int64(32) | among.take(codes[missing]))
+    pairs = np.sort(texts << np.int64(32) | among.take(codes[some]))
     pairs = pairs[np.diff(pairs, prepend=-1) != 0]
 
-    tokens = first_token[kept[unknown]]
+    tokens = first_token[kept[listed]]
     first = np.searchsorted(found.offsets, tokens, "right") - 1
     starts, ends = found.offsets[first], found.offsets[first + 1]
     return BatchCounts(
         words=as_bytes(found.distinct.view(pa.string()).take(pa.array(kept))),
         positions=found.positions[kept],
-        known=known,
+        known=found.known[kept],
         pieces=None if found.pieces is None else found.pieces[kept],
         counts=counts[kept],
-        unknown=unknown,
-        documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(unknown)),
+        listed=listed,
+        documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(listed)),
         first=first,
         shares=(tokens - starts) / (ends - starts),
-        texts_unknown=int(np.count_nonzero(per_text)),
+        texts_unknown=int(np.count_nonzero(np.diff(missing))),
+        languages={} if found.pieces is None else count_languages(found),
         blanks=blanks,
     )
 
@@ -317,7 +337,8 @@ class OovCounts:
         self._figures = np.zeros(0, FIGURES)  # with spare rows at the end
         self._length = 0  # total bytes of the stored words
         self._bound = 0  # maximum count of a dropped word; 0: no word was dropped
-        self._samples = (Sample(), Sample())  # of all words, and of the unknown words
+        self._samples = (Sample(), Sample(), Sample())  # of all, unknown and split words
+        self._languages: dict[str, NDArray[np.int64]] = {}
         self._examples: dict[bytes, bytes] = {}
         self._too_many_examples = False
         self._used = np.zeros(vocabulary_size, np.bool_)
@@ -328,19 +349,21 @@ class OovCounts:
         self.documents += len(texts)
         self.documents_unknown += batch.texts_unknown
         self.tokens += int(batch.counts.sum())
-        self.tokens_unknown += int(batch.counts[batch.unknown].sum())
+        self.tokens_unknown += int(batch.counts[~batch.known].sum())
         self._used[batch.positions[batch.positions >= 0]] = True
         if batch.pieces is not None:
             self._pieces += int(batch.counts @ batch.pieces)
             if self._histogram is None:
                 self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
             np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
+        for name, figures in batch.languages.items():
+            self._languages[name] = np.add(figures, self._languages.get(name, 0))
         new = self._add_words(batch)
-        wanted = np.flatnonzero(new[batch.unknown])  # words without an example so far
+        wanted = np.flatnonzero(new[batch.listed])  # words without an example so far
         room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
         self._too_many_examples |= len(wanted) > room
         wanted = wanted[: max(room, 0)]
-        words = [batch.words[row] for row in batch.unknown[wanted].tolist()]
+        words = [batch.words[row] for row in batch.listed[wanted].tolist()]
         found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
         self._examples.update(zip(words, found, strict=True))
         if self._length + WORD_COST * len(self._slots) > self._budget:
@@ -363,18 +386,18 @@ class OovCounts:
         if batch.pieces is not None:
             figures["pieces"][slots] = batch.pieces
         figures["counts"][slots] += batch.counts
-        figures["documents"][slots[batch.unknown]] += batch.documents
+        figures["documents"][slots[batch.listed]] += batch.documents
         figures["missed"][slots[new]] = self._bound
         self._length += sum(map(len, added))
         if self._bound:
-            self._sample(added, batch.known[new])
+            self._sample(added, figures[slots[new]])
         return new
 
     def _prune(self) -> None:
         """Drop the rarest words until half of the budget is free."""
         words, figures = list(self._slots), self._figures[: len(self._slots)]
         if not self._bound:
-            self._sample(words, figures["known"])
+            self._sample(words, figures)
         highest = figures["counts"] + figures["missed"]
         order = np.argsort(-highest, kind="stable")
         costs = np.cumsum(np.fromiter(map(len, words), np.int64)[order] + WORD_COST)
@@ -386,10 +409,11 @@ class OovCounts:
         self._length = sum(map(len, self._slots))
         self._examples = {w: text for w, text in self._examples.items() if w in self._slots}
 
-    def _sample(self, words: list[bytes], known: NDArray[np.bool_]) -> None:
+    def _sample(self, words: list[bytes], figures: NDArray[np.void]) -> None:
         hashes = _hashes(words)
         self._samples[0].add(hashes)
-        self._samples[1].add(hashes[~known])
+        self._samples[1].add(hashes[~figures["known"]])
+        self._samples[2].add(hashes[figures["pieces"] > 1])
 
     def report(
         self,
@@ -398,11 +422,14 @@ class OovCounts:
         *,
         notes: tuple[str, ...] = (),
         others: tuple[OovReport, ...] = (),
+        order: SplitOrder = "cost",
+        cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
     ) -> OovReport:
         """Return the counts so far.
 
-        ``vocabulary`` is used to classify unknown words and to list unused entries. ``notes`` are
-        further notes for the user. ``others`` are reports on other lookups.
+        ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
+        notes for the user. ``others`` are reports on other lookups. ``order``: of the split words
+        of a subword model; ``cut`` returns the pieces of a word.
         """
         held = self._figures[: len(self._slots)]
         missed = np.ascontiguousarray(held["missed"])
@@ -412,18 +439,18 @@ class OovCounts:
                 "known": np.ascontiguousarray(held["known"]),
                 "pieces": np.ascontiguousarray(held["pieces"]),
                 "count": held["counts"] + missed,
-                "documents": held["documents"] + np.where(held["known"], 0, missed),
+                "documents": held["documents"] + np.where(_is_listed(held), missed, 0),
                 "error": missed,
             }
         )
         unknown = unknown_table(words, self._examples)
         kinds: tuple[KindShare, ...] = ()
         if vocabulary is not None:
-            unknown, kinds = with_kinds(unknown, vocabulary)
+            unknown, kinds = with_kinds(unknown, vocabulary, random=self._histogram is not None)
         distinct, distinct_unknown = len(words), len(unknown)
         estimated: tuple[Estimate, ...] = ()
         if self._bound:
-            every, some = (sample.estimate() for sample in self._samples)
+            every, some, split_in_all = (sample.estimate() for sample in self._samples)
             distinct, distinct_unknown = max(distinct, every[0]), max(distinct_unknown, some[0])
             # Up to L tokens are not counted for a held word. They may all belong to other words
             # than estimated. Then the covered share is off by at most L, and as many tokens may
@@ -445,10 +472,20 @@ class OovCounts:
         used: int | None = int(self._used.sum())
         never_used: tuple[bytes, ...] = ()
         pieces: Pieces | None = None
+        split: SplitWords | None = None
         if self._histogram is not None:  # use of entries is unknown for subword models
             used = None
             mean = self._pieces / self.tokens if self.tokens else 0.0
             pieces = pieces_of(words, self._histogram, mean)
+            split = split_table(
+                words, unknown, self._examples, order=order, vocabulary=vocabulary, cut=cut
+            )
+            languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
+            languages.sort(key=lambda each: (-each.documents, each.name))
+            split = replace(split, languages=tuple(languages))
+            if self._bound:
+                split = replace(split, distinct=max(split.distinct, split_in_all[0]))
+                estimated += (Estimate("distinct_split", split_in_all[1], certain=False),)
         elif vocabulary is not None:
             positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
             never_used = tuple(vocabulary.stored[position] for position in positions)
@@ -466,10 +503,17 @@ class OovCounts:
             used=used,
             never_used=never_used,
             pieces=pieces,
+            split=split,
             estimated=estimated,
             notes=notes,
             others=others,
         )
+
+
+def _is_listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Return which words are listed: unknown or split."""
+    listed: NDArray[np.bool_] = ~figures["known"] | (figures["pieces"] > 1)
+    return listed
 
 
 MAX_SAMPLED: Final = 1 << 17  # hashes; 3 sigma is at most 1.2 % of the words

@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple
 from vocabtool.system.byte_strings import ByteStrings
 
 Kind = Literal[
+    "random",  # base64, a hash: see is_random(); only for subword models
     "form",  # equal to an entry after NFKC and case folding
     "number",  # digits, no letters
     "code",  # letters with digits; camelCase; C++, C#; parts joined by any of _ / \ @ :: or a dot
@@ -28,6 +29,7 @@ Kind = Literal[
 COMMONEST: Final = 10_000  # number of unknown words that a report classifies
 SHORTEST: Final = 4  # fewest characters of a misspelling
 LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
+LONG_NUMBER: Final = 16  # digits that are a random string
 RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
 SAMPLED: Final = 50_000  # entries, evenly spread, that determine a vocabulary's scripts
 MARKER: Final = "\u2581"  # SentencePiece's marker of the start of a word
@@ -43,6 +45,10 @@ _CODE: Final = re.compile(
     re.VERBOSE,
 )
 
+_HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
+_BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
+_CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
+
 
 class Likeness(NamedTuple):
     """The kind of a word, and the position of a similar ``entry`` in the vocabulary, or -1."""
@@ -52,15 +58,19 @@ class Likeness(NamedTuple):
 
 
 def classify(
-    words: Sequence[bytes], entries: ByteStrings, examples: Sequence[bytes] = ()
+    words: Sequence[bytes],
+    entries: ByteStrings,
+    examples: Sequence[bytes] = (),
+    *,
+    misspellings: bool = True,
 ) -> list[Likeness]:
     """Return the kind of each word, and the similar entry, if any, that has the lowest id.
 
     ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
-    its original capitals.
+    its original capitals. Without ``misspellings``, no word is of that kind.
     """
     folds = [fold(word) for word in words]
-    forms, near = _find_similar(folds, entries)
+    forms, near = _find_similar(folds, entries, misspellings)
     step = max(len(entries) // SAMPLED, 1)
     scripts = Counter(main_script(_text(entries[i])) for i in range(0, len(entries), step))
     del scripts[None]
@@ -90,6 +100,21 @@ def _shape(written: str, common: set[str | None]) -> Kind:
     if script is not None and common and script not in common:
         return "script"
     return "name" if first.isupper() else "other"
+
+
+def is_random(written: str) -> bool:
+    """Return whether a word looks like base64, a hash or another random string.
+
+    - Eight or more hexadecimal digits in which letters and digits change at least twice.
+    - Or sixteen or more digits.
+    - Or twelve or more characters of base64, one of them a digit, in which every fourth is
+      followed by another class: ``a`` to ``A`` or ``0``, ``A`` to ``0``, ``0`` to ``a`` or ``A``.
+    """
+    if written.isdigit():
+        return len(written) >= LONG_NUMBER
+    if _HEXADECIMAL.fullmatch(written):
+        return len(_CHANGE.findall(written)) >= 2
+    return bool(_BASE64.fullmatch(written)) and 4 * len(_CHANGE.findall(written)) >= len(written)
 
 
 def _text(word: bytes) -> str:
@@ -124,16 +149,17 @@ def fold(word: bytes) -> str | None:
 
 
 def _find_similar(
-    folds: Iterable[str | None], entries: Iterable[bytes]
+    folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Map each folded word to the first equal entry; in a second mapping, to the first near one.
 
-    Near means one edit apart. Such words are equal after removing at most one character from each.
-    So one pass over the vocabulary finds all candidates.
+    Near means one edit apart; the second mapping is empty without ``misspellings``. Such words are
+    equal after removing at most one character from each. So one pass over the vocabulary finds all
+    candidates.
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
-    for word in wanted:
+    for word in wanted if misspellings else ():
         if SHORTEST <= len(word) <= LONGEST:
             for variant in set(_variants(word)):
                 around.setdefault(variant, []).append(word)
@@ -145,7 +171,7 @@ def _find_similar(
             continue
         if folded in wanted:
             forms.setdefault(folded, position)
-        if SHORTEST - 1 <= len(folded) <= LONGEST + 1:
+        if around and SHORTEST - 1 <= len(folded) <= LONGEST + 1:
             for variant in _variants(folded):
                 for word in around.get(variant, ()):
                     if word not in near and one_edit(word, folded):
@@ -177,12 +203,12 @@ def main_script(text: str) -> str | None:
     """Return the script of most letters, of equally many the first; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
-    scripts = Counter(map(_script, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
+    scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
     return scripts.most_common(1)[0][0] if scripts else None
 
 
 @lru_cache(maxsize=4096)
-def _script(letter: str) -> str:
+def script_of(letter: str) -> str:
     """Return the first word of a letter's Unicode name, such as LATIN, CYRILLIC or CJK."""
     return unicodedata.name(letter, "UNNAMED").partition(" ")[0]
 

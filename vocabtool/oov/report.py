@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.oov.lookalikes import COMMONEST, Kind, classify
+from vocabtool.oov.lookalikes import COMMONEST, Kind, classify, is_random, spelling
+from vocabtool.oov.split_words import SplitWords
 from vocabtool.vocabulary import Vocabulary
 
 MOST_FRAGMENTED: Final = 20
 
-Figure = Literal["distinct", "distinct_unknown", "count", "documents", "curve"]
+Figure = Literal["distinct", "distinct_unknown", "distinct_split", "count", "documents", "curve"]
 
 MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pieces
 
@@ -125,6 +126,8 @@ class OovReport:
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
       ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
     - ``kinds``: For each kind, the number of classified words and of their tokens.
+    - ``pieces``, ``split``: Numbers of pieces, and the words that are split; ``None`` for a model
+      of whole words.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
     - ``never_used``: The first few entries, in id order, that did not occur.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
@@ -143,6 +146,7 @@ class OovReport:
     used: int | None = None
     never_used: tuple[bytes, ...] = ()
     pieces: Pieces | None = None
+    split: SplitWords | None = None
     estimated: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()
@@ -178,6 +182,20 @@ class OovReport:
     def document_rate(self) -> float:
         """Share of the documents that contain an unknown word, from 0 to 1."""
         return _share(self.documents_unknown, self.documents)
+
+    @property
+    def fertility(self) -> float:
+        """Pieces per token; 1 for a model of whole words."""
+        return 1.0 if self.pieces is None else self.pieces.mean
+
+    @property
+    def document_rate_split3(self) -> float:
+        """Share of documents with a word of three or more pieces; 0 for a model of words."""
+        return _share(self.split.documents_split3 if self.split else 0, self.documents)
+
+    def split_rate(self, pieces: int = 3) -> float:
+        """Share of tokens of at least ``pieces`` pieces, up to 32; 0 for a model of words."""
+        return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
 
     def estimate(self, figure: Figure) -> Estimate | None:
         """Return the error bound of a figure; ``None`` if it is exact."""
@@ -215,14 +233,21 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
     return unknown.select(COLUMNS).combine_chunks()
 
 
-def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
+def with_kinds(
+    unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
+) -> tuple[pa.Table, tuple[KindShare, ...]]:
     """Return the table of unknown words with ``kind`` and ``like`` of the most frequent ones.
 
     Also return how many words and tokens each kind has, the kind with most tokens first.
+    ``random``: whether random strings are a kind of their own.
     """
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
     kinds = [one.kind for one in found]
+    if random:
+        pairs = zip(some["word"].to_pylist(), some["example"].to_pylist(), strict=True)
+        are_random = (is_random(spelling(*pair).strip()) for pair in pairs)
+        kinds = ["random" if is_so else kind for is_so, kind in zip(are_random, kinds, strict=True)]
     like = [vocabulary.stored[one.entry] if one.entry >= 0 else None for one in found]
     rest = [None] * (len(unknown) - len(some))
     for name, values in (("kind", kinds), ("like", like)):

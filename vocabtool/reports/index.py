@@ -88,7 +88,7 @@ def _index_facts(
         if (new := report.added + report.updated) >= RATED:
             done += f"; {new / max(report.seconds, 1e-9):,.0f} a second"
     elif report.resumed:
-        done = "nothing: these documents are indexed already"
+        done = "nothing: the files did not change since they were indexed"
     yield "done now", done
     if report.read > report.resumed > 0:
         there = plural(report.resumed, "document", "documents")

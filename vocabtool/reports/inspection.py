@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from base64 import b64encode
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.formats.reader import Model
@@ -201,6 +203,7 @@ def vocabulary_html(vocabulary: Vocabulary) -> str:
 SOURCES: Final = {
     "recovered": "the model's own rule, from its files",
     "named": "the rule that you named",
+    "guessed": "the rule that fits the entries best",
     "exact": "the running model",
 }
 UNKNOWN: Final = "unknown"
@@ -219,15 +222,26 @@ class _Word(NamedTuple):
     pieces: list[tuple[bytes, bool]]
 
 
-def words_report(words: Words, texts: Sequence[str]) -> Report:
+def words_report(
+    words: Words,
+    texts: Sequence[str],
+    model: str = "",
+    beside: Sequence[tuple[str, Words]] = (),
+) -> Report:
     """Return the report: the steps of the rule as numbered lines, then the words of each text.
 
+    ``model``: the name of the model. ``beside``: names and words of models whose pieces are shown
+    beside its own.
+
     JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``; ``unknown_pieces``: the
-    indices, from 0, of a word's ``pieces`` that the model does not know.
+    indices, from 0, of a word's ``pieces`` that the model does not know; ``beside``: the same for
+    the other models, each with its name as ``model``.
     """
     rows = _words_of(words, texts)
+    rows_beside = [_words_of(other, texts) for _, other in beside]
+    names = _last_parts([model, *(name for name, _ in beside)])
 
-    def data() -> dict[str, Any]:
+    def data_of(words: Words, rows: list[list[_Word]]) -> dict[str, Any]:
         return {
             **_rule_data(words),
             "others": [_rule_data(other) for other in words.others],
@@ -236,6 +250,13 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
                 for text, row in zip(texts, rows, strict=True)
             ],
         }
+
+    def data() -> dict[str, Any]:
+        others = [
+            {"model": name, **data_of(other, rows)}
+            for (name, other), rows in zip(beside, rows_beside, strict=True)
+        ]
+        return {**data_of(words, rows), **({"beside": others} if others else {})}
 
     def sections(page: bool) -> list[Section]:
         steps = [f"{number}. {step}" for number, step in enumerate(words.describe(), 1)]
@@ -248,10 +269,15 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
         for other in words.others:
             title = f"Separate lookup: {_title(other)}"
             parts.append([Item(title, other.describe())])
+        for name, (_, other) in zip(names[1:], beside, strict=True):
+            parts.append([Item(f"Beside: {name}, {_title(other)}", other.describe())])
+            parts[-1].append(Notes(other.notes))
         parts[-1].append(Notes(words.notes))
-        for text, row in zip(texts, rows, strict=True):
+        for text, row, *others in zip(texts, rows, *rows_beside, strict=True):
             cells = [_cells(word) for word in row] or [["(no words)"]]
-            columns = [Column() for _ in cells[0]]
+            if others:
+                cells = _cells_beside([row, *others])
+            columns = [Column(name) for name in names] if others else [Column() for _ in cells[0]]
             parts.append([Paragraph(_quote(encode(text))), Table(columns, cells, plain=True)])
         return [Section("", blocks) for blocks in parts]
 
@@ -307,9 +333,57 @@ def _cells(word: _Word) -> list[str]:
         verdict = f"split in {word.split}"
     row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
     if word.split is not None:
-        marks = ((piece, "" if known else f"({UNKNOWN})") for piece, known in word.pieces)
-        row.append(" ".join(_quote(piece) + mark for piece, mark in marks))
+        row.append(_pieces(word))
     return row
+
+
+def _pieces(word: _Word) -> str:
+    """Return the pieces of a word, or the whole word, and mark the unknown ones."""
+    pieces = word.pieces or [(word.word, word.known)]
+    return " ".join(_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in pieces)
+
+
+def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
+    """Return the pieces that several models make of a text: a column for each model.
+
+    A row ends where a word of every model ends, compared without case, accents and blanks. If the
+    models keep different characters, only letters and digits count. If these differ too, all is
+    one row. The last row counts pieces and words.
+    """
+    for keep in (lambda c: not c.isspace(), str.isalnum):
+        lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]
+        kept = {"".join(filter(keep, "".join(_plain(w.word) for w in row))) for row in rows}
+        if len(kept) == 1:
+            break
+    ends = [list(accumulate(each)) for each in lengths]
+    stops = sorted(set(ends[0]).intersection(*ends)) if len(kept) == 1 else []
+    cells = [[""] * len(rows) for _ in range(len(stops) or any(rows))]
+    for column, (row, of_row) in enumerate(zip(rows, ends, strict=True)):
+        for word, end in zip(row, of_row, strict=True):
+            line = cells[bisect_left(stops, end) if stops else 0]
+            line[column] += " " * bool(line[column]) + _pieces(word)
+    totals = [
+        f"= {plural(sum(len(w.pieces) or 1 for w in row), 'piece', 'pieces')}, "
+        f"{plural(len(row), 'word', 'words')}"
+        for row in rows
+    ]
+    return [*cells, totals]
+
+
+def _plain(word: bytes) -> str:
+    """Return a word without case and accents, to compare it with the words of another model."""
+    plain = unicodedata.normalize("NFKD", word.decode("utf-8", "replace")).casefold()
+    return "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
+
+
+def _last_parts(paths: Sequence[str]) -> list[str]:
+    """Return the last parts of paths, as many as it takes to distinguish them."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(set(paths)):
+            break
+    return names
 
 
 def _quote(entry: bytes) -> str:

@@ -16,9 +16,10 @@ MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very lon
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
 # Format of a column. All but ``text`` are right-aligned numbers.
-Kind = Literal["text", "count", "percent", "ratio", "doublings", "score", "share"]
+Kind = Literal["text", "count", "percent", "ratio", "doublings", "score", "share", "mean"]
 FORMATS: Final[dict[Kind, str]] = {
     **{"count": ",", "ratio": ".4f", "doublings": "+.1f", "score": ".3f", "share": ".1%"},
+    "mean": ".2f",
 }
 # A text, an entry (untrusted bytes), a sequence of both, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None

@@ -7,20 +7,28 @@ JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), 
 ``unknown_words_listed`` and ``unknown_words_in_all``; ``kinds``, ``coverage``, ``pieces``;
 ``estimated`` (``figure``, ``off_by``, ``certain``), ``notes``, ``others`` (reports like this one).
 Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown word.
+
+For subword models also: ``split_words`` and ``random_words`` (``word``, ``pieces``, ``count``,
+``documents``, ``error``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
+``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
+``languages``). CSV and Parquet then have a row for each split word, random strings after the
+others, and for each unknown word.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.oov.lookalikes import Kind, clip, find_word
-from vocabtool.oov.report import MOST_PIECES, OovReport, Pieces
+from vocabtool.oov.report import MOST_PIECES, OovReport
 from vocabtool.oov.report import Figure as FigureName
+from vocabtool.oov.split_words import COLUMNS as SPLIT_NAMES
+from vocabtool.oov.split_words import SplitWord, SplitWords
 from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
     Block,
@@ -51,6 +59,7 @@ from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8, printable
 
 KINDS: Final[dict[Kind, str]] = {
+    "random": "base64, hash or other random string",
     "form": "known in another case or Unicode form",
     "number": "number",
     "code": "identifier or code",
@@ -63,6 +72,7 @@ KINDS: Final[dict[Kind, str]] = {
 FIGURES: Final[dict[FigureName, str]] = {
     "distinct": "distinct words",
     "distinct_unknown": "distinct unknown words",
+    "distinct_split": "distinct split words",
     "count": "counts of words first seen late",
     "documents": "document counts of words first seen late",
     "curve": "the coverage curve",
@@ -70,13 +80,20 @@ FIGURES: Final[dict[FigureName, str]] = {
 JSON_WORDS: Final = 1_000  # unknown words
 TERMINAL_WORDS: Final = 25
 PAGE_WORDS: Final = 40
+SPLIT_WORDS: Final = 50  # of a page; half as many on a terminal
+RANDOM_WORDS: Final = 5
+LANGUAGES: Final = 25
 TERMINAL_POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 NEVER_USED: Final = 5  # entries
 EXAMPLE_BYTES: Final = 50
+SPLIT_EXAMPLE_BYTES: Final = 24
 CHUNK: Final = 1 << 14
 NAMES: Final = ("word", "count", "documents", "error", "kind", "like", "example")
 TYPES: Final[tuple[Type, ...]] = (
     *("entry", "integer", "integer", "integer", "text", "escaped", "escaped"),
+)
+SPLIT_TYPES: Final[tuple[Type, ...]] = (
+    *("entry", "integer", "integer", "integer", "integer", "flag", "text", "escaped", "escaped"),
 )
 
 
@@ -89,8 +106,8 @@ def save_report(
 
     ``format``: by default, the ending of the file decides, else it is ``table``. ``json`` and
     ``html`` contain all figures and the most frequent unknown words. ``csv`` and ``parquet``
-    contain a row for each unknown word. Raises :class:`NotFound` if the file's folder does not
-    exist.
+    contain a row for each unknown word, and for each split word of a subword model. Raises
+    :class:`NotFound` if the file's folder does not exist.
     """
     renderers.save(oov_report(report), path, format)
 
@@ -102,7 +119,11 @@ def oov_report(report: OovReport) -> Report:
         subtitle=report.header.model,
         sections=partial(_sections, report),
         data=partial(_data, report),
-        rows=[Rows(NAMES, partial(_chunks, report), TYPES)],
+        rows=[
+            Rows(NAMES, partial(_chunks, report), TYPES)
+            if report.split is None
+            else Rows(SPLIT_NAMES, partial(_split_chunks, report.split), SPLIT_TYPES)
+        ],
     )
 
 
@@ -115,6 +136,18 @@ def _chunks(report: OovReport) -> Iterator[list[tuple[Any, ...]]]:
     words = report.commonest()
     while some := list(islice(words, CHUNK)):
         yield [(w.word, w.count, w.documents, w.error, w.kind, w.like, w.example) for w in some]
+
+
+def _split_chunks(split: SplitWords) -> Iterator[list[tuple[Any, ...]]]:
+    words = split.words()
+    while some := list(islice(words, CHUNK)):
+        yield [
+            tuple(
+                b" ".join(word.parts) if name == "parts" else getattr(word, name)
+                for name in SPLIT_NAMES
+            )
+            for word in some
+        ]
 
 
 def _data(report: OovReport) -> dict[str, Any]:
@@ -130,7 +163,7 @@ def _data(report: OovReport) -> dict[str, Any]:
     def rate(every: int, unknown: int, share: float) -> dict[str, Any]:
         return {"all": every, "unknown": unknown, "unknown_rate": share}
 
-    return {
+    data = {
         "model": header.model,
         "vocabulary": {
             "name": header.vocabulary,
@@ -162,6 +195,46 @@ def _data(report: OovReport) -> dict[str, Any]:
         "notes": list(report.notes),
         "others": [_data(other) for other in report.others],
     }
+    return data if report.split is None else data | _split_data(report, report.split)
+
+
+def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
+    def word_list(start: int, number: int) -> list[dict[str, Any]]:
+        words = []
+        for word in split.words(start, min(number, JSON_WORDS)):
+            values = {name: getattr(word, name) for name in SPLIT_NAMES}
+            values |= {"word": as_text(word.word), "example": as_text(word.example)}
+            words.append(values | {"parts": [as_text(part) for part in word.parts]})
+            if not is_utf8(word.word):
+                words[-1]["base64"] = b64encode(word.word).decode()
+        return words
+
+    words = word_list(0, split.listed)
+    return {
+        "split_words": words,
+        "split_words_listed": len(words),
+        "split_words_in_all": split.distinct,
+        "random_words": word_list(split.listed, split.random),
+        "split": {
+            "rates": dict(_split_rates(report)),
+            "documents": {
+                "all": report.documents,
+                "split3": split.documents_split3,
+                "split3_rate": report.document_rate_split3,
+            },
+            "kinds": [kind._asdict() for kind in split.kinds],
+            "languages": [
+                language._asdict() | {"pieces_per_token": language.fertility}
+                for language in split.languages
+            ],
+        },
+    }
+
+
+def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
+    """Yield the shares of the tokens of 2, 3, and 4 or more pieces, and of 3 or more."""
+    two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
+    yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
 
 
 # For people.
@@ -172,11 +245,10 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
     coverage = Section("How much the commonest words cover", _coverage(report, page))
     words = Section("The commonest unknown words", [_words(report, page)])
     rates = Section("", [_rates(report, page)])
-    yield from (rates, coverage, words) if page else (facts, rates, words)
+    split = [] if report.split is None else [*_split_sections(report, report.split, page)]
+    yield from (rates, *split, coverage, words) if page else (facts, rates, *split, words)
     if report.kinds:
         yield Section("What they look like", _kinds(report, page))
-    if report.pieces is not None:
-        yield Section("Words in pieces", _pieces(report.pieces, page))
     yield facts if page else coverage
     yield Section("", [Notes(_notes(report, page))])
     for other in report.others:  # counted separately; without plots
@@ -239,12 +311,17 @@ def _words(report: OovReport, page: bool) -> Table:
         if word.like is not None:
             like = ("form of " if word.kind == "form" else "near ", word.like)
         example: Cell = word.example
-        if not page:  # the part of the example around the word
-            line = word.example.strip()
-            middle = max(find_word(line, word.word), 0) + len(word.word) // 2
-            example = printable(clip(line, 0, len(line), middle, EXAMPLE_BYTES))
+        if not page:
+            example = _around(word.example, word.word, EXAMPLE_BYTES)
         rows.append((word.word, count(word.count), count(word.documents), like, example))
     return Table(columns, rows, bars="count", small="example")
+
+
+def _around(example: bytes, word: bytes, width: int) -> str:
+    """Return the part of an example around the word, for a terminal."""
+    line = example.strip()
+    middle = max(find_word(line, word), 0) + len(word) // 2
+    return printable(clip(line, 0, len(line), middle, width))
 
 
 def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
@@ -257,25 +334,76 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
     )
     tokens = plural(sum(share.tokens for share in report.kinds), "token", "tokens")
     count = report.classified
+    shown = [KINDS[kind] for kind in KINDS if kind != "random" or report.split is not None]
     words = "unknown word" if count == 1 else f"{count:,} commonest unknown words"
     yield Paragraph(
         f"Tokens, of the {words} ({tokens}). Each word is counted once, as the first kind that "
         "fits: "
-        f"{', '.join(KINDS.values())}.",
+        f"{', '.join(shown)}.",
         small=True,
     )
 
 
-def _pieces(pieces: Pieces, page: bool) -> Iterator[Block]:
-    yield Paragraph(f"{pieces.mean:.2f} pieces per token{'.' * page}")
-    if page:
+def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterator[Section]:
+    """Yield the figures of a subword model, its split words, and their kinds and languages."""
+    yield Section("Words in pieces", _pieces(report, page))
+    number = SPLIT_WORDS if page else SPLIT_WORDS // 2
+    title = "The split words, by what they cost"
+    yield Section(title, [_split_words(split.words(0, min(number, split.listed)), page)])
+    if split.kinds:
+        names = Column("what split words look like"), _count("words"), _count("tokens")
+        kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
+        table = Table((*names, Column("pieces per token", "mean")), kinds)
+        yield Section("What split words look like", [table])
+    if split.random:
+        some = split.words(split.listed, min(split.random, RANDOM_WORDS))
+        yield Section("Random strings", [_split_words(some, page, "random string")])
+    columns = (
+        *(Column("language or script"), _count("documents"), _count("tokens")),
+        *(Column("pieces per token", "mean"), Column("in 3 or more", "percent")),
+    )
+    languages = [
+        (each.name, *each[1:3], each.fertility, each.tokens_split3 / max(each.tokens, 1))
+        for each in split.languages[:LANGUAGES]
+    ]
+    yield Section("What texts cost", [Table(columns, languages)])
+
+
+def _pieces(report: OovReport, page: bool) -> Iterator[Block]:
+    rates = [
+        *((f"tokens in words of {name} pieces", rate) for name, rate in _split_rates(report)),
+        ("documents with a word of 3+ pieces", report.document_rate_split3),
+    ]
+    shown = [("pieces per token", report.fertility, f"{report.fertility:.2f}")]
+    shown += [(name, rate, percent(rate)) for name, rate in rates]
+    if not page:
+        yield Facts([(name, text) for name, _, text in shown])
+        return
+    yield Figures([Figure(name, Exact(name, value, text), ()) for name, value, text in shown])
+    if report.pieces is not None:
+        pieces = report.pieces
         yield Plot(lambda: plots.pieces(pieces))
         if len(pieces.histogram) > MOST_PIECES:
-            yield Paragraph(
-                f"The last bar counts words of {MOST_PIECES} pieces or more.", small=True
-            )
-    columns = (Column("split most"), _count("pieces"), _count("count"))
-    yield Table(columns, [(each.word, each.pieces, each.count) for each in pieces.most])
+            text = f"The last bar counts words of {MOST_PIECES} pieces or more."
+            yield Paragraph(text, small=True)
+
+
+def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word") -> Table:
+    rows = []
+    for word in words:
+        count = Estimate if word.error > 0 else int
+        cost = count(word.count * (word.pieces - 1))
+        row = (word.word, count(word.count), count(word.documents), word.pieces, cost)
+        parts, kind = b" ".join(word.parts), KINDS[word.kind] if word.kind else ""
+        example = word.example if page else _around(word.example, word.word, SPLIT_EXAMPLE_BYTES)
+        rows.append((*row, parts, *[kind] * page, example))
+    columns = (
+        Column(name),
+        *map(_count, ("count", "documents", "pieces", "cost")),
+        Column("split into"),
+    )
+    columns += (*[Column("looks like")] * page, Column("example"))
+    return Table(columns, rows, bars="cost", small="example")
 
 
 def _coverage(report: OovReport, page: bool) -> Iterator[Block]:

@@ -61,7 +61,10 @@ NOTEBOOK_ROWS: Final = 10
 FILE_WIDTH: Final = 100  # columns of text in a file
 METADATA_KEY: Final = b"vocabtool"
 # JSON keys that the rows of Parquet contain.
-LISTED: Final = ("unknown_words", "unknown_words_listed", "unknown_words_in_all")
+LISTED: Final = (
+    *("unknown_words", "unknown_words_listed", "unknown_words_in_all"),
+    *("split_words", "split_words_listed", "split_words_in_all", "random_words"),
+)
 
 
 def format_of(path: str | Path) -> Format:

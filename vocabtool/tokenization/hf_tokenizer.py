@@ -98,11 +98,15 @@ class HFWordTokenizer:
     used, because it starts threads, which cause warnings in processes that fork.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
+    ``raw``: the vocabulary has the bytes that byte-level entries stand for.
+
     Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer with random results,
     and :class:`InvalidFile` with the library's message for a file that the library rejects.
     """
 
-    def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, data: bytes, document: Json, vocabulary: Vocabulary, *, raw: bool = False
+    ) -> None:
         from tokenizers import Tokenizer, models
 
         _refuse_growth(document)
@@ -124,7 +128,7 @@ class HFWordTokenizer:
                 f"the tokenizer skips merges at random (dropout {dropout:g}), so its words differ "
                 "from run to run; set model.dropout to null in the file"
             )
-        self._document, self._vocabulary = document, vocabulary
+        self._document, self._vocabulary, self._raw = document, vocabulary, raw
         self._model_type = type(full.model).__name__
         self._whole_words = self._model_type == "WordLevel"
         name = getattr(full.model, "unk_token", None)
@@ -168,7 +172,7 @@ class HFWordTokenizer:
         elif self._mark is not None:
             begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
             given = begin + shown.replace(" ", self._mark)
-        return tuple(map(str.encode, self._cut([given]).pieces))
+        return tuple(map(self._entry, self._cut([given]).pieces))
 
     def describe(self) -> tuple[str, ...]:
         return tuple(description.describe(self._document, self._model_type, self._added))
@@ -212,14 +216,16 @@ class HFWordTokenizer:
         firsts = cuts.offsets[single]
         ids[single] = cuts.ids[firsts]
         entries = self._vocabulary.positions
-        positions[single] = [entries.get(cuts.pieces[at].encode(), -1) for at in firsts.tolist()]
+        positions[single] = [
+            entries.get(self._entry(cuts.pieces[at]), -1) for at in firsts.tolist()
+        ]
         positions[~known] = -1
         readable = list(map(self._readable, plain))
         readable += (word.content.encode() for word in added)
         spelled = pieces = None
         if not self._whole_words:
             is_known = cuts.ids != self._unknown_id
-            spelled = Spellings(list(map(str.encode, cuts.pieces)), is_known, cuts.offsets)
+            spelled = Spellings(list(map(self._entry, cuts.pieces)), is_known, cuts.offsets)
             pieces = counts.astype(np.int32)
         unique = len(set(readable)) == len(readable)
         return WordLookup(
@@ -315,6 +321,10 @@ class HFWordTokenizer:
             pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
             is_known = bool(known[at]) or (told and self._unknown_id not in ids)
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
+
+    def _entry(self, piece: str) -> bytes:
+        """Return a piece as the vocabulary has it."""
+        return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 
     def _readable(self, given: str) -> bytes:
         """Return a word with bytes for byte-level characters, and a blank for the marker."""

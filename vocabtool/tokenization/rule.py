@@ -13,8 +13,11 @@ instead of text, the caller names one of these:
                      ASCII punctuation, split at ASCII whitespace
 ``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
 ``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
-``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json or a SentencePiece model,
-                     FILE or in the folder FILE; ``sentencepiece:FILE`` is the same
+``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
+``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
+``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
+                     file, or entries that have settings beside them; FILE or in the folder FILE;
+                     ``sentencepiece:FILE`` is the same
 ===================  ===========================================================================
 """
 
@@ -24,15 +27,15 @@ import hashlib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import NAMED, RULE_NAMES
+from vocabtool.choices import NAMED, RULE_NAMES, BertRule, TiktokenName
 from vocabtool.errors import VocabtoolError
 from vocabtool.tokenization.string_steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
@@ -50,11 +53,16 @@ from vocabtool.tokenization.text_arrays import (
     string_array,
     text_data,
 )
-from vocabtool.vocabulary import decode, encode
+from vocabtool.vocabulary import Vocabulary, decode, encode
 
 MAX_GROWTH: Final = 64  # output bytes per byte of the texts
 GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always produce
 SHORT: Final = 4096  # bytes; shorter texts are not searched for repeated chunks
+MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries such as <UNK>
+MARKS: Final = (b",", b".")
+CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
+CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
+TOKENIZERS: Final = ("tokenizer.json", "*.model", "*.gguf", "vocab.json", "vocab.txt", "*.tiktoken")
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -234,10 +242,14 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """Return the steps of the rule with the name ``spec``; ``tokenizer:FILE`` is not supported.
+    """Return the steps of one of :data:`RULE_NAMES` that makes words, not pieces.
 
     Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
     """
+    if makes_pieces(spec):
+        raise VocabtoolError(
+            f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE"
+        )
     match spec:
         case "whitespace":
             return (SplitWhitespace(),)
@@ -267,14 +279,49 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     return (Matches(pattern),)
 
 
+def makes_pieces(spec: str) -> bool:
+    """Return whether a rule makes the pieces of a vocabulary: BERT's, or an encoding of tiktoken.
+
+    Raises :class:`VocabtoolError` for an unknown encoding.
+    """
+    name, _, encoding = spec.partition(":")
+    if name != "tiktoken":
+        return spec in get_args(BertRule)
+    if encoding not in get_args(TiktokenName):
+        listed = ", ".join(get_args(TiktokenName))
+        raise VocabtoolError(f"unknown encoding {encoding!r} (expected one of {listed})")
+    return True
+
+
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    If FILE is a folder, this is the tokenizer.json in it, else the first ``.model`` file.
+    If FILE is a folder, this is the first of :data:`TOKENIZERS` that exists in it.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:
         return None
     path = Path(file)
-    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
+    inside = chain.from_iterable(sorted(path.glob(each)) for each in TOKENIZERS)
     return next(filter(Path.is_file, inside), path)
+
+
+def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
+    """Return the word-splitting rule that fits the entries best, and the reason.
+
+    Files of word vectors do not state how texts were split. If entries have capitals, texts are not
+    lower-cased; if punctuation marks are entries, they are split off as words.
+    """
+    has_capitals = False
+    if len(vocabulary):
+        entries = vocabulary.to_arrow().column("token")
+        share = np.mean(pc.match_substring_regex(entries, "[A-Z]").to_numpy())
+        has_capitals = bool(share > MIN_CAPITALS)
+    has_marks = all(mark in vocabulary for mark in MARKS)
+    reason = (
+        f"{'many' if has_capitals else 'hardly any'} entries have capital letters; "
+        f"the comma and the full stop are {'entries' if has_marks else 'not both entries'}"
+    )
+    if has_capitals:
+        return CASED_WITH_MARKS if has_marks else CASED, reason
+    return "ptb" if has_marks else "keras", reason

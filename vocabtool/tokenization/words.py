@@ -33,7 +33,13 @@ from vocabtool.tokenization.lookup import (
     WordLookup,
     keras_tokenizer_for,
 )
-from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.rule import (
+    Rule,
+    guess_rule,
+    makes_pieces,
+    parse_rule,
+    tokenizer_file,
+)
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
@@ -43,13 +49,15 @@ if TYPE_CHECKING:
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
+TOKENIZER = "a tokenizer.json, a SentencePiece .model or a GGUF file"
 NAME_TOKENIZER = (
-    "name their tokenizer, a tokenizer.json or a SentencePiece .model: --rule tokenizer:FILE "
-    "(in Python rule='tokenizer:FILE')"
+    f"name their tokenizer, {TOKENIZER}: --rule tokenizer:FILE (in Python rule='tokenizer:FILE')"
 )
+# Rules for pieces with a marker, if no tokenizer is there.
+OR_NAME: Final = {"##": "bert-uncased or --rule bert-cased", " ": "tiktoken:ENCODING"}
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
-How = Literal["recovered", "named", "exact"]
+How = Literal["recovered", "named", "guessed", "exact"]
 
 
 class Word(NamedTuple):
@@ -72,7 +80,8 @@ class Words:
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
-      it, ``"exact"`` if the running model makes the words.
+      it, ``"guessed"`` if it fits the words of a file of vectors best, ``"exact"`` if the running
+      model makes the words.
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
     """
@@ -98,7 +107,8 @@ class Words:
         - ``name``: The vocabulary, as ``inspect`` prints it. The default is the largest vocabulary
           in which the model looks words up.
         - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
-          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN`` or ``tokenizer:FILE``.
+          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN``, ``bert-uncased``, ``bert-cased``,
+          ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
         - ``exact``: Run the model itself. This needs TensorFlow.
         - ``trust``: Run the model even if it contains ops that read files, use the network or run
           Python.
@@ -118,6 +128,10 @@ class Words:
                 words = tokenizer_of(file)
                 check_pieces(words, file, vocabulary)
                 return cls(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
+            if makes_pieces(rule):
+                from vocabtool.tokenization import tokenizer_files
+
+                return cls(vocabulary, "named", tokenizer_files.tokenizer_by_name(rule, vocabulary))
             steps = Rule(parse_rule(rule))
             marker = vocabulary.marker or guess_marker(vocabulary.stored)
             if marker is not None or vocabulary.kind in SUBWORDS:
@@ -197,6 +211,17 @@ class Words:
         missing = judged.codes[~judged.known[judged.codes]]
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
+    def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
+        """Return the words of a text that the model splits into ``pieces`` or more, in order.
+
+        The list is empty for a model of whole words.
+        """
+        found = self.look_up([text])
+        if found.pieces is None:
+            return []
+        split = found.codes[found.pieces[found.codes] >= pieces]
+        return [decode(word) for word in as_bytes(found.distinct.take(split))]
+
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
 
@@ -216,7 +241,7 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the ``Words`` of a file without graphs: a SentencePiece model or a tokenizer.json.
+    """Return the ``Words`` of a file without graphs: one with a tokenizer, or word vectors.
 
     Without ``name``, the first vocabulary that has a tokenizer is used.
     """
@@ -236,17 +261,24 @@ def _from_file(model: str | Path, name: str | None) -> Words:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
+    if chosen.kind == "vectors":
+        rule, reason = guess_rule(chosen)
+        note = f"no --rule given: using {rule}, because {reason}"
+        words = Words.of(chosen, rule=rule)
+        return replace(words, how="guessed", notes=(*found.warnings, note))
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
+    marker = chosen.marker or guess_marker(chosen.stored)
+    other = f", or --rule {OR_NAME[marker]}" if marker in OR_NAME else ""
     raise VocabtoolError(
         f"{path}: contains subword pieces, but no tokenizer that vocabtool can read; "
-        f"{NAME_TOKENIZER}"
+        f"{NAME_TOKENIZER}{other}"
     )
 
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Return the tokenizer of the file that contains the vocabulary; ``None`` if there is none."""
-    from vocabtool.tokenization import hf_tokenizer
+    from vocabtool.tokenization import hf_tokenizer, tokenizer_files
 
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
@@ -255,8 +287,9 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
-    for file in files:
-        for tokenizer_for in (hf_tokenizer.tokenizer_for, keras_tokenizer_for):
+    readers = (hf_tokenizer.tokenizer_for, keras_tokenizer_for, tokenizer_files.tokenizer_for)
+    for tokenizer_for in readers:  # settings beside the entries count if nothing else does
+        for file in files:
             tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
             if tokenizer is not None:
                 return tokenizer
@@ -264,23 +297,20 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
 
 
 def tokenizer_of(file: Path) -> Words:
-    """Return the ``Words`` of a tokenizer.json or a SentencePiece model.
+    """Return the ``Words`` of a tokenizer.json, a SentencePiece model or a GGUF file.
 
     Raises :class:`NotFound` if there is no such file, and :class:`VocabtoolError` if the file
     contains no tokenizer.
     """
     if not file.is_file():
-        raise NotFound(
-            f"{file}: no such file (expected a tokenizer.json, a SentencePiece .model, or a folder "
-            "with one of them)"
-        )
+        raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
     from vocabtool.formats.registry import extract
 
     vocabulary = extract(file)
     tokenizer = _own_tokenizer(vocabulary, file)
     if tokenizer is None:
         raise VocabtoolError(
-            f"{file}: not a tokenizer (expected a tokenizer.json or a SentencePiece .model)"
+            f"{file}: not a tokenizer that says how it splits texts (expected {TOKENIZER})"
         )
     return Words(vocabulary, "recovered", tokenizer)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,9 +22,10 @@ from vocabtool.errors import (
     NotFound,
     UnknownFormat,
     UnsupportedFormat,
+    VocabtoolError,
     reading,
 )
-from vocabtool.formats import files, wire
+from vocabtool.formats import files, static_embedding, wire
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP
@@ -142,14 +144,32 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 
 def path_of(model: str | Path) -> Path:
-    """Return the path of a model: the argument itself, or the cache folder of a hub handle."""
+    """Return the path of a model: the argument, or the folder of a handle or name in a cache.
+
+    A prefix such as ``static:`` is left out. A static embedding whose tokenizer is not directly in
+    its folder, or whose file of tensors is given, is represented by its tokenizer.
+    """
+    kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
+    if kind:
+        model = name
     if isinstance(model, str) and files.HANDLE.match(model):
         return files.find(model)
     path = Path(model)
+    if kind.removesuffix(":") in files.FOLDERS and not path.exists():
+        path = files.find_folder(model)
     if not path.exists():
+        if kind == "openai:" or str(model).startswith("python:"):
+            what = "a server" if kind else "a callable"
+            raise VocabtoolError(
+                f"{kind}{model}: {what} has no vocabulary; pass a file with its words"
+            )
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
         raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+    with suppress(VocabtoolError):  # any other model
+        found = static_embedding.find(path)
+        if found.tokenizer.parent != path:
+            return found.tokenizer
     return path
 
 

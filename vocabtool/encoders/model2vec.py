@@ -1,0 +1,226 @@
+"""Static embeddings of tokens: a text's vector is the mean of the vectors of its tokens.
+
+Models of model2vec, ``StaticEmbedding`` of sentence-transformers, and WordLlama, without their
+libraries: ``formats/static_embedding.py`` finds and maps the files. With t the n tokens of a text,
+
+    vector = 1/n sum over t of weight(t) matrix[mapping(t)], perhaps scaled to length 1
+
+in float32 (float64 if the matrix is). Without weights, ``weight`` is 1; without a mapping, it is t.
+The libraries differ in t:
+
+``model2vec``              the first ``max_length`` tokens of the first ``max_length`` times the
+                           median length of an entry characters, then without the unknown token
+``sentence-transformers``  all tokens, or as many as the tokenizer.json itself states
+``wordllama``              all tokens
+
+Sources: ``StaticModel.encode`` in model2vec/model.py; ``StaticEmbedding`` in
+sentence_transformers/.../static_embedding.py; ``WordLlamaInference.embed`` in
+wordllama/inference.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import (
+    REPLACES_BYTES,
+    Encoder,
+    EncoderOptions,
+    Texts,
+    Vectors,
+    check_vectors,
+    decode_texts,
+)
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.formats import static_embedding
+from vocabtool.formats.files import find_folder
+from vocabtool.formats.json_file import MAX_ID, expect, is_id
+from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS, EmbeddingFiles
+from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.tokenization.text_arrays import starts_of
+from vocabtool.tokenization.words import Words
+
+MAX_BATCH: Final = 1_024
+MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
+TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
+
+
+class Model2VecEncoder(Encoder):
+    """Means of token vectors, memory-mapped. Thread-safe; pickling stores the path and options.
+
+    A text without tokens has the vector zero. ``max_tokens``: tokens of a text that count; ``None``
+    for all of them. ``words``: those of the tokenizer.
+    """
+
+    kind = "model2vec"
+    words: Words
+
+    def __init__(self, model: str | Path, options: EncoderOptions) -> None:
+        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache.
+
+        Raises :class:`NotFound`; :class:`UnknownFormat` if it is no static embedding;
+        :class:`InvalidFile` if matrix, mapping, weights and tokenizer do not fit together.
+        """
+        path = Path(model)
+        self._path = path if path.exists() else find_folder(model)
+        self._files = files = static_embedding.find(self._path)
+        self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
+        self.options = options
+        self.max_batch = options.max_batch or MAX_BATCH
+        self._normalize, self.max_tokens = _settings(files)
+        with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
+            self._open_tokenizer()
+        with reading(str(files.tensors)):
+            self._open_tensors()
+        self.dim = int(self._matrix.shape[1])
+        self._notes = (REPLACES_BYTES,)
+        if self.max_tokens is not None:
+            self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
+
+    def _open_tokenizer(self) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))
+        self._tokenizer.no_padding()
+        entries: dict[str, int] = self._tokenizer.get_vocab()
+        if not entries:
+            raise InvalidFile("the tokenizer has no entries")
+        self._entries = max(entries.values()) + 1
+        self._characters: int | None = None
+        self._unknown: int | None = None
+        if self._files.style == "sentence-transformers":
+            truncation = self._tokenizer.truncation
+            self.max_tokens = None if truncation is None else truncation["max_length"]
+            return
+        self._tokenizer.no_truncation()
+        if self._files.style == "wordllama":
+            return
+        if self.max_tokens is not None:
+            self._characters = self.max_tokens * int(np.median(list(map(len, entries))))
+            self._tokenizer.enable_truncation(self.max_tokens)
+        token = getattr(self._tokenizer.model, "unk_token", None)  # Unigram has none, but an id
+        unknown = self.words.vocabulary.unknown
+        if token is not None:
+            self._unknown = self._tokenizer.token_to_id(token)
+        elif unknown is not None:
+            self._unknown = unknown.id
+
+    def _open_tensors(self) -> None:
+        tensors = static_embedding.open_tensors(self._files.tensors)
+        matrix = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
+        if matrix is None or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "fi":
+            got = "none" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
+            raise InvalidFile(f"wanted a matrix of numbers, {' or '.join(EMBEDDINGS)}, got {got}")
+        self._matrix = matrix
+        self._mapping, self._weights = tensors.get(MAPPING), tensors.get(TOKEN_WEIGHTS)
+        for name, array, kinds in (
+            (MAPPING, self._mapping, "iu"),
+            (TOKEN_WEIGHTS, self._weights, "f"),
+        ):
+            if array is None:
+                continue
+            if array.ndim != 1 or len(array) < self._entries or array.dtype.kind not in kinds:
+                raise InvalidFile(
+                    f"tensor {name!r} is {array.dtype} of shape {array.shape}, wanted numbers for "
+                    f"the {self._entries:,} entries of {self._files.tokenizer.name}"
+                )
+        rows = self._entries
+        if self._mapping is not None:
+            rows = int(self._mapping.max()) + 1
+            if int(self._mapping.min()) < 0:
+                raise InvalidFile(f"tensor {MAPPING!r} contains a row below 0")
+        if rows > len(matrix):
+            raise InvalidFile(
+                f"{self._files.tokenizer.name} and {MAPPING!r} need {rows:,} rows, the matrix has "
+                f"{len(matrix):,}: they belong to different models"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal SHA-256 of tensors, tokenizer and settings; reads both files."""
+        files = self._files
+        facts = f"{files.style} {self._normalize} {self.max_tokens}"
+        digest = hashlib.sha256(f"vocabtool model2vec 1\n{facts}\n".encode())
+        for file in (files.tensors, files.tokenizer):
+            with reading(str(file)), file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        return digest.hexdigest()
+
+    def encode(self, texts: Texts) -> Vectors:
+        """Return the vector of each text: float32, shape (n, dim).
+
+        Raises :class:`InvalidFile` if the tokenizers library fails on a text, and
+        :class:`VocabtoolError` if a vector of the model is not finite.
+        """
+        decoded = decode_texts(texts)
+        parts = [np.zeros((0, self.dim), np.float32)]
+        for start in range(0, len(decoded), self.max_batch):
+            batch = decoded[start : start + self.max_batch]
+            means = check_vectors(self._means(batch), len(batch), self.dim, str(self._path))
+            if self._normalize:
+                norms = np.linalg.norm(means, axis=1, keepdims=True)
+                means = means / np.maximum(norms, TINY)
+            parts.append(means)
+        return np.concatenate(parts)
+
+    def _means(self, texts: list[str]) -> NDArray[np.floating]:
+        """Return the mean of the token vectors of each text, zero without tokens."""
+        from scipy.sparse import csr_array
+
+        ids, offsets = self._tokens(texts)
+        table, rows, weights = self._matrix, ids, self._weights
+        number = np.float64 if table.dtype == np.float64 else np.float32
+        if table.dtype != number or weights is not None or self._mapping is not None:
+            distinct, rows = np.unique(ids, return_inverse=True)
+            places = distinct if self._mapping is None else self._mapping[distinct]
+            table = self._matrix[places].astype(number)
+            if weights is not None:
+                table *= weights[distinct].astype(number)[:, None]
+        # A sparse matrix of ones adds the rows one after the other, as the libraries do.
+        shape = (len(texts), len(table))
+        ones = np.ones(len(rows), number)
+        sparse = csr_array((ones, rows.astype(np.int32), offsets.astype(np.int32)), shape=shape)
+        counts = np.maximum(np.diff(offsets), 1).astype(number)
+        means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
+        return means
+
+    def _tokens(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ids of the tokens that count, and their offsets, shape (n + 1,)."""
+        if self._characters is not None:
+            texts = [text[: self._characters] for text in texts]
+        with library_errors(f"{self._path}: the tokenizers library fails on a text"):
+            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        found = [each.ids for each in encoded]
+        offsets = starts_of(list(map(len, found)))
+        ids = np.fromiter(chain.from_iterable(found), np.int64, int(offsets[-1]))
+        if self._unknown is None:
+            return ids, offsets
+        kept = ids != self._unknown
+        return ids[kept], starts_of(kept)[offsets]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path and options; unpickling opens the files again."""
+        return Model2VecEncoder, (self._path, self.options)
+
+
+def _settings(files: EmbeddingFiles) -> tuple[bool, int | None]:
+    """Return whether vectors are normalised, and how many tokens count, by the settings.
+
+    Raises :class:`InvalidFile` for other values.
+    """
+    if files.config is None:
+        return files.normalize, None
+    settings = static_embedding.read_settings(files.config, dict)
+    normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
+    with reading(str(files.config)):
+        expect(normalize, bool, "normalize")
+        if most is not None and not (is_id(most) and most):
+            raise InvalidFile(f"max_length is {most!r:.40}, wanted null or 1 to {MAX_ID:,}")
+    return normalize, most

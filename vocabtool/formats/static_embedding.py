@@ -1,0 +1,215 @@
+"""Find and read static embeddings: a matrix with a vector for each token of a tokenizer.
+
+Layouts, told by content:
+
+- MinishLab/model2vec, model2vec/persistence/persistence.py: ``config.json``, ``tokenizer.json`` and
+  ``model.safetensors`` with the tensor ``embeddings``, and perhaps ``weights`` and ``mapping``.
+- huggingface/sentence-transformers, modules/static_embedding.py: ``modules.json`` names the folder
+  of a ``StaticEmbedding``, which has ``tokenizer.json`` and ``model.safetensors`` with the tensor
+  ``embedding.weight`` (or the tensors of model2vec); a module ``Normalize`` may follow.
+- dleemiller/WordLlama, wordllama/wordllama.py: ``weights/NAME_DIM.safetensors`` with
+  ``embedding.weight``, and ``tokenizers/NAME_tokenizer_config.json``, a tokenizer.json.
+
+safetensors (huggingface/safetensors, README.md, Format): the length of the header (8 bytes,
+little-endian), a JSON object of names to ``dtype``, ``shape`` and ``data_offsets``, and the values,
+which are memory-mapped. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, reading
+from vocabtool.formats import json_file
+from vocabtool.formats.files import named_file
+
+Style = Literal["model2vec", "sentence-transformers", "wordllama"]
+
+WEIGHTS: Final = "model.safetensors"
+TOKENIZER: Final = "tokenizer.json"
+CONFIG: Final = "config.json"
+MODULES: Final = "modules.json"
+PROMPTS: Final = "config_sentence_transformers.json"
+WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
+EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
+MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
+LIBRARY: Final = "sentence_transformers."
+
+LENGTH: Final = 8  # bytes of the length of the header
+MAX_HEADER: Final = 1 << 24  # bytes; a thousand tensors take 100,000
+MAX_SETTINGS: Final = 1 << 20  # bytes of a file of settings
+MAX_RANK: Final = 8
+DTYPES: Final = {
+    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
+    **{"I8": "i1", "U8": "u1", "BOOL": "?"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingFiles:
+    """The files of a static embedding.
+
+    ``style``: the library whose way from a text to its vector holds. ``config``: the settings of
+    model2vec. ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
+    """
+
+    style: Style
+    tensors: Path
+    tokenizer: Path
+    config: Path | None = None
+    normalize: bool = False
+
+
+def is_safetensors(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of safetensors."""
+    length = int.from_bytes(head[:LENGTH], "little")
+    return head[LENGTH : LENGTH + 1] == b"{" and 2 <= length <= MAX_HEADER
+
+
+def find(path: Path) -> EmbeddingFiles:
+    """Return the files of a static embedding: of a folder, or of its file of tensors.
+
+    Raises :class:`UnknownFormat` for anything else, and :class:`InvalidFile` for a damaged file.
+    """
+    if path.is_dir():
+        return _in_folder(path)
+    with reading(str(path)), path.open("rb") as opened:
+        if not is_safetensors(opened.read(LENGTH + 1)):
+            raise UnknownFormat(f"{path}: not a file of safetensors")
+    folder, tokenizers, ending = WORDLLAMA
+    tokenizer = path.parent.parent / tokenizers / (path.stem.rpartition("_")[0] + ending)
+    if path.parent.name == folder and tokenizer.is_file():
+        return EmbeddingFiles("wordllama", path, tokenizer)
+    try:
+        found = _in_folder(path.parent)
+    except UnknownFormat as error:
+        why = f"{path}: tensors without the files of a static embedding beside them"
+        raise UnknownFormat(why, (error.what,)) from error
+    if found.tensors != path:
+        raise UnknownFormat(f"{path}: not the tensors of this model, which are in {found.tensors}")
+    return found
+
+
+def _in_folder(folder: Path) -> EmbeddingFiles:
+    weights, tokenizers, ending = WORDLLAMA
+    part, normalize = folder, False
+    if (folder / MODULES).is_file():
+        part, normalize = _read_modules(folder)
+    elif (folder / weights).is_dir() and (folder / tokenizers).is_dir():
+        files = sorted((folder / weights).glob("*.safetensors"))
+        if len(files) != 1:
+            names = ", ".join(file.name for file in files) or "none"
+            raise UnknownFormat(
+                f"{folder / weights}: wanted one file of safetensors, found {names}; pass one"
+            )
+        tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
+        if not tokenizer.is_file():
+            raise UnknownFormat(f"{tokenizer}: no such file, the tokenizer of {files[0].name}")
+        return EmbeddingFiles("wordllama", files[0], tokenizer)
+    tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
+    has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
+    wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)
+    if missing := [file.name for file in wanted if not file.is_file()]:
+        raise UnknownFormat(f"{part}: not a static embedding: no {' and no '.join(missing)}")
+    if has_config and EMBEDDINGS[0] in read_header(tensors):
+        return EmbeddingFiles("model2vec", tensors, tokenizer, config)
+    if not has_modules:
+        raise UnknownFormat(f"{tensors}: not a static embedding: no tensor {EMBEDDINGS[0]!r}")
+    return EmbeddingFiles("sentence-transformers", tensors, tokenizer, normalize=normalize)
+
+
+def _read_modules(folder: Path) -> tuple[Path, bool]:
+    """Return the folder of the static embedding, and whether its vectors are normalised.
+
+    Raises :class:`UnknownFormat` if a model of sentence-transformers has any other module, or puts
+    a prompt before each text, and :class:`InvalidFile` for settings that are not JSON.
+    """
+    modules = read_settings(folder / MODULES, list)
+    with reading(str(folder / MODULES)):
+        types = [str(json_file.expect(each, dict, "a module").get("type")) for each in modules]
+        names = [name.rpartition(".")[2] for name in types]
+        own = all(name.startswith(LIBRARY) for name in types)
+        if not own or names not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
+            raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(types) or 'none'}")
+        path = json_file.expect(modules[0].get("path"), str, "the path of a module")
+        name = path.encode("utf-8", "surrogatepass")
+        part = folder if path in ("", ".") else named_file(folder, name)
+    prompts = folder / PROMPTS
+    if prompts.is_file() and read_settings(prompts, dict).get("default_prompt_name") is not None:
+        raise UnknownFormat(f"{prompts}: a default prompt, which sentence-transformers adds")
+    return part, names[-1] == "Normalize"
+
+
+def read_settings(file: Path, wanted: type) -> Any:
+    """Return a JSON object or list of settings. Raises :class:`InvalidFile`."""
+    with reading(str(file)), file.open("rb") as opened:
+        data = opened.read(MAX_SETTINGS + 1)
+        if len(data) > MAX_SETTINGS:
+            raise UnsupportedFormat(f"settings of more than {MAX_SETTINGS:,} bytes")
+        return json_file.expect(json_file.parse(data), wanted, "the whole file")
+
+
+def read_header(file: Path) -> dict[str, Any]:
+    """Return the header of a file of safetensors. Raises :class:`InvalidFile`."""
+    with reading(str(file)), file.open("rb") as opened:
+        start = opened.read(LENGTH + 1)
+        length = int.from_bytes(start[:LENGTH], "little")
+        if not is_safetensors(start):
+            raise InvalidFile(
+                f"not safetensors: wanted a header of 2 to {MAX_HEADER:,} bytes that begins with "
+                f"'{{', got {length:,} bytes and {start[LENGTH:]!r}",
+                offset=0,
+            )
+        data = start[LENGTH:] + opened.read(length - 1)
+        if len(data) < length:
+            raise InvalidFile(f"a header of {length:,} bytes, of which {len(data):,} are there")
+        return json_file.expect(json_file.parse(data), dict, "the header")
+
+
+def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a static embedding by name, memory-mapped and read-only.
+
+    Raises :class:`InvalidFile` for a damaged file, :class:`UnsupportedFormat` for a type of numbers
+    that NumPy does not have.
+    """
+    header = read_header(file)
+    with reading(str(file)):
+        with file.open("rb") as opened:
+            begin = LENGTH + int.from_bytes(opened.read(LENGTH), "little")
+            size = opened.seek(0, 2) - begin
+        names = (name for name in (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS) if name in header)
+        return {name: _tensor(file, name, header[name], begin, size) for name in names}
+
+
+def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
+    """Map one tensor. ``begin``: where the values of the file begin; ``size``: their bytes."""
+    facts = json_file.expect(stated, dict, f"tensor {name!r}")
+    shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
+    offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
+    whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
+    if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
+        raise InvalidFile(f"tensor {name!r}: its shape or data_offsets are no positions")
+    kind = facts.get("dtype")
+    if not isinstance(kind, str) or kind not in DTYPES:
+        raise UnsupportedFormat(
+            f"tensor {name!r} has the type {json_file.show(str(kind))!r}, wanted one of "
+            f"{', '.join(DTYPES)}; save the model with another type"
+        )
+    dtype = np.dtype(DTYPES[kind])
+    start, end = offsets
+    if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
+        raise InvalidFile(
+            f"tensor {name!r} of shape {shape} and type {kind} is at {start:,} to {end:,} of "
+            f"{size:,} bytes: the file is damaged or truncated, download it again",
+            offset=begin + start,
+        )
+    if start == end:
+        return np.zeros(0, dtype)  # its shape may be too large for NumPy
+    mapped = np.memmap(file, dtype, "r", begin + start, tuple(shape))
+    return np.require(np.asarray(mapped), requirements="A")  # unaligned values are copied
