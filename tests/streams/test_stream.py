@@ -283,7 +283,7 @@ def test_batch_by_length() -> None:
     small = Stream.of(words).batch_by_length(6, buffer=2)
     assert list(small) == [["b"], ["aaaa"], ["dd"], ["ccccccc"], ["e", "ff"], [""]]
     assert list(Stream.of(documents(2)).batch_by_length(12)) == [documents(2)]
-    with pytest.raises(TypeError, match="wanted a text or a document, got int: pass length="):
+    with pytest.raises(TypeError, match=r"wanted a text or a document, got int: .*\(length=\)"):
         list(Stream.of([1]).batch_by_length(6))
 
 

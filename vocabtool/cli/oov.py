@@ -112,8 +112,8 @@ def _share(text: str) -> float:
     "--sort",
     "order",
     type=click.Choice(get_args(SplitOrder)),
-    help="Order of the split words of a subword model, descending; cost is count x (pieces - 1). "
-    "[default: cost]",
+    help="Subword models: sort the words that are split by this, highest first; cost is count x "
+    "(pieces - 1). [default: cost]",
 )
 @click.option(
     "--budget",

@@ -201,10 +201,10 @@ class _Header:
 
 @dataclass(frozen=True, slots=True)
 class GGUFTokenizer:
-    """What a file says of its tokenizer, by the names of llama.cpp (``llama_vocab::impl::load``).
+    """The tokenizer fields of a file, named as in llama.cpp (``llama_vocab::impl::load``).
 
     ``tokens`` are in order of their ids. ``types`` and ``scores`` have shape (number of tokens,) or
-    (0,). ``merges`` are two pieces with a space between, the first to be applied first.
+    (0,). ``merges``, in the order in which they are applied: two pieces with a space between.
     """
 
     model: str

@@ -236,7 +236,7 @@ class Loader:
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
-        """Return a function of the share of a part that is read, 0 to 1; 0 if it is unknown."""
+        """Return a function that tells how much of a part is read so far, 0 to 1; 0: not known."""
         if part.shards is not None:
             before, size = self._read - self._start, len(Shards.open(part.shards))
             return lambda: (self._read - before) / size
@@ -458,7 +458,7 @@ def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     """Return, for each text, a row of the commit that has the same text, or -1.
 
     The caller reuses the row's vector. So only rows from files qualify, because rows added in
-    Python may have vectors that the encoder did not make. The row may be deleted.
+    Python may have vectors that the encoder did not make. It can be a deleted row.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]

@@ -115,7 +115,7 @@ def open_model(
 def vocabulary_alone(
     vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
 ) -> OpenedModel:
-    """Return the model of an index of the user's own vectors: at most a vocabulary, no encoder.
+    """Return the model of an index whose vectors the user supplies: it has no encoder.
 
     Raises ``ValueError`` for a rule without a vocabulary.
     """

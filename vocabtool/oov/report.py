@@ -61,7 +61,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """How many of the classified words have one kind, and how many tokens these words have."""
+    """One kind of word: how many of the words are of it, and how many tokens they make up."""
 
     kind: Kind
     words: int

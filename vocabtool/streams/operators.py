@@ -239,7 +239,10 @@ def text_length(item: object) -> int:
     """Return the length of a text, or of an object's ``text``, in characters (``bytes``: bytes)."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
-        raise TypeError(f"wanted a text or a document, got {type(item).__name__}: pass length=")
+        got = type(item).__name__
+        raise TypeError(
+            f"wanted a text or a document, got {got}: pass a function of its length (length=)"
+        )
     return len(text)
 
 

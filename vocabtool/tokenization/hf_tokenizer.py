@@ -327,7 +327,7 @@ class HFWordTokenizer:
         return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 
     def _readable(self, given: str) -> bytes:
-        """Return a word with bytes for byte-level characters, and a blank for the marker."""
+        """Return a word as readable text: byte-level characters decoded, the marker as a blank."""
         if self._byte_level:
             codes = [BYTES.get(ord(c), -1) for c in given]
             return given.encode() if -1 in codes else bytes(codes)

@@ -207,7 +207,7 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that make a token; those that make the lowest rank come first.
+    """Return all pairs of tokens that together make another one, in the order of its rank.
 
     Raises :class:`InvalidFile` for a token of more than ``MAX_PIECE`` characters.
     """
