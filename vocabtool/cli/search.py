@@ -71,7 +71,7 @@ SETTINGS = gather(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Candidates of each leg. [default: 100, or all documents of an index with at most 2,000]",
+        help="Candidates of each leg. [default: 100, or all documents if there are at most 2,000]",
     ),
     click.option(
         "--guarantee/--no-guarantee",

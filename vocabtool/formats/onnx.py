@@ -235,7 +235,7 @@ class _Model:
         return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        """Yield the strings of an attribute, or the tokenizer that one of them contains as a whole."""
+        """Yield the strings of an attribute, or the tokenizer that one of them contains."""
         shown = printable(name)
         where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:

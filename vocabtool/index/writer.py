@@ -229,7 +229,7 @@ class Writer:
         self._finish(manifest, codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Store the weight of the keyword leg, ``None`` to remove it; commit all changes with it."""
+        """Store the weight of the keyword leg (``None``: remove it), and commit all changes."""
         self.commit()
         held = self.manifest
         if calibration is not None:
