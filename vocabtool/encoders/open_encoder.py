@@ -290,8 +290,8 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``, also from the current folder.
 
     If the attribute is a class, or a function without parameters, it is called. Returns the result
-    of the call, and the class or function; without a call, the attribute, and ``None``. The current
-    folder is appended to ``sys.path`` and stays there for later imports.
+    and what was called; if nothing was called, the attribute and ``None``. The current folder is
+    appended to ``sys.path`` and stays there for later imports.
     Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
     """
     module_name, colon, path = name.partition(":")
@@ -320,22 +320,22 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Return the hexadecimal SHA-256 of a function's or class's module, qualified name and source.
+    """Return the hexadecimal SHA-256 of a callable's module name, qualified name and source.
 
     Raises :class:`VocabtoolError` if its behaviour also depends on other values (closures, methods,
-    objects), and if it has no name or no source code.
+    objects), or if it has no name or source code.
     """
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )
     try:
         if not plain:
-            raise TypeError("it has no name, or contains values that its source does not show")
+            raise TypeError("a lambda, closure or object: its source alone does not define it")
         code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(
-            f"no fingerprint can be computed for {_name_of(source)} ({error}); give --fingerprint "
-            "(fingerprint=), any text that changes whenever its vectors do"
+            f"no fingerprint can be computed for {_name_of(source)} ({error}); set one with "
+            "--fingerprint TEXT (fingerprint=), and another one whenever the vectors change"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()

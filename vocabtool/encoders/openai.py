@@ -6,9 +6,9 @@ OpenAI's API reference, "Create embeddings". A request contains texts, and an an
     {"model": …, "input": [text, …], "encoding_format": "float"}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
-Requests are sent with urllib3: it depends on nothing else, threads may share its connections, and
+Requests are sent with urllib3: it has no dependencies, threads may share its connections, and
 it reads an answer piece by piece, so that its size can be limited. Its own retries are not used,
-because they do not know our limits a minute.
+because they do not know the limits per minute.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TryAgain(Exception):
 
 
 class ModelFacts(NamedTuple):
-    """What a server told: the name of its model (``None``: it gives none), length of a vector."""
+    """What a server reported: the name of its model (``None`` if missing) and the vector length."""
 
     model: str | None
     dim: int
@@ -104,8 +104,8 @@ class ModelFacts(NamedTuple):
 class OpenAIEncoder(Encoder):
     """A model that a server runs. Several requests are sent at once; their order is kept.
 
-    A blank text is not sent, because OpenAI refuses it: its vector is zero. The key is read from
-    the environment for each request, and is not an attribute.
+    Blank texts are not sent, because OpenAI refuses them: they get zero vectors. The key is read
+    from the environment for each request, and is not an attribute.
     """
 
     kind = "openai"
@@ -116,7 +116,7 @@ class OpenAIEncoder(Encoder):
         """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector.
 
         Raises :class:`NotFound` if no server is there, :class:`VocabtoolError` if the address is
-        invalid, the key is missing, or the server answers anything else than vectors.
+        invalid, the key is missing, or the server does not answer with vectors.
         """
         self._address = model
         self._model, self._url = parse_address(model)
@@ -136,7 +136,7 @@ class OpenAIEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where texts and the key are sent, how texts are changed, and the name of the model."""
+        """Notes: where texts and the key are sent, how texts are changed, and the model's name."""
         name, host = self.options.api_key_env or KEY, urlsplit(self._url).hostname
         key = f", with the key in {name}" if os.getenv(name) else ""
         sends = f"texts are sent to {host}{key}"
@@ -148,7 +148,7 @@ class OpenAIEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of URL, model, the server's name for it, and length of a vector."""
+        """Hexadecimal SHA-256 of URL, model, the name that the server reports, vector length."""
         told = self._served.model if self._served else None
         parts = ["vocabtool openai 1", self._url, self._model, told, self.dim]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()
@@ -163,13 +163,13 @@ class OpenAIEncoder(Encoder):
         return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
 
     def encode_batches(self, texts: Texts, size: int) -> list[Vectors]:
-        """Return the vectors of each ``size`` texts, which are one request; several run at once."""
+        """Return the vectors of each batch of ``size`` texts. Several requests run at once."""
         decoded = decode_texts(texts)
         batches = (decoded[at : at + size] for at in range(0, len(decoded), size))
         return [*parallel_map(self._encode_batch, batches, workers=self._requests)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the address, the options, and what the server told; never the key."""
+        """Pickle the address, the options, and what the server reported; never the key."""
         return OpenAIEncoder, (self._address, self.options, self._served)
 
     def _encode_batch(self, texts: list[str]) -> Vectors:
@@ -217,16 +217,16 @@ class OpenAIEncoder(Encoder):
                 return data
             raise VocabtoolError(
                 f"{self._url}: an answer of more than {limit:,} bytes to {texts:,} texts, wanted "
-                f"at most {dim:,} numbers for each"
+                f"at most {dim:,} numbers for each text"
             )
-        what = f"the answer is status {response.status}: {self._show(data)}"
+        what = f"the server answered with status {response.status}: {self._show(data)}"
         if response.status in RETRIED or response.status >= 500:
             raise TryAgain(what, seconds_to_wait(response.headers.get("Retry-After")))
         advice = ADVICE.get(response.status, "").format(key=self.options.api_key_env or KEY)
         raise VocabtoolError(f"{self._url}: {what}.{advice}")
 
     def _send(self, body: bytes, limit: int) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Return an answer of any status, and its body, of which ``limit`` bytes are needed."""
+        """Send one request; return the answer, of any status, and its body up to ``limit``."""
         seconds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout)
         headers = {"Content-Type": "application/json", **self._authorization()}
         try:
@@ -248,7 +248,7 @@ class OpenAIEncoder(Encoder):
         except exceptions.HTTPError as error:
             what = self._show(f"{type(error).__name__}: {error}".encode())
             if isinstance(error, UNREACHABLE) and self._served is None:
-                raise NotFound(f"{self._url}: no such server can be reached: {what}") from error
+                raise NotFound(f"{self._url}: no such server, or unreachable: {what}") from error
             if isinstance(error, PASSING):
                 raise TryAgain(what) from error
             raise VocabtoolError(f"{self._url}: {what}") from error
@@ -265,7 +265,7 @@ class OpenAIEncoder(Encoder):
     def _authorization(self) -> dict[str, str]:
         """Return the header with the key; nothing if no variable is named and there is no key.
 
-        The key is checked here because the error of a library would show it.
+        The key is checked here because the error message of an HTTP library would show it.
         """
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()
@@ -276,7 +276,7 @@ class OpenAIEncoder(Encoder):
         if not re.fullmatch("[!-~]+", key):
             raise VocabtoolError(
                 f"{name}: the key in this environment variable contains blanks, or characters that "
-                "are not ASCII; wanted a key that a header of HTTP can contain"
+                "are not ASCII; wanted a key that an HTTP header can contain"
             )
         return {"Authorization": f"Bearer {key}"}
 
@@ -312,10 +312,10 @@ class OpenAIEncoder(Encoder):
         return vectors
 
     def _check_model(self, name: Any, dim: int) -> None:
-        """Raise :class:`VocabtoolError` if the server used another model than at first."""
+        """Raise :class:`VocabtoolError` unless the server used the same model as at first."""
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             raise VocabtoolError(
-                f"{self._url}: wanted the name of a model with at most {MAX_NAME} characters, got "
+                f"{self._url}: wanted the name of a model, at most {MAX_NAME} characters, got "
                 f"{self._show(repr(name).encode('utf-8', 'replace'))}"
             )
         if self._served is None:
@@ -338,8 +338,8 @@ class OpenAIEncoder(Encoder):
 class Pace:
     """Spaces requests so that no minute exceeds a number of requests or of tokens; thread-safe.
 
-    ``None``: no such limit. The next request waits as long as the requests and tokens of the last
-    one last at that rate.
+    ``None``: no such limit. With 60 requests a minute, for example, a request starts at least one
+    second after the previous one; with 60 tokens a minute, one second per token of that one.
     """
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
@@ -349,7 +349,7 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: int) -> float:
-        """Start a request of so many tokens and return 0, or return the seconds to wait first."""
+        """Return 0 and count a request of ``tokens``, or return how many seconds to wait first."""
         with self._lock:
             now = monotonic()
             wait = max(self._next_request, self._next_tokens) - now
@@ -360,21 +360,21 @@ class Pace:
             return 0.0
 
     def correct(self, tokens: int) -> None:
-        """Add tokens to a request that was started (negative: it had fewer)."""
+        """Correct the tokens counted for a request: add these (negative: it had fewer)."""
         with self._lock:
             self._next_tokens += tokens * self._token_seconds
 
     def pause(self, seconds: float) -> None:
-        """Start no request for so long."""
+        """Start no request for the next ``seconds``."""
         with self._lock:
             self._next_request = max(self._next_request, monotonic() + seconds)
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Return model and URL of ``MODEL@URL``; the URL without a slash at its end.
+    """Split ``MODEL@URL`` into model and URL; slashes at the end of the URL are removed.
 
-    Raises :class:`VocabtoolError`, also for a URL with credentials or a query: they would be kept
-    in manifests. The message does not show them.
+    Raises :class:`VocabtoolError` if it is invalid, and if the URL has credentials or a query, as
+    manifests would store them. The message does not show them.
     """
     parts = ADDRESS.fullmatch(address)
     if parts is None or not address.isprintable():
@@ -418,7 +418,7 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
 
 
 def seconds_to_wait(value: str | None) -> float | None:
-    """Return the seconds of a header ``Retry-After``, a number or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds that a ``Retry-After`` header asks to wait (RFC 9110, 10.2.3)."""
     if value is None:
         return None
     try:

@@ -63,11 +63,11 @@ class TensorFlowEncoder(Encoder):
     kind = "tensorflow"
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open the folder of a SavedModel, or a TensorFlow Hub handle, downloading it if needed.
+        """Open the folder of a SavedModel, or a TensorFlow Hub handle (downloaded if needed).
 
         Raises :class:`NotFound`; :class:`UnsupportedFormat` if TensorFlow is missing or cannot load
-        the model, if trust is needed, and if no function or more than one returns one vector per
-        text; :class:`VocabtoolError` if words are requested that cannot be determined.
+        the model, if trust is needed, or unless exactly one function returns one vector per text;
+        :class:`VocabtoolError` if exact words are requested but cannot be determined.
         """
         if isinstance(model, str) and files.HANDLE.match(model):
             import_tensorflow()  # download nothing if TensorFlow is missing
@@ -133,7 +133,7 @@ class TensorFlowEncoder(Encoder):
         """Return the vectors, and the words that the model itself looks up, from one run.
 
         Vectors equal those of :meth:`encode` bit for bit, or within 1e-6 if texts are run one at a
-        time, which the notes then say.
+        time; in that case, the notes say so.
         Raises the errors of :meth:`encode`, and :class:`VocabtoolError` if the encoder was opened
         without exact words.
         """
@@ -204,7 +204,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """The words of the model, or a note that says why they cannot be determined."""
+        """Return how the model splits texts, or ``None`` and a note that says why it is unknown."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -259,7 +259,7 @@ class TensorFlowEncoder(Encoder):
         """Return the hexadecimal SHA-256 of all that determines the vectors: files and options.
 
         The files are graph, variables and assets. The name and size of each file are included, so
-        that no two different models agree.
+        that different models never have the same hash.
         """
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):

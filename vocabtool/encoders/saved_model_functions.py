@@ -65,7 +65,7 @@ class Output:
 
     @property
     def why_not(self) -> str | None:
-        """The reason why the output is not one vector per text; ``None`` if it may be."""
+        """The reason why the output cannot be one vector per text; ``None`` if it can."""
         if not is_dense(self.spec):
             return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
@@ -94,11 +94,11 @@ class Output:
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """Choose an output, and thereby a function; functions of texts are preferred to those of ids.
+    """Choose an output, and thereby a function; texts as input are preferred to ids.
 
     ``serving_default`` and ``default`` are preferred to other signatures, and a single other
-    signature to calling the model itself. Raises :class:`UnsupportedFormat`, listing everything
-    that the model has, if no output with the given names contains vectors, or several do.
+    signature to calling the model itself. Raises :class:`UnsupportedFormat` if no output
+    with the given names contains vectors, or several do; the message lists what the model has.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -173,7 +173,7 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Return the outputs of the preferred function; raise ``UnsupportedFormat`` if several fit."""
+    """Return the outputs of the preferred function; raise ``UnsupportedFormat`` for a tie."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -238,8 +238,8 @@ class TextInput:
 class IdInput:
     """Rows of ids as input. ``shape``: shape of the input, -1 for any size; ``dtype``: its type.
 
-    Texts with more ids than a row has are truncated and counted. ``by_length``: whether only texts
-    with equally many ids are run together, because padding would change the vectors.
+    Texts with more ids than fit in a row are truncated and counted. ``by_length``: whether only
+    texts with equally many ids are run together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -260,7 +260,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls that together contain each text exactly once; there must be at least one."""
+        """Yield calls that together contain each text exactly once. Needs at least one text."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:

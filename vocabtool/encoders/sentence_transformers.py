@@ -139,7 +139,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
 def _check_files(folder: Path) -> None:
     """Raise :class:`UnsupportedFormat` for a folder that may only be loaded with trust.
 
-    That is a folder with modules from outside the library, or with pickled weights without
+    Trust is needed for modules from outside the library, and for pickled weights without
     safetensors beside them: a pickle can run any code.
     """
     file = folder / MODULES

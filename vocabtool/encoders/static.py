@@ -57,7 +57,7 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """Use :meth:`open` instead. ``words``: those of this file and rule, if already created."""
+        """Use :meth:`open` instead. ``words`` must fit file and rule; ``None`` creates them."""
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
@@ -99,7 +99,7 @@ class StaticEncoder(Encoder):
         (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
         ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
         rule, :func:`guess_rule` chooses one. Weights and a component must be fitted by :meth:`fit`,
-        unless ``fitted`` contains them, which then also sets the options ``weights`` and
+        unless ``fitted`` contains them; ``fitted`` then also sets the options ``weights`` and
         ``remove_component``. Raises :class:`VocabtoolError`.
         """
         fitted = options.fitted
@@ -145,7 +145,7 @@ class StaticEncoder(Encoder):
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), unit length or zero.
 
-        Raises :class:`VocabtoolError` if weights are not fitted yet, and if a vector in the file
+        Raises :class:`VocabtoolError` if weights are not fitted yet, or if a vector in the file
         is not finite.
         """
         if self.needs_fit:
@@ -197,7 +197,7 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """Return the matrix rows of each text's known words; with subwords, of the known pieces."""
+        """Return the row numbers of each text's known words; with subwords, of its known pieces."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -262,7 +262,7 @@ class VectorFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words and vectors, equal in all file formats; reads the file."""
+        """Hexadecimal SHA-256 of words and vectors: the same in every format. Reads the file."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)

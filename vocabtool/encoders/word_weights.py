@@ -127,7 +127,7 @@ class FittedWeights:
     ``counts``: int64, shape (k,): for ``idf`` the number of documents that contain each word,
     otherwise the number of its occurrences.
     ``component``: float32, shape (dim,), unit length, or ``None``.
-    ``vectors``, ``rule``: fingerprints of the word vectors and the rule used to fit.
+    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule that were used.
     """
 
     weights: Weighting
@@ -279,10 +279,10 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of all rows: float32, shape (dim,).
+    """Return the first right singular vector of a matrix: float32, shape (dim,).
 
-    The rows are not centred. The sign is chosen so that the entry of largest absolute value (the
-    first of equal ones) is positive.
+    ``blocks``: the rows of the matrix, which are not centred. The sign is chosen so that the entry
+    of largest absolute value (the first of equal ones) is positive.
     Raises :class:`VocabtoolError` if the rows are not finite, or all zero.
     """
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))

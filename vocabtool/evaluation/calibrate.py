@@ -1,6 +1,6 @@
 """Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
-Queries are made from a sample of documents. Each query is searched in a collection in which the
+Queries are made from a sample of documents. Each query is searched in a collection in which its
 document is replaced by a copy without the text of the query, so that finding it is not trivial. The
 weight that finds the documents best is the estimate. ``tune.py`` contains the collection with the
 copy, and tuning with judged queries.
@@ -80,7 +80,7 @@ class PseudoQuery:
 def pseudo_queries(
     row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
-    """Make a query of each kind from a document; none if it is too short.
+    """Make a ``title`` and a ``hard`` query from a document; none if the document is too short.
 
     ``title``: the title is the query, or else the first sentence; ``copy`` is the document's text
     without that sentence, or without the title if the text begins with it. ``hard``: the query is
@@ -135,9 +135,9 @@ def _words_of(part: str, cutter: Cutter) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences, or into parts of twelve words if it has fewer than three.
+    """Split a text into sentences or, if there are fewer than three, into parts of twelve words.
 
-    A line break ends a sentence too. Each part contains a word, and the joined parts are the text.
+    A line break ends a sentence too. Each part contains a word. All parts joined are the text.
     Text after the first 20,000 characters belongs to the last part; if the first 20,000 contain no
     word, there are no parts.
     """
@@ -158,9 +158,9 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Return whether a text is mostly words, at least four, and does not end like a line of code.
+    """Whether a text is mostly words, has at least four of them, and does not end like code.
 
-    In scripts without spaces: whether it is mostly characters of these scripts, at least four.
+    A text mostly in scripts without spaces needs only four characters of these scripts.
     """
     shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
@@ -175,7 +175,7 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss with weight ``a``: mean natural log of the rank at which a query's document is."""
+    """The loss of the weight ``a``: mean natural log of the rank of each query's document."""
 
     a: float
     loss: float
@@ -230,7 +230,7 @@ def calibrate(
 
     Two queries are made from each of ``sample`` documents. For each query, the document is copied
     without the text that became the query. The encoder of the index encodes queries and copies.
-    ``progress``: called with the step and the share of it that is done, 0 to 1.
+    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
     Returns ``None`` if fewer than ten documents have three sentences and 15 words.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
     that is too small.

@@ -1,4 +1,4 @@
-"""A comparison of all fusions, with judged queries or with queries made from documents.
+"""Compare all fusions, with judged queries or with queries made from documents.
 
 Judged queries are also split by whether they contain a word that the model does not know.
 ``judgements.py`` contains the measures. For every other fusion, the difference from ``coverage`` is
@@ -120,7 +120,7 @@ def evaluate(
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
     them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: the
     options of :meth:`Index.search_many`.
-    ``progress``: called with the step and the share of it that is done, 0 to 1.
+    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
     Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
     number of vectors.
     """
@@ -221,9 +221,9 @@ def self_check(
     """Search an index for a sample of its own documents, with two queries made from each.
 
     The ``ordinary`` query consists of four rare words of the document that the model knows; the
-    ``unknown`` query, of two of these and one that the model does not know. The words stay in the
-    document, so this shows whether an index works, not how good it is. ``progress``:
-    called with the step and the share of it that is done, 0 to 1.
+    ``unknown`` query, of two of these words and a third that the model does not know. The words
+    stay in the document, so this shows whether an index works, not how good it is. ``progress``:
+    called with the name of a step and how much of it is done, 0 to 1.
     Raises :class:`VocabtoolError` if no document contains a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -270,7 +270,7 @@ def self_check(
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return distinct words: those that the model knows, rarest first, and those it does not."""
+    """Return the distinct words that the model knows, rarest first, and those it does not know."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}

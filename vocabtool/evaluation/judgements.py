@@ -12,7 +12,7 @@ Judgements (the layout is recognised by the number of columns):
     query-id<TAB>corpus-id<TAB>score  BEIR: with or without a line of column names
     301 0 FBIS3-10082 1               TREC: topic, iteration (ignored), document, judgement
 
-Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (its ``queries``, or its only array).
+Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (the array ``queries``, or the only array).
 
 The metrics are pure functions of one ranking: distinct document ids, best first.
 
@@ -152,8 +152,8 @@ class JudgedQuery:
 class JudgedQueries:
     """The queries that have a relevant document: for the others, all rankings are equally good.
 
-    ``judged``: the judgements of each. ``at``: the position of each among all ``count`` queries of
-    the file. ``notes``: what was skipped.
+    ``judged``: the judgements of each query. ``at``: the position of each query in the file, which
+    has ``count`` queries. ``notes``: what was skipped.
     """
 
     queries: list[JudgedQuery]
@@ -165,7 +165,7 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        ``vectors``: those of all ``count`` queries of the file, from which these are selected.
+        ``vectors``: one for each of the ``count`` queries in the file, judged or not.
         If it is ``None``, the queries are encoded; if the index has no encoder, the result is
         ``None``. Raises ``ValueError`` unless there are ``count`` vectors.
         """

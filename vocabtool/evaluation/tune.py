@@ -43,11 +43,11 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore:
-    """A store in which a copy with another text replaces the document of ``row``.
+    """A store in which a copy with another text replaces the document in ``row``.
 
-    ``terms``, ``vector``: of the copy; the vector is prepared, shape (dim,). ``mean_length``: mean
-    length of the field ``words`` in the collection. The copy is scored with the plain BM25 formula
-    from its own term frequencies and length, and the document frequencies and mean length of the
+    ``terms``, ``vector``: those of the copy; the vector is prepared, shape (dim,). ``mean_length``:
+    mean length of the field ``words`` in the collection. The copy is scored by plain BM25 from
+    its own term frequencies and length, and the document frequencies and mean length of the
     collection. It matches no phrase, because queries made from a corpus contain none.
     """
 
@@ -127,7 +127,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows (``None``: all) if the keyword leg has the weight ``a``."""
+        """Return the best ``k`` rows (``None``: all) with weight ``a`` for the keyword leg."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -204,8 +204,8 @@ def tune(
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     ``seed``: seed of the random division of the queries into folds.
-    ``progress``: called with the step and the share of it that is done, 0 to 1.
-    Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, and
+    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
+    Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, or
     if there is neither an encoder nor ``vectors``.
     """
     chosen = with_judgements(queries, qrels)

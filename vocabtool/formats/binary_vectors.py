@@ -12,7 +12,7 @@ dictionary as text. It is matched by a regular expression, never evaluated. An a
 fastText (``.bin``, quantised ``.ftz``): words and labels of the dictionary are read. Layout:
 facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
 A file begins with a magic number, a version, settings (12 int32 and a double), the numbers of
-entries, words and labels (int32), and those of tokens and of pruned n-grams (int64; -1: not
+entries, words and labels (int32), and of tokens and pruned n-grams (int64; -1: not
 pruned), all little-endian. An entry is a text, a NUL, a count (int64) and a type (int8). The
 matrices after the entries are not read: the vector of a word is not one of their rows, but the
 mean of the rows of the word and of its character n-grams.
@@ -65,7 +65,7 @@ class VectorFile:
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return a copy of the vectors of the words at ``positions``: float32, shape (k, dim).
 
-        The positions are not checked. Raises :class:`InvalidFile` for a value that is no number.
+        The positions are not checked. Raises :class:`InvalidFile` for a value that is not a number.
         """
         if self.parse is None or self.starts is None or isinstance(self.data, np.ndarray):
             with np.errstate(over="ignore"):
@@ -276,8 +276,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 
     ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
     the same name. Raises :class:`NotFound` if this list does not exist, :class:`InvalidFile` for a
-    damaged file, and :class:`UnsupportedFormat` for an archive without the two arrays, or whose
-    vectors are compressed: they cannot be memory-mapped.
+    damaged file, and :class:`UnsupportedFormat` for an archive that lacks one of the two
+    arrays, or has compressed vectors, which cannot be memory-mapped.
     """
     file, notes = source.file, list[str]()
     if source.head.startswith(NUMPY_MAGIC):
@@ -460,7 +460,7 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return their texts and end."""
+    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return texts and their end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)

@@ -6,8 +6,8 @@ are ids, and lower ranks are merged first. Special tokens are not in the file. L
 file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
 The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
-too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of it consists of
-``!``, a rank, and tokens, separated by spaces; the first token has that rank, the others the next.
+too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of this text has
+``!``, a rank and tokens, separated by spaces. The first token has that rank, the next one rank + 1.
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
 lists tokens and their ranks, from 0. The model uses only the first
@@ -18,7 +18,7 @@ gets one from its number, such as ``<SPECIAL_20>``.
 
 RWKV: ``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py. A line is
 an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. RWKV
-evaluates the literal; this reader refuses anything else than one literal, and decodes its escapes.
+evaluates the literal; this reader refuses anything but one literal, and decodes its escapes.
 Ids begin at 1: id 0 means the end of a text and is not listed in the file.
 """
 
@@ -100,7 +100,7 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """Return ``None`` if most lines are base64 and a rank, and some base64 has padding; else why.
+    """Return ``None`` if most lines are base64, some padded, and a rank; else a reason.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
     words and counts looks similar, but no word ends in ``=``. Lines of another form are not
@@ -285,7 +285,7 @@ LITERAL: Final = re.compile(
 
 
 def _recognise_rwkv(source: Source) -> str | None:
-    """Return ``None`` if most first lines are an id, a Python literal and a length; else why."""
+    """Return ``None`` if the head is mostly lines of an id, a literal and a length; else why."""
     lines = _whole_lines(source)
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"

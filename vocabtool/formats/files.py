@@ -119,9 +119,9 @@ FOLDERS: Final = ("sentence-transformers", "model2vec")  # kinds of models with 
 
 
 def split_kind(model: str) -> tuple[str, str]:
-    """Split a prefix such as ``static:``, which gives the kind of a model, from its path.
+    """Split ``KIND:PATH``, such as ``static:words.vec``, into the kind of the model and its path.
 
-    ``python:`` is not split off: what follows is not a path but is imported.
+    ``python:`` is not split off, because what follows it is not a path but an import.
     """
     prefix, colon, rest = model.partition(":")
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
@@ -130,9 +130,9 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder of a model, perhaps in the local Hugging Face cache.
+    """Return the folder of a model, given by path or by its name in the local Hugging Face cache.
 
-    Raises :class:`NotFound`, and :class:`UnsupportedFormat` if the library of the cache is missing.
+    Raises :class:`NotFound`, and :class:`UnsupportedFormat` if huggingface-hub is missing.
     """
     folder = Path(model)
     if folder.is_dir():

@@ -2,8 +2,8 @@
 
 Layout: ggml-org/ggml, docs/gguf.md. A header is a magic number, a version, the numbers of tensors
 and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones; version
-3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merges only for the rule
-from texts to tokens (``tokenization/tokenizer_files.py``). Other lists of strings are skipped.
+3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merges only to tokenize
+texts (``tokenization/tokenizer_files.py``). Other lists of strings are skipped.
 Arrays of arrays are refused: no known program writes them.
 """
 
@@ -120,7 +120,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos`` and where it ends. ``letter``: its type in ``struct``."""
+        """Return the number at ``pos`` and where it ends. ``letter``: its format in ``struct``."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):

@@ -208,7 +208,7 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """Return the mark of pieces (``##``, ``▁``, ...), and notes on marks that ``Marker`` lacks."""
+    """Return the marker of pieces (``##``, ``▁``, ...), and notes on unsupported markers."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:

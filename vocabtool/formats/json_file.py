@@ -1,8 +1,8 @@
 """Parse JSON within memory bounds, convert it to arrays, and read plain JSON vocabularies.
 
 The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeats in an object, its
-last value is used, as in the libraries that define these formats. Text is refused if its Python
-objects would take much more memory than the text. A file may also be a single JSON string that
+last value is used, as in the libraries that define these formats. Text is refused if the objects
+parsed from it would take far more memory. A file may also be a single JSON string that
 contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` that way. The formats:
 
 ``vocab.json``, an object that maps entries to ids, is written by ``save_vocabulary`` of the
@@ -23,7 +23,7 @@ may be null. Scores are not read, in this format or any other.
 ``model.json`` of TensorFlow.js (tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts): the
 strings in its constants and weights are read. The graph is a GraphDef in protobuf's JSON, where
 bytes are base64. Most values are in files beside it, listed in groups (``weightsManifest``,
-tfjs-core/src/io/io_utils.ts): the files of a group, concatenated, contain its weights in order, and
+tfjs-core/src/io/io_utils.ts): the files of a group, concatenated, contain its weights in order. The
 four bytes before each string are its length. Files are opened by a bare name, never through a link.
 It is not determined which table a list of strings fills: every list is reported as a constant, with
 positions as ids.
@@ -281,7 +281,7 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 def _count_merges(file: Path) -> int:
-    """Return the number of merges in a file. Raises :class:`InvalidFile` for any other line."""
+    """Return the number of merges in a file. Raises :class:`InvalidFile` for an invalid line."""
     count = 0
     for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):

@@ -60,7 +60,7 @@ class LookupLayer:
     """A layer that looks up words or numbers.
 
     ``path``: in an archive, the path of the layer's asset. Otherwise the layer's path in the object
-    graph, such as ``root.layer-0``, or its parent's path if it has none.
+    graph, such as ``root.layer-0``, or its parent's if the layer has none.
     ``vocabulary``: the entries, without the mask and unknown entries; numbers as decimal text;
     ``None`` if the file does not contain the entries.
     ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
@@ -122,7 +122,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer that ``description`` describes; its class is one of ``MASK_AND_OOV``.
+    """Return the lookup layer of a ``description`` whose class is in ``MASK_AND_OOV``.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
@@ -191,8 +191,8 @@ def _utf8(text: str) -> bytes | None:
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
     """Return how many mask and unknown entries precede the words in ``entries``.
 
-    This is ``layer.first_id``, or 0 if the front is not exactly these entries: only then does
-    Keras remove them.
+    This is ``layer.first_id`` if ``entries`` begins with exactly these entries, because Keras then
+    removes them; otherwise 0.
     """
     if layer.first_id > len(entries):
         return 0
@@ -278,8 +278,8 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
     """Yield each lookup layer, and whether the archive has only the path of its vocabulary file.
 
-    The ``path`` of a layer is where the archive would store its asset: names of attributes, or for
-    an item of a list, of its class. An overlong path is truncated, so that no asset matches it.
+    The ``path`` of a layer is where the archive would store its asset: names of attributes and, for
+    items of lists, of classes. An overlong path is truncated, so that no asset matches it.
     """
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
@@ -350,7 +350,7 @@ def _read_assets(
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    """Return the words of ``vocabulary.txt`` as Keras reads them: no mask and unknown entries."""
+    """Return the words of ``vocabulary.txt`` like Keras: without mask and unknown entries."""
     lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:

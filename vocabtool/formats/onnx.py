@@ -69,7 +69,7 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` for a ModelProto: known fields only, with a version and a graph; else why.
+    """Return ``None`` for a ModelProto: known fields only, a version and a graph; else a reason.
 
     Similar protobufs are excluded: a SavedModel begins with the same two fields, but has no field 7
     (the graph); a GraphDef and a SentencePiece model do not begin with a number.
@@ -196,7 +196,7 @@ class _Model:
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        """Yield the words of an onnxruntime-extensions operator, from whole files in attributes."""
+        """Yield the words of an onnxruntime-extensions operator; its attributes contain files."""
         place = f"{node.place} ({node.op.decode()})"
         with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
@@ -316,7 +316,7 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"repeated fields form more than {MAX_RUNS} runs", offset=pos)
+                raise InvalidFile(f"repeated fields are in more than {MAX_RUNS} places", offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 

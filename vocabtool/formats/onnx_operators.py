@@ -52,7 +52,7 @@ def list_of_strings(
 ) -> Finding:
     """Return strings of unknown purpose as a vocabulary, or as a skipped list.
 
-    They are skipped if there are few, or for the reason ``why`` if the caller gives one.
+    They are skipped if there are few, and always if the caller passes a reason, ``why``.
     """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
@@ -83,7 +83,7 @@ def _table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """Return the strings of the first of the attributes ``names`` that contains any strings."""
+    """Return the strings of one attribute: the first in ``names`` that has any."""
     found = (known[name].strings for name in names if name in known)
     return next(filter(len, found), NO_STRINGS)
 
@@ -94,7 +94,7 @@ def _integers(known: Attributes, *names: bytes) -> Integers | None:
 
 
 def _default(known: Attributes) -> Unknown:
-    """Return the id of unknown words, which an attribute sets; if none does, ONNX's default."""
+    """Return the id of unknown words from an attribute or, if it is missing, ONNX's default."""
     in_tensor = _integers(known, b"default_tensor")
     if in_tensor is not None:
         return Unknown(int(in_tensor[0]))
@@ -141,10 +141,10 @@ def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield a vocabulary for each length of n-grams of a TfIdfVectorizer.
+    """Yield the vocabularies of a TfIdfVectorizer: one for each length of n-grams.
 
     Its attributes: ``pool_strings``, the words of all n-grams in sequence, shortest n-grams first;
-    ``ngram_counts``, where the n-grams of each length begin in it; ``ngram_indexes``, their ids.
+    ``ngram_counts``, where n-grams of each length begin in the pool; ``ngram_indexes``, their ids.
     """
     pool = _strings(known, b"pool_strings")
     if not len(pool):
@@ -196,7 +196,7 @@ OPERATORS: Final[
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
-    """Return the value of the first of the attributes ``names`` that exists in ``texts``."""
+    """Return the value of one attribute: the first in ``names`` that ``texts`` contains."""
     for name in names:
         if name in texts:
             return texts[name]
@@ -255,7 +255,7 @@ def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
-    """Read a token per line, even an empty one. Added tokens replace those with the same ids."""
+    """Read one token per line; it may be empty. Added tokens replace those with equal ids."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)

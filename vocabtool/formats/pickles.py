@@ -79,7 +79,7 @@ MAX_MEMORY: Final = 1 << 26  # for LZMA, where the file sets the need
 
 
 def refusal(source: Source) -> str:
-    """Return why a file is refused: what it is, and how to export its words; else ``""``."""
+    """Return what a refused file is and how to export its words; ``""`` for any other file."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):

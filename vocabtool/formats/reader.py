@@ -42,7 +42,7 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
 
 
 class PassedOver(NamedTuple):
-    """A list of strings in a model that is not reported as a vocabulary, with the reason."""
+    """A list of strings in a model, and the reason why it is not reported as a vocabulary."""
 
     name: str  #: Name of the list.
     size: int  #: Number of strings.
@@ -72,7 +72,7 @@ class Model(NamedTuple):
 
 
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Return strings of unknown purpose as a vocabulary, or as a skipped list if they are few."""
+    """Return strings of unknown purpose as a vocabulary or, if there are few, a skipped list."""
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)

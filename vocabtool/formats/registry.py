@@ -50,7 +50,7 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers of files in order. Those of formats other than graphs load when needed."""
+    """Yield all readers of files in order. Modules of formats other than graphs load lazily."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
@@ -235,7 +235,7 @@ def _read_part(path: Path) -> Findings | None:
 class PickedVocabulary(NamedTuple):
     """A vocabulary that was selected from a model.
 
-    ``notes``: parts of the model that were not read, and that it has other vocabularies.
+    ``notes``: which parts of the model were not read, and whether it has other vocabularies.
     """
 
     vocabulary: Vocabulary

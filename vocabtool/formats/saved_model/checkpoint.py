@@ -230,7 +230,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Return the number of data shards, from the ``BundleHeaderProto`` in the first pair."""
+    """Return the number of data shards, from the ``BundleHeaderProto`` of the first key."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
