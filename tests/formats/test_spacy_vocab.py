@@ -116,7 +116,8 @@ def test_a_level_too_high(tmp_path: Path) -> None:
     [
         ("key2row", b"", "an empty file, wanted a MessagePack map"),
         ("key2row", b"\x91\x01", "it begins with 91, wanted a MessagePack map (at byte 0)"),
-        ("key2row", b"\xdf\xff\xff\xff\xff", "4,294,967,295 pairs exceed 5 bytes (at byte 0)"),
+        ("key2row", b"\xdf\xff\xff\xff\xff",
+         "4,294,967,295 pairs do not fit in 5 bytes (at byte 0)"),
         ("key2row", b"\xde\x00", "truncated within a number (at byte 1)"),
         ("key2row", b"\x81\xcf\x01", "truncated within a number (at byte 2)"),
         ("key2row", b"\x81\x01\xa1x", "wanted a non-negative integer as a key or row (at byte 2)"),

@@ -137,8 +137,8 @@ def test_string_tensors(tmp_path: Path) -> None:
         (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings do not fit in a buffer of 12 bytes"),
         (np.array([9, 4, 4], "<i4").tobytes(), "9 strings do not fit in a buffer of 12 bytes"),
         (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12 bytes,"),
-        (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order, and from 12 on"),
-        (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order, and from 16 on"),
+        (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* order from byte 12 on"),
+        (np.array([2, 16, 12, 16], "<i4").tobytes(), "in ascending order from byte 16 on"),
     ],
 )
 def test_damaged_strings(tmp_path: Path, content: bytes, message: str) -> None:
@@ -321,14 +321,18 @@ def flex(*values: Any) -> bytes:
         (
             "FlexSentencepieceOp",
             flex("SentencepieceOp", ""),
-            "the operator does not contain its model",
+            "the operator does not contain its tokenizer model",
         ),
         (
             "FlexSentencepieceOp",
             flex(1, "SentencepieceOp", b"\x0a\x7f".decode()),
             "field 1 runs 127 bytes past the end of its message (at byte 2)",
         ),
-        ("TFText>FastSentencepieceTokenize", b"", "the operator does not contain its model"),
+        (
+            "TFText>FastSentencepieceTokenize",
+            b"",
+            "the operator does not contain its tokenizer model",
+        ),
         (
             "FlexNobodyKnows",
             bytes(2_000),

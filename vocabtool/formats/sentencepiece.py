@@ -107,7 +107,7 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """Return the protobuf field numbers of the piece in ``span``; ``None``: it is not a piece."""
+    """Return the protobuf field numbers in ``span``, or ``None`` if it does not contain a piece."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}

@@ -62,14 +62,14 @@ SYMBOLS: Final = (
 
 
 def folder_in(folder: Path) -> Path | None:
-    """Return the ``vocab`` folder, which is ``folder`` or a folder in it, or ``None``."""
+    """Return the ``vocab`` folder: one in ``folder``, or ``folder`` itself; ``None`` if neither."""
     if (folder / FOLDER / STRINGS).is_file():
         return folder / FOLDER
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
 def read(folder: Path, vocab: Path) -> Findings:
-    """Read the words of a pipeline in ``folder``. ``vocab``: its ``vocab`` folder, or ``folder``.
+    """Read a pipeline's words. ``vocab``: the result of :func:`folder_in` for ``folder``.
 
     Raises :class:`VocabtoolError` if the strings cannot be read. If the vectors cannot be read,
     the result contains a warning.
@@ -186,7 +186,7 @@ def _integer_map(data: bytes) -> dict[int, int]:
     elif data[0] & 0xF0 != 0x80:
         raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
     if 2 * count > len(data) - pos:
-        raise InvalidFile(f"{count:,} pairs exceed {len(data):,} bytes", offset=0)
+        raise InvalidFile(f"{count:,} pairs do not fit in {len(data):,} bytes", offset=0)
     values = []
     for _ in range(2 * count):
         kind = data[pos] if pos < len(data) else -1

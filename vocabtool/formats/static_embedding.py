@@ -1,6 +1,6 @@
 """Find and read static embeddings: a matrix with a vector for each token of a tokenizer.
 
-Layouts, told by content:
+Layouts, recognised by content:
 
 - MinishLab/model2vec, model2vec/persistence/persistence.py: ``config.json``, ``tokenizer.json`` and
   ``model.safetensors`` with the tensor ``embeddings``, and perhaps ``weights`` and ``mapping``.
@@ -55,7 +55,7 @@ DTYPES: Final = {
 class EmbeddingFiles:
     """The files of a static embedding.
 
-    ``style``: the library whose way from a text to its vector holds. ``config``: the settings of
+    ``style``: the library that defines how a text's vector is computed. ``config``: the settings of
     model2vec. ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
     """
 
@@ -73,7 +73,7 @@ def is_safetensors(head: bytes) -> bool:
 
 
 def find(path: Path) -> EmbeddingFiles:
-    """Return the files of a static embedding: of a folder, or of its file of tensors.
+    """Find the files of a static embedding. ``path``: its folder or its tensor file.
 
     Raises :class:`UnknownFormat` for anything else, and :class:`InvalidFile` for a damaged file.
     """
@@ -110,7 +110,7 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
             )
         tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
         if not tokenizer.is_file():
-            raise UnknownFormat(f"{tokenizer}: no such file, the tokenizer of {files[0].name}")
+            raise UnknownFormat(f"{tokenizer}: missing; it is the tokenizer of {files[0].name}")
         return EmbeddingFiles("wordllama", files[0], tokenizer)
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
@@ -142,12 +142,12 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
         part = folder if path in ("", ".") else named_file(folder, name)
     prompts = folder / PROMPTS
     if prompts.is_file() and read_settings(prompts, dict).get("default_prompt_name") is not None:
-        raise UnknownFormat(f"{prompts}: a default prompt, which sentence-transformers adds")
+        raise UnknownFormat(f"{prompts}: its default prompt needs sentence-transformers")
     return part, names[-1] == "Normalize"
 
 
 def read_settings(file: Path, wanted: type) -> Any:
-    """Return a JSON object or list of settings. Raises :class:`InvalidFile`."""
+    """Return the settings in a JSON file: an object or a list. Raises :class:`InvalidFile`."""
     with reading(str(file)), file.open("rb") as opened:
         data = opened.read(MAX_SETTINGS + 1)
         if len(data) > MAX_SETTINGS:
@@ -168,7 +168,7 @@ def read_header(file: Path) -> dict[str, Any]:
             )
         data = start[LENGTH:] + opened.read(length - 1)
         if len(data) < length:
-            raise InvalidFile(f"a header of {length:,} bytes, of which {len(data):,} are there")
+            raise InvalidFile(f"truncated: a header of {length:,} bytes, got only {len(data):,}")
         return json_file.expect(json_file.parse(data), dict, "the header")
 
 
@@ -188,13 +188,13 @@ def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
-    """Map one tensor. ``begin``: where the values of the file begin; ``size``: their bytes."""
+    """Map one tensor. ``begin``: where values begin in the file; ``size``: bytes from there on."""
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
     whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
     if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
-        raise InvalidFile(f"tensor {name!r}: its shape or data_offsets are no positions")
+        raise InvalidFile(f"tensor {name!r}: invalid shape or data_offsets; download it again")
     kind = facts.get("dtype")
     if not isinstance(kind, str) or kind not in DTYPES:
         raise UnsupportedFormat(

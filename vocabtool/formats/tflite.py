@@ -5,7 +5,7 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 
 The words of a table get their ids; other strings are constants of unknown purpose. A TensorFlow
 operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
-(tensorflow/lite/delegates/flex/kernel.cc); the NodeDef of SentencepieceOp contains its model. The
+(tensorflow/lite/delegates/flex/kernel.cc); that of SentencepieceOp contains the tokenizer. The
 operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
 in a constant of bytes. tflite-support appends a zip archive of vocabularies and labels to the
 model; the content of a member determines its format.
@@ -74,7 +74,7 @@ NOT_READ: Final = "its words are not read"
 
 
 class _Tensor(NamedTuple):
-    """A tensor: name, number of its TensorType, number of the buffer with its value (0: none)."""
+    """A tensor: its name, its TensorType, and the index of the buffer with its value (0: none)."""
 
     name: str
     type: int
@@ -85,7 +85,7 @@ class _Operator(NamedTuple):
     """An operator of a graph.
 
     ``code``: a BuiltinOperator. ``custom``: the name of a custom operator, else ``b""``.
-    ``inputs``, ``outputs``: the numbers of its tensors in the graph.
+    ``inputs``, ``outputs``: indexes of tensors of the graph.
     """
 
     code: int
@@ -223,7 +223,7 @@ class _Model:
         else:
             return
         if not data:
-            raise InvalidFile("the operator does not contain its model")
+            raise InvalidFile("the operator does not contain its tokenizer model")
         outputs = operator.outputs
         name = _tensor(graph, outputs[0]).name if outputs else printable(operator.custom)
         if op in DETOKENIZERS:
@@ -285,13 +285,13 @@ class _Model:
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
                 f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
-                f"{len(data):,} bytes, wanted them in order, and from {head:,} on"
+                f"{len(data):,} bytes, wanted them in ascending order from byte {head:,} on"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
 
 def _tensor(graph: Table, number: int) -> _Tensor:
-    """Return the tensor with this number. Raises :class:`InvalidFile` if it does not exist."""
+    """Return the tensor with this index. Raises :class:`InvalidFile` if it does not exist."""
     table = graph.tables(GRAPH_TENSORS)[number]
     name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
     return _Tensor(name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER))

@@ -104,7 +104,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
-    """Return the format ``given``, else that of the path's extension; without one, ``plain``."""
+    """Return ``given``, else the format of the path's extension, or ``plain`` if it has none."""
     ending = Path(path).suffix
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
@@ -133,7 +133,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read_model(source: Source) -> Findings:
-    """Read the vocabulary in a file. Its first place becomes this file.
+    """Read the vocabulary in a file. The vocabulary's first place becomes this file.
 
     Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
     for a Parquet file from another program.
@@ -329,7 +329,7 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
         entries = [token.encode() for token in tokens]
         for at, encoded in beside.items():
             if not at.isdecimal() or int(at) >= len(entries):
-                raise InvalidFile(f"'base64' refers to the missing entry {at}")
+                raise InvalidFile(f"'base64' refers to entry {at}, which does not exist")
             entries[int(at)] = a2b_base64(encoded, strict_mode=True)
         numbers = None if ids is None else np.array(ids, np.int64)
     except InvalidFile:

@@ -3,8 +3,8 @@
 Every length and offset is checked before use. Nothing here recurses, so deep nesting is harmless.
 Callers interpret the fields.
 
-Protobuf (protobuf.dev/programming-guides/encoding): single fields, and runs of strings and varints,
-which NumPy reads without one Python object per entry.
+Protobuf (protobuf.dev/programming-guides/encoding): single fields, and long lists of strings or
+varints, which NumPy reads without one Python object per entry.
 
 FlatBuffers (flatbuffers.dev/internals): a table begins with the signed distance back to its vtable.
 The vtable contains its own size, the table's size, and for each field the distance from the table,
@@ -99,7 +99,7 @@ def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
 
 
 def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the payload of the last occurrence of a bytes field, as protobuf does, or ``b""``."""
+    """Return the value of a bytes field, or ``b""``. If it is repeated, the last one is valid."""
     value = b""
     for start, end in messages(buffer, span, wanted):
         value = buffer[start:end]
@@ -281,7 +281,7 @@ class Table:
     vtable_size: int
 
     def integer(self, field: int, default: int = 0, layout: str = "<i") -> int:
-        """Return an integer field of the ``struct`` type ``layout``; ``default`` if absent."""
+        """Return an integer field, or ``default`` if absent. ``layout``: its ``struct`` format."""
         at = self._at(field)
         return default if at is None else _number(self.buffer, at, layout)
 
@@ -374,7 +374,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A FlatBuffers vector of ``count`` tables. Its references at ``start`` are read on access."""
+    """A FlatBuffers vector of tables, read on access. ``start``: where their offsets begin."""
 
     buffer: Buffer
     count: int

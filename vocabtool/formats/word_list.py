@@ -230,7 +230,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary of ``kind``; of WordPiece if it looks like that.
+    """Return the lines of ``data`` as a vocabulary of ``kind``, or WordPiece if they look like it.
 
     Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
     """

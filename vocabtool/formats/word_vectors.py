@@ -170,7 +170,7 @@ def _layout(source: Source) -> _Layout | str:
     """Return the layout of a file of word vectors as text, or why it is not one.
 
     With a header, most of the first lines must end in as many numbers as it states. Without one,
-    most must end in the same number of numbers, some with a fraction. A line has at least two.
+    most must end in the same number of numbers, some with a fraction. At least two are required.
     """
     header = HEADER.match(source.head)
     start = header.end() if header else 0

@@ -1,7 +1,7 @@
 """Read members of an untrusted zip archive in memory, within bounds.
 
 Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module adds checks that it
-lacks: too many members, repeated names, names that are paths out of a folder, and members that
+lacks: too many members, repeated names, names that lead out of the folder, and members that
 unpack to a thousand times their size.
 """
 
@@ -35,7 +35,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that refuses large reads: a damaged archive may state any size of its directory."""
+    """A file that refuses large reads: a damaged archive may state any size for its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:

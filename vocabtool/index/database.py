@@ -286,7 +286,7 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows, whose row numbers begin with ``first``.
+        """Add rows. ``first``: the number of the first of them.
 
         ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
         Values of type ``bytes`` are stored as text, even if they are not UTF-8.
@@ -317,7 +317,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for these rows; return whether any changed."""
+        """Record ``source``, the number of a FILE, for these rows; return whether a row changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -327,7 +327,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Convert a column's texts to values of ``kind`` from row ``first`` on; then index it."""
+        """Convert texts in a column to ``kind`` from row ``first`` on; then index the column."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -381,7 +381,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Drop inherited connections, but keep the objects: a child must neither use nor close them."""
+    """Set inherited connections aside: a child process must neither use them nor close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

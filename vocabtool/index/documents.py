@@ -70,7 +70,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace the values of a field that do not fit ``kind`` by null; return also their rows.
+    """Replace values of one field that do not fit ``kind`` by null; also return their rows.
 
     Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
     """
@@ -147,7 +147,7 @@ def in_utf8(batch: Batch) -> Batch:
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
-    """Return a batch read from a file with its ids and the kinds of its fields added.
+    """Return a batch that was read from a file, after adding ids and the kinds of the fields.
 
     ``place``: returns the name of a row for messages. Raises :class:`InvalidFile` for invalid rows.
     """
@@ -371,7 +371,7 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` if a field's name is invalid, or one too many after ``others``."""
+    """Raise :class:`BadRow` if a field's name is invalid. ``others``: how many came before."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():

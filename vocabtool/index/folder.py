@@ -65,7 +65,7 @@ class Configuration:
     ``dim``: dimension of the vectors. ``recall``: target recall@10 of the approximate search.
     ``exact_below``: vectors are searched exactly up to this many rows. ``memory``: bytes that
     building may use; ``None``: no limit. ``cutter``: fingerprint of the keyword tokenizer.
-    ``model``, ``kind``, ``options``: path or name, kind and arguments the encoder was opened with.
+    ``model``, ``kind``, ``options``: the path or name, the kind and the arguments of the encoder.
     ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of the encoder, word rule,
     vocabulary and fitted word weights. ``rule``: the word rule, if it and the vocabulary suffice to
     look up words without the model. ``None`` means that the index has no such part.
@@ -126,7 +126,7 @@ class Load:
     ``plan``: fingerprint of the load's input and settings. ``documents``: number of documents read
     and committed. ``finished``: whether it is complete. ``alone``: whether every row of the index
     is from this load. ``synced``: whether documents missing from the FILEs were removed,
-    and none was deleted by its id since.
+    and since then no document was deleted by id.
     """
 
     plan: str
@@ -222,7 +222,7 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """Read the last commit. It shares the connection of ``earlier`` if the file is the same.
+    """Read the last commit. If ``earlier`` is from the same file, the connection is shared.
 
     Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
     """
@@ -302,7 +302,7 @@ def new_generation(path: Path) -> tuple[Path, Path]:
 
 
 def make_current(part: Path, final: Path) -> None:
-    """Rename a complete generation, whose files are flushed, to ``final``; remove the others."""
+    """Rename a complete generation, whose files are flushed, to ``final``; remove all others."""
     for folder in (part / KEYWORDS, part, final.parent):
         sync_folder(folder)
     part.rename(final)
@@ -400,7 +400,7 @@ def put_in_place(build: Path) -> Path:
     """Replace an index by one that was built in its ``.new-…`` folder; return the index's path.
 
     A single rename replaces the old index; readers that have the old one open continue with it.
-    Raises :class:`FolderInUse` if another process writes to either of the two.
+    Raises :class:`FolderInUse` if another process writes to either index.
     """
     path = home(build)
     with lock_folder(path), lock_folder(build):
@@ -416,7 +416,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return how to repair a damaged file, judged by its path; ``None`` for one outside an index.
+    """Return how to repair a damaged file, judged by its path; ``None`` outside an index.
 
     Only codes and keywords can be rebuilt: they are computed from vectors and documents.
     """

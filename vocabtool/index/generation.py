@@ -148,7 +148,7 @@ def open_snapshot(
     given: Model | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """Open the last commit; share the parts that are unchanged since the ``earlier`` snapshot.
+    """Open the last commit; reuse the parts of the ``earlier`` snapshot that did not change.
 
     ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
     removes or replaces files meanwhile, the last commit is read again. (A writer changes the
@@ -210,7 +210,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """Build codes, or add rows to them, if enough rows are new; return ``manifest`` with them."""
+    """Build codes, or add rows to them, if enough rows are new; return the updated manifest."""
     held, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -356,7 +356,7 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        ``manifest``: describes the commit; what it says about rows and files is computed here.
+        ``manifest``: describes the commit; its values about rows and files are recomputed here.
         ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if there are
         enough, which may take long; otherwise new rows are searched exactly.
         """

@@ -237,8 +237,8 @@ class Index:
         ``model``: the model of its vectors, if the index cannot find it by its recorded path.
         ``options``: those of :func:`open_encoder`. The model is opened on first use.
         Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file,
-        :class:`VocabtoolError` for a model if the index contains your own vectors, and, when the
-        model is opened, :class:`OtherModel` with both fingerprints.
+        :class:`VocabtoolError` if you pass a model for an index of your own vectors. When the model
+        is opened, raises :class:`OtherModel` with both fingerprints if it is another one.
         """
         return cls(Path(path), model, options)
 
@@ -281,7 +281,7 @@ class Index:
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of the vectors, or ``None`` for your own vectors. Opens the model."""
+        """The encoder of the vectors, or ``None`` if they are your own. Opens the model."""
         return self._model.encoder
 
     @property
@@ -389,7 +389,7 @@ class Index:
         """Read the files of the index again and apply the changes.
 
         Only documents with a new text are encoded. ``sources``: some of these files, or new ones.
-        A known file is read with its recorded options, a new one with those of the last known one.
+        A known file is read with its recorded options, a new one with those of the last known file.
         ``sync``: in the last commit, delete the documents that are no longer in these files; if
         these are more than a third, only with ``force``.
         After an interruption, the same call reads everything again and encodes the rest.
@@ -475,7 +475,7 @@ class Index:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> list[Hits]:
-        """Return the hits for each text and its ``given`` vector, if any, all from one commit."""
+        """Return the hits of each query: a text, a ``given`` vector or both. All use one commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))

@@ -107,8 +107,8 @@ class EncodedBatch:
     """Documents to add, with their vectors.
 
     ``source``: the number of their FILE. ``read``: number of documents read for this batch.
-    ``existing``: rows of the index with the ids of these documents; ``same``: the rows among them
-    whose content is equal, so that the document is not added.
+    ``existing``: rows of the index with the ids of these documents; ``same``: those with
+    equal content, whose documents are not added.
     """
 
     batch: Batch
@@ -187,7 +187,7 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents in several commits; with the last, a sync deletes."""
+        """Load the remaining documents in several commits. A sync deletes in the last one."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
@@ -236,7 +236,7 @@ class Loader:
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
-        """Return a function that tells how much of a part is read so far, 0 to 1; 0: not known."""
+        """Return a function that tells how much of a part is read so far, 0 to 1; 0 if unknown."""
         if part.shards is not None:
             before, size = self._read - self._start, len(Shards.open(part.shards))
             return lambda: (self._read - before) / size
@@ -246,8 +246,8 @@ class Loader:
     def _remove(self) -> int:
         """Delete documents that are no longer in the files; return their number.
 
-        Raises :class:`VocabtoolError`, and rolls back, if files changed during the load, and,
-        unless forced, if more than a third would be deleted or if invalid rows were skipped.
+        Raises :class:`VocabtoolError`, which rolls the load back, if files changed meanwhile.
+        Unless forced, also if invalid rows were skipped or more than a third would be deleted.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
@@ -362,7 +362,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Return the documents whose ids did not occur in a file read earlier, and a mask of them.
+        """Drop documents whose ids occurred in a file read earlier; return also a mask of the rest.
 
         Values that do not fit their field are removed first, so they do not count as changes.
         """
@@ -405,7 +405,7 @@ class Loader:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Return the recorded name, size and modification time of each file of these parts."""
+    """Return the name (as recorded), size and modification time of each file in ``parts``."""
     return tuple(
         replace(fact, name=told)
         for part in parts

@@ -10,7 +10,7 @@ Only this module reads the folders of version 0.1.0:
         sources-000007.bin      4 bytes per row: the number of its FILE, 0 for none
         keywords/, codes, hashes.bin    not read
 
-An upgrade keeps documents, ids, fields, FILEs, vectors, calibration and what is recorded of the
+An upgrade keeps documents, ids, fields, FILEs, vectors, calibration and the record of the
 model, and does not need the encoder. It drops deleted rows and rebuilds keywords and codes. The new
 generation is written beside the old one and replaces it by a rename.
 """

@@ -119,9 +119,9 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """Return an op that may use a constant as a vocabulary; else ``None``, and why no op does.
+    """Return an op that may use a constant as a vocabulary, or ``None`` and why there is none.
 
-    The reason is ``None`` too if nothing uses the constant. Copies, calls, captures and returns of
+    This reason is ``None`` too if nothing uses the constant. Copies, calls, captures and returns of
     the constant are followed.
     """
     why_not = None
@@ -155,7 +155,7 @@ def _use(
 
 
 def unwrap(entries: ByteStrings) -> ByteStrings:
-    """Unwrap entries that are all protobuf messages {1: string}; return others unchanged.
+    """Return the strings in entries that are all protobuf messages {1: string}; else the entries.
 
     The constant in USE-lite contains such messages: serialised SentencePiece pieces, in which a
     score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the string.

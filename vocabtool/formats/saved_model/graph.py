@@ -40,7 +40,7 @@ class Reference(NamedTuple):
     """An input of a node, which names an output of another node or an argument of the function.
 
     ``name``: of that node or argument. ``part``: in a function, the name of the output (``values``
-    in ``node:values:0``), in the main graph empty. ``output``: the number of the output.
+    in ``node:values:0``), empty in the main graph. ``output``: the index of the output.
     """
 
     name: bytes
@@ -131,7 +131,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the names that may be functions: those in attributes (``f``, ...), and the op."""
+        """Return the possible names of called functions: in attributes (``f``, ...), and the op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -249,7 +249,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node with an output of node ``name`` as input, and the input's position."""
+        """Return each node that has an output of ``name`` as an input, and which input it is."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

@@ -146,8 +146,8 @@ def open_graphs(model: str | Path) -> GraphFile:
 def path_of(model: str | Path) -> Path:
     """Return the path of a model: the argument, or the folder of a handle or name in a cache.
 
-    A prefix such as ``static:`` is left out. A static embedding whose tokenizer is not directly in
-    its folder, or whose file of tensors is given, is represented by its tokenizer.
+    A prefix such as ``static:`` is left out. For a static embedding, this is the tokenizer's path
+    if ``model`` is the tensor file, or a folder that has the tokenizer in a subfolder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -224,7 +224,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def _refuse_other(file: Path, head: bytes) -> None:
-    """Raise a helpful error if a file is empty, a text, or of a type passed by mistake."""
+    """Raise a helpful error if a file is empty, a text, or of a type often passed by mistake."""
     if file.suffix == CHUNKED:  # TensorFlow, too, decides by the suffix
         head = RIEGELI
     if not head:
@@ -290,10 +290,10 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Read a model: return all findings, and for each graph, its linker and vocabularies.
+    """Read a model: return all findings, and the linker and the vocabularies of each graph.
 
-    The vocabularies are by table key. Short lists are included in the findings. For a frozen graph,
-    only the assets that it names are read.
+    A graph's vocabularies are a dict by table key. The findings include short lists. For a frozen
+    graph, only the assets that it names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")

@@ -68,8 +68,8 @@ class Linker:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
         An argument of a function is traced to the call by which this trace entered the function.
-        Without such a call, to the object that the function captured as this argument, else to all
-        callers. Raises :class:`InvalidFile` if all traces need more than ``MAX_ALL_STEPS`` steps.
+        If there is none, it is traced to the object that the function captured as this argument, or
+        else to all callers. Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -113,7 +113,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield what is passed for an argument: by the last of ``calls``, else by all callers."""
+        """Yield the inputs passed as an argument by the last of ``calls``, else by all callers."""
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -159,7 +159,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """The functions that capture each constant of the main graph, and as which argument."""
+        """For each constant of the main graph: its captors, as pairs of function and argument."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -183,7 +183,7 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """Return the table of a saved resource, which one of its functions creates, or ``None``."""
+        """Return the table that a function of a saved resource creates, or ``None``."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None
@@ -204,7 +204,7 @@ class Linker:
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. Nodes that share a table in TensorFlow get one key."""
+    """Return the table that a node creates. If nodes share it in TensorFlow, they get one key."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")

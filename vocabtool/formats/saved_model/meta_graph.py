@@ -57,7 +57,7 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """The saved objects by id (0: the root). ``captures``: by function, the ids it captured."""
+    """The saved objects by id (0: the root). ``captures``: the captured ids, by function."""
 
     buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
@@ -70,13 +70,13 @@ class ObjectGraph:
     def text(self, object_id: int) -> bytes:
         """Return the first field of an object's message. The object must exist.
 
-        It is a constant's node, the name of a function, or the identifier of a Keras layer.
+        This is the node of a constant, the name of a function, or the identifier of a Keras layer.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
-        """Ids of the tables in Keras lookup layers, which reserve low ids for special tokens."""
+        """Object ids of the tables in Keras lookup layers (such a layer reserves low token ids)."""
         exported = self.walk([EXPORTED])
         tables = {child for child, _ in self.objects[exported].children} if exported else set()
         for object_id, saved in enumerate(self.objects):
@@ -126,7 +126,7 @@ class MetaGraph:
     """One graph of a model. ``bodies``: the main graph, then every function.
 
     ``assets``: those of ``asset_file_def`` in its order, then those that only a collection lists.
-    ``file``, ``label``: beginning of each place; the label is empty if there is only one graph.
+    ``file``, ``label``: each place begins with them; ``label`` is empty if the model has one graph.
     """
 
     file: str
@@ -159,7 +159,8 @@ class MetaGraph:
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
     """Return the index of the graph to run. ``tags``: the tags of each graph.
 
-    This is the first graph tagged only ``serve``, else one tagged also ``serve``, else the first.
+    This is the first graph with the single tag ``serve``, else with ``serve`` among its tags, else
+    the first of all.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 

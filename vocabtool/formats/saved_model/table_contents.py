@@ -113,7 +113,7 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
 
-    ``place``: that of the file. Raises the errors of ``sentencepiece.read_pieces``.
+    ``place``: where the file is. Raises the errors of ``sentencepiece.read_pieces``.
     """
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
@@ -243,7 +243,7 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """Return a table's contents. Its words are the keys or values of text, else integer keys."""
+    """Return a table's contents. Its words are its text keys or values, else its integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -304,7 +304,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    """Return the keys and the values from the asset file that fills a table (see ``origin``)."""
+    """Return a table's keys and values, from an asset file. ``origin``: that of the file name."""
     graph, filename = linker.graph, None
     if origin.object_id is not None:
         filename = graph.asset_of_object(origin.object_id)

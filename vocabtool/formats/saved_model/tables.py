@@ -221,7 +221,7 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
-    """Return the node that a reference names in ``body``. Ops that only copy are followed back."""
+    """Return the node that computes a reference in ``body``; ops that only copy are skipped."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -328,7 +328,7 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
 
 def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield the description of each lookup layer in ``top``, and whether ``top`` is its parent."""
+    """Yield each lookup layer's description in ``top``, and whether ``top`` is its parent."""
     once_more = top.get("model_config")  # describes ``top`` again
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:
@@ -345,5 +345,5 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
-    """Return ``layer``. If it has no vocabulary, give it that of ``other``."""
+    """Return ``layer``, with the vocabulary of ``other`` if it has none of its own."""
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)

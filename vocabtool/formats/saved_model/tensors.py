@@ -94,7 +94,7 @@ def strings(tensor: Tensor) -> ByteStrings:
             run, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
             values.append(run)
             if len(values) > MAX_RUNS:
-                what = f"the strings are in more than {MAX_RUNS} separate runs"
+                what = f"the strings are stored in more than {MAX_RUNS} separate groups"
                 raise InvalidFile(what, offset=start + pos)
             continue
         number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))

@@ -66,7 +66,7 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All nodes of a trie at one depth: each one's label, and its parent's index a level above."""
+    """All trie nodes at one depth: the label of each, and its parent's index one level above."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -409,7 +409,7 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """Return the words or the ``suffixes`` in ``leaves``, and their ids; skip the unknown id."""
+    """Return either the words or the suffixes in ``leaves``, with ids; skip the unknown id."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
