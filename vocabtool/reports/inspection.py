@@ -45,7 +45,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies; with ``passed_over`` also on rejected lists."""
+    """Return the report on a model's vocabularies, and, if ``passed_over``, on rejected lists."""
     rows = [
         (
             *_short_row(each),
@@ -131,7 +131,7 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return a vocabulary's row in the table, whose last cell shows four of its entries.
+    """Return a vocabulary's table row. Its last cell shows four entries.
 
     These are the first three entries and the last one.
 
