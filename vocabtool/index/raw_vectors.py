@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic queries, prepared, shape (n, dim), and the rows they copy, -1 for a mixture."""
+    """Synthetic queries, prepared, shape (n, dim), and the stored row of each, -1 for mixtures."""
 
     queries: Vectors
     rows: Rows

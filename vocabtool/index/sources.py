@@ -29,9 +29,9 @@ AS_SHIPPED: Final = ReadOptions()
 class Source:
     """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
 
-    ``at``: absolute path of the working directory at that time. ``beside``: path of that directory
-    relative to the index, in case both were moved. So the FILE is found from any directory, and ids
-    that contain its name (``docs/a.txt:1``) do not change.
+    ``at``: absolute path of the working directory when the FILE was recorded. ``beside``: path of
+    that directory relative to the index, in case both were moved. So the FILE is found from any
+    directory, and ids that contain its name (``docs/a.txt:1``) do not change.
     """
 
     name: str
@@ -95,14 +95,14 @@ class Part:
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards if the input is one, or ``None``."""
+        """The folder of shards, if the input is such a folder; else ``None``."""
         return shards_in(self.sources[0])
 
 
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a list with one part for ``sources``, and all FILEs to record, new and known ones."""
+    """Return one part (in a list) for ``sources``, and all FILEs to record: known and new ones."""
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):

@@ -254,8 +254,7 @@ def _choose_setting(
     """Return how many lists to visit, how many rows to score exactly, and the measured recall.
 
     This is the cheapest setting whose recall minus its standard error is high enough; if there is
-    none, the one with the highest recall. Recall is measured for each kind of query, and the lowest
-    counts.
+    none, the one with the highest recall. Of the recalls for each kind of query, the lowest counts.
     """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))

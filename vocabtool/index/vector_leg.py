@@ -121,7 +121,7 @@ class VectorLeg:
         return Near(found, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        """Search those rows that have no codes by comparing all their vectors.
+        """Search the rows without codes; compare the query with each of their vectors.
 
         Their vectors are cached if they fit into ``kept_bytes``; otherwise each search reads them.
         """

@@ -152,7 +152,7 @@ class Writer:
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
-        """Record which file rows come from."""
+        """Record from which file some rows come."""
         with self._all_or_nothing():
             self._changed |= self._files.database.set_source(rows, source)
 

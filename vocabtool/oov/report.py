@@ -125,7 +125,7 @@ class OovReport:
     - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
       ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
-    - ``kinds``: For each kind, the number of classified words and of their tokens.
+    - ``kinds``: For each kind, the number of classified words, and of tokens they make up.
     - ``pieces``: Statistics of pieces. ``split``: The words that are split. Both are ``None`` for a
       model of whole words.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.

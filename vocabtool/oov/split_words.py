@@ -70,8 +70,8 @@ class SplitKind(NamedTuple):
 class LanguageCount(NamedTuple):
     """Counts of the texts in one language or script.
 
-    ``tokens``: their words. ``pieces``: the pieces of these words. ``tokens_split3`` and
-    ``documents_split3``: words of three or more pieces, and texts with such a word.
+    ``tokens``, ``pieces``: numbers of their words, and of these words' pieces. ``tokens_split3``,
+    ``documents_split3``: numbers of words of three or more pieces, and of texts with such a word.
     """
 
     name: str

@@ -346,9 +346,9 @@ def _pieces(word: _Word) -> str:
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
     """Return the pieces that several models make of a text: a column for each model.
 
-    A row ends where a word of every model ends, compared without case, accents and blanks. If the
-    models keep different characters, only letters and digits count. If these differ too, all is
-    one row. The last row counts pieces and words.
+    A row ends where a word ends in all models; case, accents and blanks are ignored. If the models
+    keep different characters, only letters and digits are compared. If these differ too, all is one
+    row. The last row counts pieces and words.
     """
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]

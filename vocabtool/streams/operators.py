@@ -79,7 +79,7 @@ class Once(Generic[T]):
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """Yield the elements after the first ``first``, which are read and dropped."""
+    """Read and drop the first ``first`` elements, and yield the others."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
