@@ -73,7 +73,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Result: how many deleted rows were ``removed``, and how many documents are ``left``."""
+    """Result of :func:`compact`: numbers of deleted rows ``removed`` and of documents ``left``."""
 
     removed: int
     left: int
@@ -148,7 +148,7 @@ class VerifyReport:
 def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    Opening an index checks less: of vectors and documents it compares only the sizes. Raises
+    Opening an index checks less: only the file sizes of vectors and documents. Raises
     :class:`InvalidFile` or :class:`NotFound` with the name of a damaged or missing file.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
@@ -194,7 +194,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
-    """Check that the keyword leg contains each row exactly once, with its id in the database."""
+    """Check that the keyword leg has each row exactly once, and the same ids as the database."""
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:
@@ -266,7 +266,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
             raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
         if version != OLD_FORMAT:
             raise InvalidFile(
-                f"format {version!r} cannot be upgraded, only {OLD_FORMAT}: {AS_IT_WAS}"
+                f"format {version!r} cannot be upgraded; only {OLD_FORMAT} can: {AS_IT_WAS}"
             )
         if int(google_crc32c.value(json.dumps(old).encode())) != crc:
             raise InvalidFile("damaged: wrong checksum")
@@ -274,7 +274,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
 
 
 def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    """Return a manifest in today's format, with those values of the old one that are kept."""
+    """Return a manifest in the current format; it keeps some values of the old manifest."""
     held = dict(old["configuration"])
     is_static = held["encoder"] is not None and held["rule"] is not None
     held |= {
@@ -311,7 +311,7 @@ def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str
 def _old_rows(
     generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
 ) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    """Yield batches of the old documents, without deleted ones, with vectors and FILE numbers."""
+    """Yield batches of the old index: documents that are not deleted, vectors, FILE numbers."""
     rows, held = old["rows"], manifest.configuration
     live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
     if old["deleted"] is not None:

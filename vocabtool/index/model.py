@@ -4,9 +4,9 @@
     weights-….json          word weights of a word-vector model, fitted on the corpus
     tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-A model is opened by its recorded name only if that is an existing file or folder. The caller must
-pass a Python callable or a TensorFlow Hub handle each time: an index, perhaps from somebody else,
-never causes an import or a download.
+A model is opened by its recorded name only if an existing file or folder has this name. The caller
+must pass a Python callable or a TensorFlow Hub handle each time: an index, perhaps from somebody
+else, never causes an import or a download.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OPTIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """An encoder, and the name and options it was opened with; or only a vocabulary.
+    """An opened model: an encoder with its name and options, or only a vocabulary.
 
     ``rule``: the word rule, if it and the vocabulary suffice to look up words without the model.
     ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``; the index keeps a copy.
@@ -95,7 +95,7 @@ def open_model(
 ) -> OpenedModel:
     """Open the encoder for a new index.
 
-    ``sample``: texts to fit the word weights of a word-vector model on. Raises
+    ``sample``: texts on which to fit the weights of a word-vector model. Raises
     :class:`VocabtoolError` if weights must be fitted and there is no sample.
     """
     encoder = open_encoder(model, **options)
@@ -131,9 +131,9 @@ def vocabulary_alone(
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Read the content of the tokenizer file that the word rule names, if it names one.
+    """Return the model with the content of the tokenizer file, if its word rule names one.
 
-    The rule of the result names the copy in the index, which is called by the file's SHA-256.
+    The returned rule names the index's copy, whose file name contains the SHA-256 of the content.
     """
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
@@ -149,7 +149,7 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """Return the name of a model as an index records it, with an absolute path if it is a path.
+    """Return the name under which an index records a model; paths are made absolute.
 
     ``None`` for a Python object.
     """
@@ -164,7 +164,7 @@ def _name(model: Model) -> str | None:
 class IndexModel:
     """The model of one index. ``given``, ``options``: the model and options the caller passes.
 
-    Raises :class:`VocabtoolError` for a ``given`` model if the index was created without one.
+    Raises :class:`VocabtoolError` if a model is ``given`` but the index was created without one.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class IndexModel:
         self._options = options or {}
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` if the caller passed a model that did not make the vectors."""
+        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
         if self._given is not None:
             _ = self.encoder
 
@@ -266,6 +266,6 @@ class IndexModel:
         return KnownWords(words)
 
     def _rule(self, rule: str) -> str:
-        """Return a word rule; if it names a tokenizer file, with the path of the index's copy."""
+        """Return a word rule, with the full path of the index's tokenizer file if it names one."""
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"

@@ -57,7 +57,7 @@ DIGITS: Final = 4  # further digits depend on the machine
 
 
 class RawVectors:
-    """The first ``count`` rows of ``dim`` numbers in a file. Several threads may read.
+    """The first ``count`` vectors in a file, each of ``dim`` numbers. Several threads may read.
 
     Raises :class:`InvalidFile` if the file has fewer rows, :class:`NotFound` if it is missing.
     """
@@ -118,7 +118,7 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert stored numbers to float32, for finite float16 in half the time that NumPy takes.
+    """Convert stored numbers to float32; for finite float16 it takes half as long as NumPy.
 
     The bits of sign, exponent and mantissa (IEEE 754) are shifted to their places in float32. A
     multiplication corrects the exponent's bias from 15 to 127, and also subnormal numbers.
@@ -140,8 +140,8 @@ def _single(stored: Stored) -> Vectors:
 def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     """Return vectors as an index stores them: float32, contiguous, of the same shape.
 
-    For ``cosine`` they are scaled to length 1; a zero vector stays zero. Raises
-    :class:`ValueError` for NaN, infinity, and, for other metrics, vectors longer than 1e18.
+    For ``cosine`` they are scaled to length 1; a zero vector stays zero. Raises :class:`ValueError`
+    for NaN and infinity, and, in other metrics, for lengths above 1e18.
     """
     exact = np.asarray(vectors, np.float64)
     lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic ``queries``, prepared, shape (n, dim), and the row of each, -1 for a mixture."""
+    """Synthetic queries, prepared, shape (n, dim), and the stored row of each, -1 for mixtures."""
 
     queries: Vectors
     rows: Rows
@@ -206,7 +206,7 @@ class QuerySample:
 def queries_unlike_documents(
     vectors: Vectors, rows: Rows, metric: Metric, random: np.random.Generator
 ) -> list[QuerySample]:
-    """Return synthetic queries, made from a sample of stored vectors: a list of three kinds."""
+    """Return three samples of synthetic queries, one of each kind, made from stored vectors."""
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf
@@ -278,7 +278,7 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return the mean recall of the first k candidates and its standard error, for k in ``counts``.
+    """For each k in ``counts``: the mean recall of the first k candidates and its standard error.
 
     ``candidates``: shape (queries, largest k), nearest first. ``truth``: the rows to be found, from
     :func:`nearest_rows`.
@@ -331,10 +331,10 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
     For ``inner-product``, queries have length 1. The result is the greater of two 95th percentiles:
-    the similarity of random pairs of documents, and that of random mixtures, which have no meaning,
-    to their nearest documents. The first is greater if all vectors lie in a narrow cone; the second
-    grows with the number of documents. ``None`` if fewer than ten rows have a vector, or if
-    products overflow float32. Reads all rows once.
+    the similarity of random pairs of documents, and the similarity of random mixtures, which mean
+    nothing, to their nearest documents. The first is greater if all vectors lie in a narrow cone;
+    the second grows with the number of documents. ``None`` if fewer than ten rows have a vector, or
+    if products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)
@@ -368,7 +368,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities, computed by a matrix product; for l2 without the query's own square."""
+    """Return similarities by a matrix product; for l2, without the query's squared length."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -1,8 +1,8 @@
 """The FILEs that an index was made from: recorded, found again, and grouped for reading.
 
-A FILE is recorded by the name it was given, because ids may contain it (``docs/a.txt:1``), and with
-the working directory of that time, so that it is found from any other. An update reads all recorded
-FILEs, or those that the caller names.
+A FILE is recorded by the name that the user passed, because ids may contain it (``docs/a.txt:1``),
+together with the working directory, so that it is found from any other directory. An update reads
+all recorded FILEs, or those that the caller names.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ AS_SHIPPED: Final = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A recorded FILE: a file, a folder or a glob, by the ``name`` it was given.
+    """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
 
-    ``at``: absolute path of the working directory at that time. ``beside``: path of that directory
-    relative to the index, in case both were moved. So the FILE is found from any directory, and ids
-    that contain its name (``docs/a.txt:1``) do not change.
+    ``at``: absolute path of the working directory when the FILE was recorded. ``beside``: path of
+    that directory relative to the index, in case both were moved. So the FILE is found from any
+    directory, and ids that contain its name (``docs/a.txt:1``) do not change.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Source:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source where it is now: in its recorded directory, or moved with the index."""
+        """Return the source with its present directory: as recorded, or moved with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -77,7 +77,7 @@ class Part:
     """FILEs that are read with the same options.
 
     ``sources``: the inputs, each opened separately. ``options`` say what to do with repeated ids in
-    one input; of documents with the same id in several inputs, the last one counts. ``files``:
+    one input; if several inputs contain the same id, the last document is used. ``files``:
     for each file its name in ids and messages, and the number of its FILE; empty for a stream.
     ``notes``: messages about files that are not read.
     """
@@ -95,14 +95,14 @@ class Part:
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards if the input is one, or ``None``."""
+        """The folder of shards, if the input is such a folder; else ``None``."""
         return shards_in(self.sources[0])
 
 
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a list with one part for ``sources``, and all FILEs to record, new and known ones."""
+    """Return one part (in a list) for ``sources``, and all FILEs to record: known and new ones."""
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
@@ -126,9 +126,9 @@ def parts_of_index(
     """Return the parts that an update reads, and all FILEs to record: known ones and new ones.
 
     ``sources``: the FILEs to read; ``None``: all ``known`` ones. A known FILE is read with its
-    recorded name and options, a new one with the options of the last known one. A file in two FILEs
-    is read once, for the first. Raises :class:`VocabtoolError` if there is no FILE, or if a sync
-    cannot find out which documents are gone; :class:`NotFound` if a FILE does not exist.
+    recorded name and options, a new one with the options of the last known one. A file that is part
+    of two FILEs is read once, for the first. Raises :class:`VocabtoolError` if there is no FILE, or
+    if a sync cannot find out which documents are gone; :class:`NotFound` if a FILE does not exist.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
@@ -220,6 +220,6 @@ def shards_in(sources: Sources) -> Path | None:
 def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
-    """Return all FILEs, ``known`` ones first, then ``now``; and a mapping of paths to numbers."""
+    """Return all FILEs (``known`` ones first, then new ones of ``now``), and each path's number."""
     held = {source.path: source for source in known} | {source.path: source for source in now}
     return (*held.values(),), {path: number for number, path in enumerate(held, 1)}

@@ -68,10 +68,10 @@ class CodeFacts:
     """How the codes were built and how they are searched; stored in the index.
 
     ``lists``: number of coarse lists, 1 for small indexes; ``probes``: how many of them a search
-    visits. ``candidates``: minimum number of rows that a search scores exactly. ``recall_asked``,
-    ``recall``: recall@10, requested and measured with ``queries`` synthetic queries
+    visits. ``candidates``: minimum number of rows that a search scores exactly. ``recall_asked``:
+    the requested recall@10. ``recall``: the recall@10 measured with ``queries`` synthetic queries
     (``raw_vectors.py``). ``sample``: number of training vectors. ``coded``: number of rows at build
-    time. ``seconds``: build time. ``given``: always false.
+    time. ``seconds``: build time. ``given``: unused, always false.
     """
 
     dim: int
@@ -153,7 +153,7 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """Return the approximately nearest rows to each query, best first; missing ones are -1.
+        """Return approximately the nearest rows to each query, best first, filled up with -1.
 
         ``queries``: shape (n, dim), prepared. ``probes``: number of lists to visit. ``allowed``: a
         mask of shape (rows,). Result: shape (n, the smaller of ``count`` and the number of rows).
@@ -171,7 +171,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the ns that it takes to compare a share of the codes and to score candidates."""
+        """Estimate the time, in ns, to compare a share of the codes and to score candidates."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -188,15 +188,15 @@ def build_codes(
     """Build the codes of all rows, and choose how to search them.
 
     Centroids are trained on a bounded sample; all vectors are then read block by block, so memory
-    grows only by their codes. The cheapest search setting is chosen whose measured recall minus its
-    standard error reaches ``recall``. Synthetic queries are easier than real ones (measured with
-    queries of three words), so only half as many misses are allowed. If no setting reaches it, the
-    one with the highest recall is chosen.
+    grows only by their codes. Of the search settings whose measured recall minus its standard error
+    reaches ``recall``, the cheapest is chosen. Synthetic queries are easier than real ones
+    (measured with queries of three words), so only half as many misses are allowed. If no setting
+    reaches it, the one with the highest recall is chosen.
 
     ``memory``: limit in bytes, in addition to the present memory of the process. ``lists``: number
-    of lists; default: by the number of rows. ``progress``: called with the rows done and the number
-    of rows. The same vectors and seed give the same codes. Raises :class:`VocabtoolError` if the
-    build does not fit into ``memory``.
+    of lists; default: by the number of rows. ``progress``: called with the number of rows done and
+    of all rows. The same vectors and seed give the same codes. Raises :class:`VocabtoolError` if
+    the build does not fit into ``memory``.
     """
     began = perf_counter()
     if lists is None:
@@ -253,8 +253,8 @@ def _choose_setting(
 ) -> tuple[int, int, float]:
     """Return how many lists to visit, how many rows to score exactly, and the measured recall.
 
-    This is the cheapest setting whose recall minus its standard error is high enough, otherwise the
-    one with the highest recall. The recall of a setting is the lowest of all kinds of queries.
+    This is the cheapest setting whose recall minus its standard error is high enough; if there is
+    none, the one with the highest recall. Of the recalls for each kind of query, the lowest counts.
     """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
@@ -278,7 +278,7 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Return values to try, from ``first`` to ``last``: powers of two and the numbers between."""
+    """Return values to try, ``first`` to ``last``: powers of two, and 1.5 times each of them."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]
@@ -294,8 +294,8 @@ def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
     FastScan never finds a vector whose code has, in every place, the lowest value of the query's
-    lookup table. The new centroids lie on both sides of the old one, so that the code of these
-    vectors is one in the middle.
+    lookup table. The new centroids lie on both sides of the old one, so that these vectors get a
+    code in the middle.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -329,7 +329,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """Let FAISS use one thread after a fork; it would wait forever for threads of the parent."""
+    """After a fork, let FAISS use one thread; it would wait forever for the parent's threads."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

@@ -1,8 +1,8 @@
 """The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
 
-Rows without codes are searched exactly: in small indexes all, in large ones the newest. So are the
-rows that a mask allows, if they are few. If the visited lists contain too few allowed rows, more
-lists are visited. ``similarities`` computes the scores, so equal vectors get equal scores. For
+Rows without codes (in small indexes all rows, in large ones the newest) are searched exactly. So
+are the rows that a mask allows, if they are few. If the visited lists contain too few allowed rows,
+more lists are visited. ``similarities`` computes the scores, so equal vectors get equal scores. For
 metrics that it computes in double precision, all rows are first scored in single precision, and
 only those that may be among the best are scored again.
 """
@@ -61,7 +61,7 @@ class VectorLeg:
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """Return the result of :meth:`search`, and the scores of ``rows``, even outside ``among``.
+        """Return the result of :meth:`search`, and the scores of ``rows``, in ``among`` or not.
 
         The score is NaN if the vector of the row or ``vector`` is zero.
         """
@@ -121,7 +121,7 @@ class VectorLeg:
         return Near(found, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        """Search those rows that have no codes by comparing all their vectors.
+        """Search the rows without codes; compare the query with each of their vectors.
 
         Their vectors are cached if they fit into ``kept_bytes``; otherwise each search reads them.
         """
@@ -163,7 +163,7 @@ class VectorLeg:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _probes(self, facts: CodeFacts, left: int) -> int:
-        """Return how many lists to visit: the more, the fewer rows (``left``) the mask allows."""
+        """Return how many lists to visit: more of them if the mask allows fewer rows (``left``)."""
         return facts.probes * self._coded // max(1, left)
 
 
@@ -189,7 +189,7 @@ class Block:
         return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
 
     def among(self, allowed: Mask) -> Block:
-        """Return a block with only those rows of this one that ``allowed``, a mask, contains."""
+        """Return a block of only those rows that the mask ``allowed`` contains."""
         kept = allowed[self.rows]
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)

@@ -1,4 +1,4 @@
-"""Changes to an index that become one or more commits: the public ``Writer``.
+"""The public ``Writer``, which changes an index in one or more commits.
 
 ``generation.py`` appends to the files and commits them.
 """
@@ -44,7 +44,7 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 
 
 class Writer:
-    """A writer, made by :meth:`Index.writer`, which commits at the end of its block.
+    """Changes an index; made by :meth:`Index.writer`. Commits at the end of its ``with`` block.
 
     An exception in the block rolls everything back. One thread may use a writer at a time, while
     others search the index. To add many documents, call :meth:`commit` now and then, or use
@@ -152,7 +152,7 @@ class Writer:
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
-        """Record which file rows come from."""
+        """Record from which file some rows come."""
         with self._all_or_nothing():
             self._changed |= self._files.database.set_source(rows, source)
 
@@ -175,7 +175,7 @@ class Writer:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
         ``are_new``: the caller knows that no id is in the index, as in a first load. Then only ids
-        with U+FFFD are looked up, because different invalid bytes become equal.
+        with U+FFFD are looked up: ids with different invalid bytes become equal.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -285,7 +285,7 @@ class Writer:
         }
 
     def _all_deleted(self) -> NDArray[np.bool_]:
-        """Return which rows are deleted, shape (rows,)."""
+        """Return a mask of the deleted rows, shape (rows,)."""
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
         return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
 
@@ -302,7 +302,7 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the state of a load after another change, so that it looks up ids again.
+    """Return the state of the last load after another change: if resumed, it looks up ids.
 
     ``synced``: false if documents were deleted by their ids, which a sync brings back.
     """

@@ -8,7 +8,7 @@ return subword pieces. ``tokens.py`` finds the words of a text; here they are fo
   without spaces (Han, kana, Thai, ...), they are overlapping pairs of characters. The parts of
   mixed-case runs ("humps") are terms too: ``parse http header`` finds ``parseHttpHeader``. If
   stemming changes such a run, the unstemmed run is also a term, which distinguishes ``DataFrame``
-  from ``DataFrames``. Both come after all other terms, so they do not affect phrases.
+  from ``DataFrames``. Parts and unstemmed runs come last, so they do not affect phrases.
 - field *surfaces*: compound tokens (identifiers) as a whole, and their compound segments.
 
 No token contains whitespace, so a chunk between whitespace has the same terms in every text. The
@@ -108,7 +108,7 @@ class QueryWord:
     ``unstemmed``: mixed-case runs, folded, if stemming changes them (``DataFrame``: dataframe).
     ``surfaces``: its terms of the field "surfaces", the whole first; empty for a plain word.
     ``stop``: whether it is a stop word of the language.
-    ``phrase``: number of the quoted phrase in the query that contains it, from 0; else ``None``.
+    ``phrase``: number, from 0, of the quoted phrase that contains the word; else ``None``.
     """
 
     surface: str
@@ -290,7 +290,7 @@ class Cutter:
 
 
 class _Chunks(dict[str, str]):
-    """A cache from chunks to their terms. It is emptied when it is full."""
+    """A cache of chunks and their terms. It is emptied when it is full."""
 
     cut: Callable[[str], str]
 

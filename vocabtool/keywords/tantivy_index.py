@@ -72,7 +72,7 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums; return the names of the intact ones.
 
-    ``noted``: the result of :func:`checksums`. If tantivy has a later commit, of a writer that was
+    ``noted``: the result of :func:`checksums`. If tantivy has a later commit, by a writer that was
     killed or is active, only the segments that still exist are compared; newer segments contain no
     row of this commit. ``whole``: names of files that need not be compared again. Raises
     :class:`InvalidFile`, naming the damaged file, and :class:`NotFound`.
@@ -205,7 +205,7 @@ class TantivyWriter:
 
 
 class TantivyReader:
-    """Searches one commit: the one that is the newest when the reader is opened. Thread-safe.
+    """Searches the commit that is the newest when the reader is opened. Thread-safe.
 
     ``documents``: number of documents, including rows that a mask excludes.
     Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
@@ -331,7 +331,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Return the ``limit`` best rows that the mask allows, fetching hits until that many do."""
+        """Return the ``limit`` best rows that the mask allows; fetch hits until it has so many."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -436,7 +436,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 
 def _release_inherited_locks() -> None:
-    """Close tantivy's lock of ``meta.json`` if one of its threads held it during a fork (Linux).
+    """After a fork, close tantivy's lock on ``meta.json`` if one of its threads held it (Linux).
 
     The thread does not exist in the new process, which would keep the lock until it exits, and
     every process that opens the index would wait.

@@ -141,7 +141,7 @@ class OovCounter:
     ) -> OovReport:
         """Return the counts so far. ``model`` and ``sources`` are names to show in the report.
 
-        ``order``: of the split words of a subword model, descending.
+        ``order``: the figure by which a subword model's split words are sorted, descending.
         """
         headers = [
             Header(
@@ -179,7 +179,7 @@ class OovCounter:
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield the documents of the next batch, which is limited in number and total length."""
+    """Yield the documents of the next batch; their number and total length are limited."""
     size = 0
     for document in islice(documents, WATCHED):
         yield document
@@ -209,7 +209,7 @@ class BatchCounts:
     - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
       number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
       occurrences. All of shape (u,).
-    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of v words: those that are
+    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of the v words that are
       unknown or split.
     - ``documents``: int64, number of texts with the listed word. ``first``: int64, the index of
       the first of these texts. ``shares``: float64, relative position of the first occurrence in
@@ -234,7 +234,7 @@ class BatchCounts:
 
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
-    """Count the words of a looked-up batch. Equal words with different codes are merged."""
+    """Count the words of a looked-up batch. Words that occur twice in its dictionary are merged."""
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()
@@ -288,7 +288,7 @@ def examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example for each of k words: its text, or, if that is long, the part around it.
+    """Return an example for each of k words: a text with it, or the part around it if that is long.
 
     ``rows``: shape (k,), the index of each word's text. ``shares``: shape (k,), the relative
     position of the word in its text, from 0 to 1. :func:`find_word` searches near this position. If
@@ -322,7 +322,7 @@ def examples(
 
 
 class OovCounts:
-    """A counter of the words of one vocabulary, batch by batch.
+    """Counts words, batch by batch, as known or unknown to one vocabulary.
 
     ``vocabulary_size`` is the number of stored entries. ``budget`` is the approximate number of
     bytes for distinct words; examples may need another quarter of that number. If words exceed the
@@ -428,8 +428,8 @@ class OovCounts:
         """Return the counts so far.
 
         ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
-        notes for the user. ``others`` are reports on other lookups. ``order``: of the split words
-        of a subword model; ``cut`` returns the pieces of a word.
+        notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
+        a subword model's split words are sorted. ``cut`` returns the pieces of a word.
         """
         held = self._figures[: len(self._slots)]
         missed = np.ascontiguousarray(held["missed"])

@@ -67,7 +67,7 @@ def classify(
     """Return the kind of each word, and the similar entry, if any, that has the lowest id.
 
     ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
-    its original capitals. Without ``misspellings``, no word is of that kind.
+    its original capitals. Without ``misspellings``, no word gets the kind "misspelling".
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar(folds, entries, misspellings)
@@ -151,11 +151,11 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Map each folded word to the first equal entry; in a second mapping, to the first near one.
+    """Return two mappings of folded words: to the first equal entry, and to the first near one.
 
-    Near means one edit apart; the second mapping is empty without ``misspellings``. Such words are
-    equal after removing at most one character from each. So one pass over the vocabulary finds all
-    candidates.
+    Near words are one edit apart, so they are equal after removing at most one character from each,
+    and one pass over the vocabulary finds all candidates. Without ``misspellings``, the second
+    mapping is empty.
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
@@ -200,7 +200,7 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """Return the script of most letters, of equally many the first; ``None`` without letters."""
+    """Return the script of most letters, on a tie the first one; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
@@ -253,8 +253,8 @@ def _by_itself(text: bytes, word: bytes) -> int:
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
     """Return about ``width`` bytes of ``data[start:end]`` around ``middle``.
 
-    An ellipsis replaces what is cut off. UTF-8 characters are not split, so that the length may
-    differ by up to three bytes.
+    An ellipsis replaces what is cut off. UTF-8 characters are not split, so the length may differ
+    by up to three bytes.
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)

@@ -125,9 +125,9 @@ class OovReport:
     - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
       ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
-    - ``kinds``: For each kind, the number of classified words and of their tokens.
-    - ``pieces``, ``split``: Numbers of pieces, and the words that are split; ``None`` for a model
-      of whole words.
+    - ``kinds``: For each kind, the number of classified words, and of tokens they make up.
+    - ``pieces``: Statistics of pieces. ``split``: The words that are split. Both are ``None`` for a
+      model of whole words.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
     - ``never_used``: The first few entries, in id order, that did not occur.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
@@ -194,7 +194,7 @@ class OovReport:
         return _share(self.split.documents_split3 if self.split else 0, self.documents)
 
     def split_rate(self, pieces: int = 3) -> float:
-        """Share of tokens of at least ``pieces`` pieces, up to 32; 0 for a model of words."""
+        """Share of tokens with ``pieces`` (at most 32) or more pieces; 0 for a model of words."""
         return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
 
     def estimate(self, figure: Figure) -> Estimate | None:
@@ -236,7 +236,7 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 def with_kinds(
     unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
 ) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Return the table of unknown words with ``kind`` and ``like`` of the most frequent ones.
+    """Return the table of unknown words, with ``kind`` and ``like`` set for the most frequent.
 
     Also return how many words and tokens each kind has, the kind with most tokens first.
     ``random``: whether random strings are a kind of their own.

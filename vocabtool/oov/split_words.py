@@ -39,8 +39,8 @@ class SplitWord:
       off by at most ``error``. Both are exact if ``error`` is 0.
     - ``known``: Whether the model knows all pieces.
     - ``kind``: The class of the word, ``None`` if it was not classified.
-    - ``parts``: The pieces; empty for words that were not classified, and if they depend on the
-      words beside.
+    - ``parts``: The pieces; empty for words that were not classified, and if they depend on
+      neighbouring words.
     - ``example``: A part of the first document with the word; empty if none was kept.
     """
 
@@ -59,7 +59,7 @@ COLUMNS: Final = tuple(field.name for field in fields(SplitWord))
 
 
 class SplitKind(NamedTuple):
-    """The number of classified split words of one kind, their tokens, and pieces of these."""
+    """Counts for one kind of classified split words: words, their tokens, the tokens' pieces."""
 
     kind: Kind
     words: int
@@ -68,10 +68,10 @@ class SplitKind(NamedTuple):
 
 
 class LanguageCount(NamedTuple):
-    """The texts in one language or script.
+    """Counts of the texts in one language or script.
 
-    ``tokens``: their words. ``pieces``: the pieces of these words. ``tokens_split3`` and
-    ``documents_split3``: words of three or more pieces, and texts with such a word.
+    ``tokens``, ``pieces``: numbers of their words, and of these words' pieces. ``tokens_split3``,
+    ``documents_split3``: numbers of words of three or more pieces, and of texts with such a word.
     """
 
     name: str
@@ -94,7 +94,7 @@ class SplitWords:
     - ``table``: Arrow table of ``listed`` split words, then ``random`` random strings, each in the
       chosen order, then unknown words of at most one piece. Its columns are the fields of
       :class:`SplitWord`.
-    - ``distinct``: Number of distinct split words, random strings among them.
+    - ``distinct``: Number of distinct split words, including random strings.
     - ``kinds``: Totals of the classified split words for each kind, by descending pieces.
     - ``languages``: Totals of the texts for each language or script, by descending documents.
     """
@@ -128,11 +128,11 @@ def split_table(
     vocabulary: Vocabulary | None = None,
     cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
 ) -> SplitWords:
-    """Return the split words, and the unknown words, without counts of texts.
+    """Return the split words and the unknown words; ``languages`` is still empty.
 
-    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`, and ``unknown``
-    its result with kinds. ``cut`` returns the pieces of a word. The first words are classified by
-    the entries of ``vocabulary``.
+    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: its
+    result with kinds. ``cut`` returns the pieces of a word. The first words are classified by the
+    entries of ``vocabulary``.
     """
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
@@ -178,7 +178,7 @@ def _parts(
     starts: tuple[int, ...],
     cut: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> pa.Array:
-    """Return the pieces of the first words after each of ``starts``, a list for each word."""
+    """Return a list for each word: its pieces, if it is among the first after one of ``starts``."""
     parts: list[tuple[bytes, ...]] = [()] * len(words)
     for start, end in pairwise((*starts, len(words))):
         some = words.slice(start, min(end - start, COMMONEST))
@@ -235,9 +235,9 @@ LANGUAGES: Final = {
 def count_languages(found: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, and by language if the script is Latin.
 
-    The script of a text is that of most of its words; a word has that of its first letter. The
-    language is the one with most common words in the text. The values are the figures of
-    :class:`LanguageCount`.
+    The script of a word is that of its first letter, the script of a text that of most of its
+    words. The language is the one whose common words are most numerous in the text. The values are
+    the figures of :class:`LanguageCount`.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)
@@ -270,7 +270,7 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
 
 
 def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
-    """Return names of scripts, and the script of each word, its position among the names."""
+    """Return names of scripts, and, for each word, the index of its script among these names."""
     names = {NO_LETTERS: 0, LATIN: 1}
     letters = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")
     scripts = letters.to_numpy(zero_copy_only=False).astype(np.int64)

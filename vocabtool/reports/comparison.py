@@ -372,7 +372,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """Say how many words carry most of the tokens that only ``side`` knows; list the commonest."""
+    """Say how many words make up most tokens that only ``side`` knows; list the commonest."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
@@ -426,7 +426,7 @@ def pairs_report(pairs: Pairs) -> Report:
     """Return the report that compares several vocabularies, two at a time."""
 
     def sections(page: bool) -> Iterator[Section]:
-        """Yield the table of pairs. A page numbers the vocabularies, and the table has numbers."""
+        """Yield the table of pairs. On a page, it refers to the vocabularies by number."""
         columns = (
             *(Column("A"), Column("B")),
             *_counts("in A", "in B", "common", "only in A", "only in B"),

@@ -262,7 +262,7 @@ def _notes(notes: Iterable[str]) -> Notes:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Return the weight of the keyword leg with its formula, or with the leg that found nothing."""
+    """Describe the weight of the keyword leg: its formula, or which leg found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told
@@ -387,7 +387,7 @@ FOUND_RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8)
 
 
 def self_check_report(found: SelfCheck) -> Report:
-    """Return the report on how often each fusion finds the document that a query was made from."""
+    """Return the report on how often each fusion finds the document from which a query was made."""
     columns = (Column(width=13), Column("words", width=10), Column("queries", "count", 8))
     rows = [
         (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates

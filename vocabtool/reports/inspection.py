@@ -45,7 +45,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies; with ``passed_over`` also on rejected lists."""
+    """Return the report on a model's vocabularies, and, if ``passed_over``, on rejected lists."""
     rows = [
         (
             *_short_row(each),
@@ -131,7 +131,7 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return a vocabulary's row in the table, whose last cell shows four of its entries.
+    """Return a vocabulary's table row. Its last cell shows four entries.
 
     These are the first three entries and the last one.
 
@@ -346,9 +346,9 @@ def _pieces(word: _Word) -> str:
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
     """Return the pieces that several models make of a text: a column for each model.
 
-    A row ends where a word of every model ends, compared without case, accents and blanks. If the
-    models keep different characters, only letters and digits count. If these differ too, all is
-    one row. The last row counts pieces and words.
+    A row ends where a word ends in all models; case, accents and blanks are ignored. If the models
+    keep different characters, only letters and digits are compared. If these differ too, all is one
+    row. The last row counts pieces and words.
     """
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]

@@ -152,10 +152,10 @@ class Rows:
 class Report:
     """A report for people and programs. Its parts are computed when they are written.
 
-    ``sections``: a function that returns the sections; its argument is whether they are for a page,
-    which shows more than a terminal. ``data``: returns the JSON object. ``lists``: further lists of
-    the JSON object by name, which may not fit into memory. ``rows``: complete lists; CSV and
-    Parquet contain only the first one.
+    ``sections``: a function that returns the sections; its argument tells whether they are for a
+    page, which shows more than a terminal. ``data``: returns the JSON object. ``lists``: further
+    lists of the JSON object by name, which may not fit into memory. ``rows``: complete lists; CSV
+    and Parquet contain only the first one.
     """
 
     title: str = ""

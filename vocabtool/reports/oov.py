@@ -232,7 +232,7 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
 
 
 def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
-    """Yield the shares of the tokens of 2, 3, and 4 or more pieces, and of 3 or more."""
+    """Yield the shares of tokens with 2, with 3, with 4 or more, and with 3 or more pieces."""
     two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
     yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
 
@@ -274,7 +274,7 @@ def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
 
 
 def _rates(report: OovReport, page: bool) -> Block:
-    """Show how many tokens and distinct words are unknown, and how many documents have some."""
+    """Show how many tokens and distinct words are unknown, and how many documents contain them."""
     about = Estimate if report.estimate("distinct") is not None else int
     unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (

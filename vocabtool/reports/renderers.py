@@ -5,8 +5,8 @@ A missing value is empty. Other bytes that are not UTF-8 are escaped.
 
 JSON: long lists come last, one entry per line, and are written as a stream.
 
-Parquet: an entry is a string, or ``bytes`` if it is not UTF-8; the other column is null. The
-report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
+Parquet: an entry is in a string column, or in ``bytes`` if it is not UTF-8; the other one is null.
+The report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
 
 A page uses no network and no script, and is well-formed XML. Its content security policy forbids
 scripts and external resources. Untrusted text is made printable everywhere, and escaped on pages.
@@ -231,7 +231,7 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 def _tab_separated(report: Report) -> Iterator[str]:
     """Yield, for each complete list, a line of column names, then a line for each row.
 
-    Control characters are escaped. Columns of flags are omitted: empty cells show the same.
+    Control characters are escaped. Flag columns are omitted: empty cells elsewhere show the same.
     """
 
     def plain(value: Any) -> str:

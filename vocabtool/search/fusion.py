@@ -131,12 +131,12 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Return the rank of each of these scores, sorted best first; equal scores share a rank."""
+    """Return the rank of each score; scores are sorted, best first. Equal scores share a rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return, for each of these sorted scores, the place of the first score that ties with it.
+    """For each of the sorted scores, return the place of the first score that ties with it.
 
     Scores of documents in different ``tiers`` never tie.
     """

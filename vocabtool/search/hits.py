@@ -220,7 +220,7 @@ def summarise(
     weight: float | None = None,
     store: Store | None = None,
 ) -> QuerySummary:
-    """Summarise a query. Only if ``store`` is given, include its words' frequencies and weights."""
+    """Summarise a query; with a ``store``, also the frequencies and weights of its words."""
     frequencies = query.frequencies
     if store is not None:
         asked: dict[Term, None] = {}

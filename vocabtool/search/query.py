@@ -32,7 +32,7 @@ class WeighedWord(NamedTuple):
     """A word of a query.
 
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
-    - ``status``: whether the model knows it; ``None`` without a vocabulary.
+    - ``status``: the result of looking it up in the model; ``None`` without a vocabulary.
     - ``identifier``: whether it is a name, or code-like and unknown.
     - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
       a single character and not a number).
@@ -42,7 +42,7 @@ class WeighedWord(NamedTuple):
       spaces, all pairs of characters.
     - ``parts``: its stems; for an identifier, only stems of at least two characters.
     - ``terms``: all terms that find it: its parts, and the surface of a joined word.
-    - ``telling``: the terms whose inverse document frequencies count as the word's idf in ``m``.
+    - ``telling``: its terms whose idfs are summed in ``m``.
     """
 
     word: QueryWord

@@ -226,7 +226,7 @@ def ask_legs(
 def _ask_keywords(
     store: Store, query: Query, limit: int, allowed: Mask
 ) -> tuple[RankedRows, int, Rows]:
-    """Return the keyword leg's documents, how many have a rank, and the rows with an identifier.
+    """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
 
     Documents without a rank come last; they were found only by an identifier. Up to ``limit``
     documents with an identifier are searched separately, so that documents with higher scores do
@@ -299,7 +299,7 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
 
 
 def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:
-    """Return the query, in which each word with a suggestion is replaced by the best one."""
+    """Return the query, with each word that has suggestions replaced by the best of them."""
     best = {each.word: each.spellings[0] for each in suggestions}
     parts, end = [], 0
     for word in (word.word for word in query.words if word.word.surface in best):

@@ -27,7 +27,8 @@ class Settings:
     - ``boost``, ``code_boost``: in the keyword search of the fusion ``coverage``, the weight of an
       unknown word is 1 + ``boost``, that of a whole identifier 1 + ``code_boost`` or more.
     - ``k_rrf``: the constant of reciprocal rank fusion.
-    - ``depth``: candidates of each leg. ``None``: 100, or all rows if there are at most 2,000.
+    - ``depth``: number of candidates per leg. ``None``: 100, or all rows if there are at most
+      2,000.
     - ``guarantee``: rank documents with an identifier of the query first: a name, or a code that
       the model does not know.
     - ``identifier``: which words are identifiers: a predicate, or a regular expression that must
@@ -95,7 +96,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The stored weight of the keyword leg of one index.
+    """The weight of the keyword leg that is stored in an index.
 
     ``a``: the weight, 0 to 1. ``judged``: number of judged queries that tuned it; 0 for an estimate
     without judgements. ``sample``: number of documents that queries were made from. ``seed``: seed

@@ -105,7 +105,7 @@ class DocumentStore(Protocol):
 class Store(Protocol):
     """One commit of an index.
 
-    ``rows``: number of rows, N of the inverse document frequency. ``live``: which rows are not
+    ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not
     deleted. ``cutter``: splits texts into terms of the keyword leg. ``known_words``: the words that
     the model knows, or ``None``.
     """

@@ -79,7 +79,7 @@ class Once(Generic[T]):
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """Yield the elements after the first ``first``, which are read and dropped."""
+    """Read and drop the first ``first`` elements, and yield the others."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
@@ -154,7 +154,7 @@ class _NamedCall(Generic[T, R]):
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    """Return an error that names a document by its id, a batch by its first and last id."""
+    """Return an error that names the document by its id, or the batch by its first and last id."""
     match element[1]:
         case Document(id=place) | [Document(id=place)]:
             pass
@@ -218,7 +218,7 @@ def lists(source: Start[T], size: int, first: int) -> Iterator[list[T]]:
 def lists_by_length(
     source: Start[T], tokens: int, length: Callable[[T], int], buffer: int
 ) -> Iterator[list[T]]:
-    """Yield lists whose longest length times their number of elements is at most ``tokens``.
+    """Yield lists in which the greatest length times the number of elements is at most ``tokens``.
 
     ``buffer`` elements at a time are read, sorted by length (shortest first) and cut greedily.
     """
@@ -236,7 +236,7 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Return the length of a text, or of an object's ``text``, in characters (``bytes``: bytes)."""
+    """Return the length of a text or an object's ``text``: in characters, or bytes of ``bytes``."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
         got = type(item).__name__
@@ -279,7 +279,7 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Return the random generator of one pass: the same in every process and Python version."""
+    """Return the random generator of a pass; it is the same in every process and Python version."""
     return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
