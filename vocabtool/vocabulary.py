@@ -351,7 +351,7 @@ def plain(entry: bytes, marker: Marker | None) -> bytes:
 
 
 def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
-    """Apply :func:`plain` to every entry; share the buffer unless entries are byte-level."""
+    """Apply :func:`plain` to every entry; the buffer is shared unless entries are byte-level."""
     if marker is None:
         return stored
     bearing = bear_marker(stored, marker)

@@ -116,7 +116,7 @@ REFUSED: list[tuple[str, Nodes]] = [
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
     (
-        "StringSplitV2: an input that must be a constant is not",
+        "StringSplitV2: an input is not a constant, but must be one",
         [b.node(b"split", b"StringSplitV2", b"text", b"text"), y(b"Identity", b"split:1")],
     ),
     (

@@ -254,11 +254,11 @@ class Stream(Generic[T]):
         """Return the documents as Arrow record batches, read lazily.
 
         Columns: ``id`` and ``text`` of type string (with bytes that are not UTF-8 if the text has
-        them), then the fields. ``fields``: a mapping from names to Arrow types; or names, for
-        string columns that contain strings unchanged and other values as JSON. A missing field is
-        null. ``None``: one column ``fields`` with all fields of a document as a JSON object.
-        Raises :class:`VocabtoolError`, when read, for elements that are not documents and for a
-        value of the wrong type.
+        them), then the fields. ``fields``: a mapping from names to Arrow types; or only names:
+        these columns are of type string, with strings unchanged and other values as JSON. A missing
+        field is null. ``None``: one column ``fields`` with all fields of a document as a JSON
+        object. Raises :class:`VocabtoolError`, when read, for elements that are not documents and
+        for a value of the wrong type.
         """
         import pyarrow as pa
 
@@ -320,7 +320,7 @@ def stream(
 ) -> Stream[Document]:
     """Return a stream of the documents of files, globs, iterables or queues.
 
-    ``sources`` is that of :func:`vocabtool.documents.batches`, the options are those of
+    ``sources`` is as in :func:`vocabtool.documents.batches`, the options are as in
     :class:`vocabtool.documents.ReadOptions`. Each pass reads the sources again; for sources that
     can be read only once (standard input, an iterator, a queue), a second pass raises
     :class:`VocabtoolError`.
@@ -335,11 +335,12 @@ def stream(
 def interleave(
     streams: Iterable[Iterable[T]], cycle_length: int, block_length: int = 1
 ) -> Stream[T]:
-    """Return a stream that takes ``block_length`` elements of each of several streams in turn.
+    """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
     At most ``cycle_length`` streams are open at a time; ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream, and at its own next turn an unopened stream
-    replaces it: the order of ``tf.data.Dataset.interleave`` with ``deterministic=True``.
+    stream ends, the turn passes to the next stream; when the turn of the ended one comes again, an
+    unopened stream takes its place. This order is that of ``tf.data.Dataset.interleave`` with
+    ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
@@ -386,10 +387,10 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return the amount and the minimum weight of each stream for :func:`operators.draw`.
+    """Return the initial and the minimum weight of each stream, for :func:`operators.draw`.
 
-    If a size is only estimated, the minimum is the share :data:`LEAST` of it, in case the estimate
-    is too low.
+    Without ``weights``, sizes are the initial weights. If a size is only estimated, the minimum is
+    :data:`LEAST` times the size, in case the estimate is too low.
     """
     if weights is not None:
         return [(weight, weight) for weight in weights]

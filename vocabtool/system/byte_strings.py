@@ -90,7 +90,7 @@ class ByteStrings:
         return ByteStrings(self.data, self.starts[indices], self.ends[indices])
 
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
-        """Yield the entries in large pieces, each entry followed by ``terminator``.
+        """Yield the entries as large blocks of bytes; ``terminator`` follows each entry.
 
         ``terminator`` has one byte or none. No object is created per entry, except for long ones.
         """
@@ -175,7 +175,7 @@ class ByteStrings:
 
 
 def _rows(data: bytes, starts: Offsets, length: int) -> NDArray[np.uint8]:
-    """Return the ``length`` bytes from each start on: uint8, shape (n, length)."""
+    """Return the ``length`` bytes that begin at each start: uint8, shape (n, length)."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     rows: NDArray[np.uint8] = windows[starts]
     return rows

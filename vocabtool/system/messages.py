@@ -13,5 +13,5 @@ def tell(message: str) -> None:
 
 
 def plural(count: int, one: str, more: str) -> str:
-    """Return a count with its noun, which is ``one`` for 1 and otherwise ``more``."""
+    """Return a count with its noun: ``one`` (singular) for 1, otherwise ``more`` (plural)."""
     return f"{count:,} {one if count == 1 else more}"

@@ -71,7 +71,7 @@ def checksum_of(content: bytes) -> int:
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for writing that replaces ``path`` when the block ends without an error.
+    """Open a new file for writing; it replaces ``path`` when the block ends without an error.
 
     Symbolic links are followed; an existing file keeps its permissions. A pipe or a device is
     written to directly. Raises :class:`NotFound` if the folder does not exist.
@@ -161,7 +161,7 @@ def decode_record(
 ) -> Record:
     """Return the record that the bytes of a file contain.
 
-    ``advice``: what to do with a file of another version, for the message. Raises
+    ``advice``: for the message, what the user should do with a file of another version. Raises
     :class:`InvalidFile` for another kind or version and for a damaged file.
     """
     try:

@@ -80,11 +80,11 @@ def pipe_rows(
     batch_size: int,
     workers: int,
 ) -> Iterator[R]:
-    """Yield the rows that ``batch_fn`` returns for batches of items, in order, one per item.
+    """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
     ``workers`` batches are processed at a time, in threads; at most ``2 * workers`` batches are
-    read ahead of the one whose rows are being yielded. Raises ``ValueError`` if ``batch_fn`` does
-    not return one row for each item.
+    read ahead of the one whose rows are being yielded. Rows are in the order of the items. Raises
+    ``ValueError`` if ``batch_fn`` does not return one row for each item.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
@@ -254,7 +254,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items while there is room. A closure instead would keep the consuming iterator alive."""
+    """Read items while there is room. (A closure would keep the consuming iterator alive.)"""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

@@ -40,7 +40,7 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given with falling scores (ties in any order); keep the best ``limit``."""
+        """Rank rows given in falling order of score (ties in any order); keep ``limit`` of them."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
@@ -58,7 +58,7 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 def mask_of(rows: Rows) -> Mask:
-    """Return a mask that is True for these rows and ends at the highest of them."""
+    """Return a mask, shape (highest row + 1,), that is True at these rows."""
     mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
     mask[rows] = True
     return mask

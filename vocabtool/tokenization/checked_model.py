@@ -248,7 +248,7 @@ def _load(folder: str) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line that states the reason in the message of a TensorFlow error.
+    """Return the line of a TensorFlow error message that states the reason.
 
     If a graph failed, the message contains the stack, then the reason, then the failed node.
     """
@@ -398,7 +398,7 @@ def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts, and with the values (``training=False``) it was traced with."""
+    """Call a method with texts; other arguments are as in its trace (``training=False``)."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,

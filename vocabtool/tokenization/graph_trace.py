@@ -32,7 +32,7 @@ Calls = tuple[tuple[Body, Node], ...]
 
 
 class Unclear(NamedTuple):
-    """The reason ``why`` a path through the graph cannot be followed beyond the op ``op``."""
+    """Where (``op``) and ``why`` a path through the graph cannot be followed any further."""
 
     op: str
     why: str
@@ -62,7 +62,7 @@ class TracePoint(NamedTuple):
         return self.body.node(self.reference.name)
 
     def input(self, node: Node, position: int) -> TracePoint:
-        """Return the point of an input of a node in the same body."""
+        """Return the tensor that is an input of ``node``, a node of the same body."""
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
@@ -79,7 +79,7 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the call through which the path entered, or all calls if it began inside."""
+        """Return the call by which the path entered this body; if it began here, all calls."""
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
@@ -158,7 +158,7 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """Return the source tensor, from which this one differs at most in its shape."""
+        """Return the tensor that ops reshaped to make this one; without such ops, this tensor."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
@@ -230,13 +230,13 @@ class _Loop(NamedTuple):
 
 
 def _argument_at(body: Body, reference: Reference) -> int | None:
-    """Return the position of the argument that the tensor is a copy of; ``None`` if no copy."""
+    """Return the position of the argument that the tensor copies; ``None`` if it copies none."""
     name = _behind_copies(body, reference)
     return body.arguments.index(name) if name in body.arguments else None
 
 
 def _behind_copies(body: Body, reference: Reference) -> bytes:
-    """Return the name of the tensor that this one copies through Identity ops, or its own."""
+    """Return the name of the tensor of which this is a copy (by Identity ops), or its own name."""
     for _ in range(MAX_OPS):
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":

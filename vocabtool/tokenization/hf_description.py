@@ -93,13 +93,13 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return where texts may be split beforehand without changing their words, or ``None``.
+    """Return at which side of blanks texts may be split beforehand without changing their words.
 
-    In both cases, no normalizer may look across a blank, and no added token may extend across one.
-    Texts may be split behind blanks if the first pre-tokenizer removes all white space and each
-    later one treats every part independently. Texts may be split before blanks if the only
-    pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each blank. (A match of the
-    ByteLevel pattern contains no blank except as its first character.)
+    Returns ``None`` if neither side is safe. No normalizer may look across a blank, and no added
+    token may extend across one. Texts may be split behind blanks if the first pre-tokenizer removes
+    all white space and each later one treats every part independently. They may be split before
+    blanks if the only pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each blank.
+    (A match of the ByteLevel pattern contains no blank except as its first character.)
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):

@@ -4,8 +4,8 @@ A word is a pre-token: a part of the normalised text that the model splits by it
 contains several words (no pre-tokenizer, or one that does not split at blanks), a piece that begins
 with the marker ``▁`` begins a word. An added token is a known word.
 
-Words are shown in readable form: byte-level characters as their bytes, ``▁`` as a blank. That blank
-is removed if the tokenizer adds one before every word. Otherwise it stays, because ``the`` and ``
+Words are shown as readable text: byte-level characters decoded, ``▁`` as a blank. That blank is
+removed if the tokenizer adds one before every word. Otherwise it stays, because ``the`` and ``
 the`` are different words with different ids. White space that reaches the model is a word.
 
 A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
@@ -69,7 +69,7 @@ FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """A token in a text that is not part of the model, but was added to the tokenizer."""
+    """An added token found in a text: the tokenizer has it, but its model does not."""
 
     content: str
     id: int
@@ -98,7 +98,7 @@ class HFWordTokenizer:
     used, because it starts threads, which cause warnings in processes that fork.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
-    ``raw``: the vocabulary has the bytes that byte-level entries stand for.
+    ``raw``: the entries of the vocabulary are plain bytes, not byte-level characters.
 
     Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer with random results,
     and :class:`InvalidFile` with the library's message for a file that the library rejects.
@@ -243,7 +243,7 @@ class HFWordTokenizer:
     def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
         """Return the normalised pre-tokens and the added tokens of all texts, in order.
 
-        Also returns where those of each text begin, shape (len(texts) + 1,).
+        Also returns where each text's tokens begin, shape (len(texts) + 1,).
         """
         shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
@@ -323,7 +323,7 @@ class HFWordTokenizer:
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _entry(self, piece: str) -> bytes:
-        """Return a piece as the vocabulary has it."""
+        """Return a piece as it is spelled in the vocabulary."""
         return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 
     def _readable(self, given: str) -> bytes:
@@ -383,7 +383,7 @@ def _refuse_growth(document: Json) -> None:
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
-    """Return the chunks of all n texts, and where those of each text begin: shape (n + 1,).
+    """Return the chunks of all n texts, and where each text's chunks begin: shape (n + 1,).
 
     No text is copied. Returns ``None`` if splitting these texts might change their words.
     """

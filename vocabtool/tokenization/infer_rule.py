@@ -300,7 +300,7 @@ class LookupPath(NamedTuple):
         return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
     def _constant(self, position: int) -> int | None:
-        """Return an input of the op as an integer; ``None`` unless a constant integer or bool."""
+        """Return a constant integer or bool input of the op as an integer; ``None`` for others."""
         site = self.sites[0]
         origin = self.linker.origin(site.body, site.node.data_input(position))
         tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None

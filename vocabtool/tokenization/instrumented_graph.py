@@ -25,8 +25,8 @@ Role = Literal["values", "ids", "splits", "starts", "ends"]
 class Output(NamedTuple):
     """An output of an op.
 
-    ``type`` is its dtype. If the op has the attribute named ``attribute``, that is the dtype
-    instead. ``role`` says what the output contains: ``values`` are pieces (strings) or ids
+    ``type`` is its dtype, unless the op has the attribute named ``attribute``: then its value
+    is the dtype. ``role`` says what the output contains: ``values`` are pieces (strings) or ids
     (integers); ``splits`` are row splits or row lengths.
     """
 
@@ -48,7 +48,7 @@ class TracedOp(NamedTuple):
 
     - ``function``: The function that contains it, ``b""`` for the main graph.
     - ``queue``: The name of the queue's node. ``types``: The dtypes of the tensors that are sent.
-    - ``split``: Whether a split op made the strings. Its indices and its input are then sent, too.
+    - ``split``: Whether a split op made the strings; if so, its indices and input are sent, too.
     - ``live``: Whether a call of the model's entry function can run the op.
     """
 
@@ -142,7 +142,7 @@ class _Body(NamedTuple):
 def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
     """Add queues to a MetaGraphDef in place. Return the ops that report.
 
-    ``shared_name`` begins the shared names of the queues, and must be unique in this process. All
+    ``shared_name``: a prefix for the shared names of the queues, unique in this process. All
     loops are limited to one iteration at a time, so that reports come in order.
     """
     traced: list[TracedOp] = []
@@ -161,7 +161,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
 
 def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
-    """Add queues to a body. Return the new reference for each old one to an instrumented op."""
+    """Add queues to a body. Return a mapping from old to new references to instrumented ops."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     by_name = {node.name: node for node in old}
@@ -193,7 +193,7 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Return references to the indices and the input of the split op that makes a node's strings.
+    """Find the split op that makes a node's strings. Return references to its indices and input.
 
     The list is empty if there is no split op, or if a second op changes the number of strings.
     """
@@ -218,7 +218,7 @@ def _inputs(node: Proto) -> list[str]:
 def _add_queue(
     body: _Body, node: Proto, op: TracedOp, split: Sequence[str], shared_name: str
 ) -> dict[str, str]:
-    """Add the queue for a node. Return the new reference for each old one to a node's output."""
+    """Add the queue for a node. Return a mapping from old to new references to its outputs."""
     signature = op.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [_inputs(node)[signature.strings], *outputs, *split]
@@ -272,7 +272,7 @@ def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
 
 
 def called_functions(node: Proto) -> Iterator[str]:
-    """Yield each name in a node that may be a function's: its op, and those in attributes."""
+    """Yield each name in a node that may name a function: its op, and names in attributes."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):
@@ -281,7 +281,7 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared name for the node name of each queue that the graph reaches.
+    """Return the shared name of each queue that the graph reaches, by the name of its node.
 
     Shared names have to be read from the loaded model, because loading changes them.
     """

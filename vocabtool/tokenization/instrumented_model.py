@@ -202,7 +202,7 @@ class InstrumentedModel:
             raise UnsupportedFormat(f"the model fails on {whom}: {reason_of(error)}") from error
 
     def _queue_sizes(self) -> list[int]:
-        """Return, for each live op, how many of its runs wait in its queue."""
+        """Return, for each live op, how many reports (one per run) wait in its queue."""
         size = import_tensorflow().raw_ops.QueueSizeV2
         return [int(size(handle=queue)) for queue in self._queues]
 
@@ -269,9 +269,9 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text; if this fails, run it on the text with a neighbour.
+        """Run the model on a blank text; if this fails, on a batch of it and another text.
 
-        If the traces equal the traces of the neighbour alone, the blank text has no words.
+        If this batch gets the same traces as the other text alone, the blank text has no words.
         """
         try:
             return self._run_each([text], read)
@@ -304,7 +304,7 @@ class InstrumentedModel:
         return tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
 
     def _traces_of_nothing(self, texts: int) -> tuple[OpTrace, ...]:
-        """Return the traces of a number of texts that contain no words."""
+        """Return traces for texts without words; ``texts`` is the number of these texts."""
         nothing = Tokens(string_array([]), np.zeros(texts + 1, np.int64))
         return tuple(OpTrace(op, nothing) for op in self._live_ops)
 
@@ -319,7 +319,7 @@ def _join_runs(runs: Sequence[TracedRun]) -> TracedRun:
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield batches of at most ``BATCH_TEXTS`` texts, fewer if one is long, because models pad.
+    """Yield batches of at most ``BATCH_TEXTS`` texts, fewer if a text is long, because models pad.
 
     A batch padded to its longest text has at most ``BATCH_BYTES`` bytes, unless it is one text.
     """

@@ -191,7 +191,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield, for each line, the surface words with an unknown word, and whether it is exact.
+        """Yield each line's surface words with an unknown word, and whether the match is exact.
 
         The words of all lines are looked up at once.
         """
@@ -283,7 +283,7 @@ def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) 
 
 
 def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
-    """Return the parts of chunks, their positions counted from the beginning of the line."""
+    """Return the parts of all chunks, with positions counted from the beginning of the line."""
     return [
         SurfaceWord(start + a, start + b, known, stray)
         for start, chunk in chunks
@@ -327,10 +327,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return surface words in which no word was found, as words that do not have to be masked.
+    """Return ``parts``, in which no word was found, as surface words that are not masked.
 
-    If one of the ``stray`` words is unknown, all stray words replace these surface words, or are
-    inserted at ``place`` if no word of the model belongs to them.
+    But if one of the ``stray`` words is unknown, all stray words replace the parts, or are inserted
+    at ``place`` if the parts contain no words of the model.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -347,8 +347,8 @@ def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> l
     """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
     ``surface`` are the surface words of the text. Positions that begin and end with one of them are
-    preferred. A word counts as not found if its position is behind skipped letters, with which the
-    next word begins.
+    preferred. A word counts as not found if it would be behind skipped letters, and the next word
+    begins with these letters.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -381,7 +381,7 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Return a word's span, and move behind it. ``following``: the letters of the next word."""
+        """Return a word's span; continue behind it. ``following``: letters of the next word."""
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -417,9 +417,9 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return the first position of letters ahead, or -1.
+        """Return the position ahead at which the letters ``folded`` are found, or -1.
 
-        Positions where a whole surface word matches come first, then those where one begins.
+        A position at which a whole surface word matches is preferred, then one at which one begins.
         """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
@@ -518,7 +518,7 @@ def _bounds(chunk: str) -> list[int]:
 
 @cache
 def _runs() -> regex.Pattern[str]:
-    """Return the pattern of possible codes: runs of letters and digits joined by joiners.
+    """Return the pattern that finds possible codes: runs of letters and digits joined by joiners.
 
     It covers only scripts with spaces between words. Up to three joiners may follow each other. The
     code may begin with a dot, or end in ``#`` or ``++``.

@@ -88,7 +88,7 @@ class OpOnWay(NamedTuple):
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
-        """Return an input as bytes or integer; ``None`` if not one constant for all callers."""
+        """Return an input as bytes or integer; ``None`` unless all callers pass one constant."""
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
@@ -99,7 +99,7 @@ class OpOnWay(NamedTuple):
         """Return an input as bytes or integer. Raise an error if it is not constant."""
         found = self.scalar(position)
         if found is None:
-            raise self.refuse("an input that must be a constant is not")
+            raise self.refuse("an input is not a constant, but must be one")
         return found
 
     def text_constant(self, position: int) -> bytes:
@@ -150,7 +150,7 @@ class OpOnWay(NamedTuple):
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
-        """Return the op that decoded code points, and whether each is in a row of its own."""
+        """Return the op that decoded the text, and whether each code point has its own row."""
         apart = False
         for _ in range(MAX_OPS):
             node = self.here.body.node(reference.name)
@@ -332,9 +332,9 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Return no step, and the source, of a slice that keeps all words. Others raise an error.
+    """Return no step, and the input of the slice. Raise an error if it may not keep all words.
 
-    Such a slice adds an axis, or takes the only row.
+    A slice that keeps all words adds an axis, or takes the only row.
     """
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))

@@ -1,7 +1,7 @@
 """Collect the strings that ops processed while a model ran, and assign them to the texts.
 
 Strings are assigned to texts by their shape (one row per text), by the runs of the op (one run per
-text), or by the indices that the op which split the texts put out. If this fails, the model is run
+text), or by the indices that are an output of the split op. If this fails, the model is run
 on one text at a time.
 """
 
@@ -30,7 +30,7 @@ Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """The p pieces that a tokenizer makes of m strings. A field is ``None`` if no output has it.
+    """The p pieces that a tokenizer makes of m strings. A field that no output has is ``None``.
 
     ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
     1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence[Pieces]) -> Pieces:
-        """Return the pieces of several runs of one op as one; each run has the same fields."""
+        """Join the pieces of several runs of one op; each run has the same fields."""
         offsets, values, *numbers = zip(*parts, strict=True)
         return cls(
             _join_offsets(offsets),
@@ -106,7 +106,7 @@ class RawTrace(NamedTuple):
     inputs: pa.StringArray | None = None
 
     def drop_empty(self) -> pa.StringArray:
-        """Return the strings without empty ones, which may be padding."""
+        """Return all strings except empty ones, which may be padding."""
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
@@ -241,7 +241,7 @@ def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
 
 
 def _integers(tensors: Sequence[Tensor]) -> Integers | None:
-    """Return integer tensors as one array; ``None`` if there are no tensors, or of other types."""
+    """Return integer tensors as one array; ``None`` without tensors or for other types."""
     if not tensors or not tensors[0].dtype.is_integer:
         return None
     return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])

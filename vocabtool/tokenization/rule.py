@@ -1,7 +1,7 @@
 """A rule: the steps from a text to words, with a description and a fingerprint.
 
 If a rule treats the chunks between blanks independently, it is applied only once to each distinct
-chunk; there are a hundred times fewer of these than words. ``lookup.py`` looks the words up.
+chunk, and distinct chunks are a hundred times fewer than words. ``lookup.py`` looks words up.
 
 A rule is read from a model's graph (``infer_rule.py``). For a word list, or a model that takes ids
 instead of text, the caller names one of these:
@@ -16,7 +16,7 @@ instead of text, the caller names one of these:
 ``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
 ``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
 ``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
-                     file, or entries that have settings beside them; FILE or in the folder FILE;
+                     file, or entries with settings beside them; FILE may be their folder;
                      ``sentencepiece:FILE`` is the same
 ===================  ===========================================================================
 """
@@ -91,7 +91,7 @@ class Rule:
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words as codes. Equal chunks are processed once if the words are the same."""
+        """Return the words as codes. Equal chunks are processed once if this is safe."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -280,7 +280,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 
 
 def makes_pieces(spec: str) -> bool:
-    """Return whether a rule makes the pieces of a vocabulary: BERT's, or an encoding of tiktoken.
+    """Return whether a rule makes subword pieces: BERT's, or those of an encoding of tiktoken.
 
     Raises :class:`VocabtoolError` for an unknown encoding.
     """

@@ -164,7 +164,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """Load a model. Return the library's processor, and whether words end in their blank."""
+    """Load a model. Return the library's processor, and whether a word's blank is behind it."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
@@ -194,7 +194,7 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
 def _fields(
     model: bytes, messages: Collection[int], field: int, wire_type: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield where each occurrence of a field begins and ends, in the given messages of a model."""
+    """Yield the start and end of each occurrence of a protobuf field in ``messages``."""
     for message, kind, start, end in wire.fields(model, 0, len(model)):
         if message in messages and kind == LEN:
             for number, own, at, stop in wire.fields(model, start, end):

@@ -45,7 +45,7 @@ _ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower. If ``utf8``, by ICU's rules for all scripts, and a text ends at NUL."""
+    """StringLower. ``utf8``: lower-case all scripts by ICU's rules, and end a text at NUL."""
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -162,7 +162,7 @@ class SplitWhitespace(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether the number of splits is not limited."""
+        """Whether the number of splits is unlimited, so that each chunk may be split alone."""
         return self.most < 0
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -250,7 +250,7 @@ class Join(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. ``start`` and ``length`` are numbers of ``unit``; a negative start is from the end.
+    """Substr. ``unit`` is what ``start`` and ``length`` count; a negative start is from the end.
 
     Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
     """

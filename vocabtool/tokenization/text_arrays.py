@@ -74,8 +74,8 @@ class TokenCodes(NamedTuple):
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
         """Return the tokens of texts, given (in ``self``) the tokens of their distinct chunks.
 
-        ``chunks``: the numbers of the chunks of all texts. ``offsets``: int64, shape (texts + 1,);
-        the chunks of text ``i`` are ``chunks[offsets[i]:offsets[i + 1]]``.
+        ``chunks``: for each chunk of all texts, its position in ``self``. ``offsets``: int64, shape
+        (texts + 1,); the chunks of text ``i`` are ``chunks[offsets[i]:offsets[i + 1]]``.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
@@ -166,8 +166,8 @@ def map_unless_ascii(
 ) -> pa.StringArray:
     """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to all others.
 
-    Both do the same for such a string. Strings with NUL are left to ``change``, because some of
-    TensorFlow's ops end a text there.
+    Both give the same result for ASCII strings without NUL. Those with NUL go to ``change``,
+    because some of TensorFlow's ops end a text there.
     """
     easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
     hard = pc.invert(easy)

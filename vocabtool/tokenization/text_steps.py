@@ -120,7 +120,7 @@ def _encode(text: str) -> bytes:
 class BertNormalize(ChangeStep):
     """FastBertNormalize: replace control and format characters by spaces.
 
-    ``lower``: whether case is folded and accents are removed before. Invalid bytes are kept. The
+    ``lower``: whether case is folded and accents are removed first. Invalid bytes are kept. The
     op's model is a table made from Unicode's rules, so these rules are applied instead.
     """
 
@@ -185,7 +185,7 @@ class RegexSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether each match is independent of its context, and all whitespace or without any.
+        """Whether each match is independent of its context, and is only whitespace or has none.
 
         This is only true for texts without NUL, because a text ends there.
         """
@@ -242,9 +242,9 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each alternative is one character class, or several without any blank.
+    """Return whether each alternative is one character class, or several that match no blank.
 
-    A class that is repeated must be all blanks or without any.
+    A repeated class must match only blanks, or no blank.
     """
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
@@ -275,7 +275,7 @@ class ScriptSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether the step splits at whitespace, which is so if whitespace is kept."""
+        """Whether the step splits at all whitespace: only with ``keep_whitespace``."""
         return self.keep_whitespace
 
     def split(self, text: bytes) -> list[bytes]:

@@ -1,16 +1,16 @@
 """Tokenizers of other formats, described as a ``tokenizer.json`` for the ``tokenizers`` library.
 
-``hf_tokenizer.py`` then splits texts by that description, which stays in memory. A rule that the
-library cannot express, or that nobody has documented, is refused by its name.
+``hf_tokenizer.py`` then splits texts by that description, which stays in memory. If the library
+cannot express a rule, or nobody has documented it, an error names the rule.
 
 GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp. As there by default, control tokens in a text
 are plain text (``parse_special=false``) and user-defined tokens are kept whole. SentencePiece
-pieces are merged by their scores. One difference: a word of more than 100 characters is unknown to
-BERT, as in BERT itself.
+pieces are merged by their scores. One difference: BERT does not know a word of more than 100
+characters, as in BERT's own tokenizer.
 
 tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
-pattern, so the encoding is named, unless the file is one that OpenAI publishes. Of two neighbours
-that make a token, those that make the lowest rank are merged first.
+pattern, so the caller names the encoding, unless OpenAI publishes the file. The pair of neighbours
+that together make the token of the lowest rank is merged first.
 
 ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizers in huggingface/transformers
 that ``tokenizer_config.json`` names, with its settings.
@@ -79,7 +79,7 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
 
 
 def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
-    """Return the tokenizer that ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME`` makes.
+    """Return the tokenizer for a rule ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
 
     Raises :class:`VocabtoolError` if the entries do not fit.
     """
@@ -102,16 +102,16 @@ def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return what to keep of a tokenizer: its file, or the description if that is in several files.
+    """Return what to store of a tokenizer: its file, or a description if it has several files.
 
-    The weights of a GGUF file are not kept.
+    The weights of a GGUF file are not stored.
     """
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
 
 def document_of(file: Path) -> Json | None:
-    """Return a ``tokenizer.json`` that says what a GGUF file, a vocab.json or a vocab.txt says.
+    """Return a ``tokenizer.json`` equivalent to a GGUF file, a vocab.json or a vocab.txt.
 
     Returns ``None`` for other files, and for entries without merges or settings beside them. Raises
     the errors of :func:`tokenizer_for`.
@@ -171,7 +171,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's BPE: pairs that make the piece of the highest score go first."""
+    """Describe SentencePiece's BPE: the pair that makes the best-scored piece goes first."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -201,7 +201,7 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tokens of newlines alone: Gemma 4 has no merges of newlines."""
+    """Yield the tokens that consist of newlines: Gemma 4 has no merges for these."""
     return (token for token in ids if not token.strip("\n"))
 
 
@@ -254,9 +254,9 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 def _pattern_of(file: Path) -> str | None:
-    """Return the pattern of ranks that OpenAI publishes, or that are in JSON with a pattern.
+    """Return the pattern for a file of ranks: OpenAI's for its own files, or the one in JSON.
 
-    A pattern with ``}+`` is not used: it means something else in the language of other libraries.
+    A pattern with ``}+`` is not used, because other regex libraries read ``}+`` differently.
     """
     if file.stat().st_size > json_file.MAX_FILE:
         return None
@@ -271,7 +271,7 @@ def _pattern_of(file: Path) -> str | None:
 
 
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
-    """Describe ranks of bytes. Raises :class:`VocabtoolError` if a byte is missing.
+    """Describe tiktoken's BPE. Raises :class:`VocabtoolError` if a byte is missing.
 
     Tokens before the first byte are special tokens, as in ``tekken.json``.
     """
@@ -314,7 +314,7 @@ def _bert(
     unknown: str = "[UNK]",
     special: Iterable[str] = (),
 ) -> Json:
-    """Describe BERT's tokenizer; ``accents``: remove them, ``None``: as ``lowercase``."""
+    """Describe BERT's tokenizer; ``accents``: remove them (``None``: if ``lowercase``)."""
     model = wordpiece(ids, unknown, longest=LONGEST - 1)
     steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)

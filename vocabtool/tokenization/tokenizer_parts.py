@@ -2,7 +2,7 @@ r"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps a
 
 ``tokenizer_files.py`` makes documents of these parts. The patterns of GGUF have the names that
 ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). They are those of each
-model's own ``tokenizer.json``, with English endings and capitals as llama.cpp takes them. Names
+model's own ``tokenizer.json``, with English endings and capitals as in llama.cpp. Names
 that need more than patterns are left out: ``kimi-k2``, ``afmoe``, ``superbpe``. The patterns of
 tiktoken are those of ``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of
 Oniguruma, which the ``tokenizers`` library uses.
@@ -182,7 +182,7 @@ def split(pattern: str) -> Json:
 def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:
     """Yield the steps that split by patterns and write every byte as a character.
 
-    GPT-2's pattern is the library's own, for which repeated words are split once.
+    GPT-2's pattern is built into the library; with it, repeated words are split once.
     """
     alone = patterns == (GPT2,)
     if not alone:
@@ -225,7 +225,7 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    """Return the merges of a file, each once, without those of pieces that are not tokens."""
+    """Return the distinct merges of a file, except merges of pieces that are not tokens."""
     found: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")

@@ -3,8 +3,8 @@
 The words come from a rule read from the model's graph, from a rule that the caller names, or from
 the running model (``exact``). ``oov/`` counts words over a corpus; ``mask.py`` rewrites lines.
 
-Modules that read models are imported inside the functions that need them. An index does not need
-them to open, because it stores its words in a file of its own, and so it opens faster.
+Modules that read models are imported inside the functions that need them. An index opens without
+them, and so faster, because it stores its words in a file of its own.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Words:
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
-      it, ``"guessed"`` if it fits the words of a file of vectors best, ``"exact"`` if the running
-      model makes the words.
+      it, ``"guessed"`` if it is the one that best fits a file of word vectors, ``"exact"`` if the
+      running model makes the words.
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
     """
@@ -162,7 +162,7 @@ class Words:
         return self.tokenizer.look_up(texts_array(texts))
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Return the same as :meth:`look_up`, which replaces this method. Deprecated."""
+        """Deprecated: use :meth:`look_up`, which returns the same."""
         warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
         return self.look_up(texts)
 
@@ -241,7 +241,7 @@ class Words:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the ``Words`` of a file without graphs: one with a tokenizer, or word vectors.
+    """Return the ``Words`` of a file without graphs: a file of a tokenizer, or of word vectors.
 
     Without ``name``, the first vocabulary that has a tokenizer is used.
     """
