@@ -93,7 +93,7 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
             f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
-            f"got {len(documents):,}; run the demo with a Python that has its library as .py files "
+            f"got {len(documents):,}; run the demo with a Python whose library is .py files "
             "(python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])
@@ -285,7 +285,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """Print what a step that began at ``since`` did, and how long it took. Return the time now."""
+    """Print what a step did, and how long it took since ``since``. Return the current time."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now
@@ -309,7 +309,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield queries made of random words of a document: text, its unknown word, document id."""
+    """Yield queries, each of random words of one document: (query, unknown word, document id)."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -333,7 +333,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Run each query with each fusion, and print the rank of the document it was made from."""
+    """Run each query with each fusion, and print the rank of the document that has its words."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):

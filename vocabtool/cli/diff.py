@@ -58,7 +58,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Documents in which to count the words that A knows and that B knows. May be repeated.",
+    help="Documents in which to count the words that A knows and those that B knows. "
+    "May be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(

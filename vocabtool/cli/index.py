@@ -61,7 +61,9 @@ def _size(context: click.Context, option: click.Parameter, text: str | None) -> 
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(f"expected a size such as 512M or 2G, got {text!r}") from error
     if size < MIN_MEMORY:
-        raise click.BadParameter(f"the minimum is 16M (a number alone is bytes), got {text!r}")
+        raise click.BadParameter(
+            f"the minimum is 16M (a number without a unit means bytes), got {text!r}"
+        )
     return size
 
 
@@ -141,7 +143,7 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Folder of the index; documents are added to an existing one.",
+    help="Folder of the index. If it has an index already, documents are added to it.",
 )
 @click.option(
     "--existing",
@@ -178,9 +180,9 @@ def index_command(
     """Create an index of the documents of FILE... in DIR, or add to it.
 
     A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    also with .gz or .zst. FILE can be a folder, a quoted glob, or a folder that embed wrote, whose
-    vectors are then used; - is standard input. DIR stores the names of FILE... and the options:
-    update reads the files again.
+    also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed (its
+    vectors are then used); - is standard input. DIR stores the names of FILE... and the options, so
+    that update can read the files again.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
@@ -249,10 +251,10 @@ def update_command(
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
     Each FILE is read with the options that were passed to index for it; a new FILE is read with the
-    options of the last FILE. Documents with new ids are added, and changed documents are replaced.
+    options of the last known FILE. Documents with new ids are added; changed ones are replaced.
     Only changed texts are encoded. --sync also deletes documents that came from a FILE and are no
-    longer in it, and no others. It needs every FILE to be complete and readable, and deletes in the
-    last commit.
+    longer in it, but no other documents. It needs every FILE to be complete and readable. The last
+    commit contains the deletions.
     """
 
     _refuse_an_index(files)
@@ -283,14 +285,14 @@ def _advice_after_a_stop() -> Iterator[None]:
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
-    """Raise an error if a FILE is an index, because its files would be read as documents."""
+    """Raise an error if a FILE is an index: the files of the index would be read as documents."""
     from vocabtool.index.folder import is_index
 
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
-                f"{name}: is an index, not a file of documents; name the files with the documents "
-                "of the index"
+                f"{name}: is an index, not a file of documents; name the files that its "
+                "documents come from"
             )
 
 
@@ -310,7 +312,7 @@ def _open(
     shape: dict[str, Any],
     force: str | None,
 ) -> tuple[Path, Index | None]:
-    """Return the folder to build in, and the index in it; ``None`` if there is none yet.
+    """Return the folder to build in, and its index, or ``None`` if it has no index yet.
 
     ``force``: all requested options as text if --force is given, otherwise ``None``. With --force,
     the index is built in a folder next to the existing one. After an interruption, a command with
@@ -362,8 +364,8 @@ def _calibrate(
 ) -> float:
     """Estimate the weight of the keyword leg, if ``wanted``. Return the seconds it took.
 
-    ``wanted``: ``None`` to decide by the growth of the index, which had ``before`` documents before
-    this run. Nothing is done without a model, or if the weight was tuned on judgements.
+    ``wanted``: if ``None``, the growth of the index decides. ``before``: number of its documents
+    before this run. Nothing is done without a model, or if the weight was tuned on judgements.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
@@ -401,7 +403,7 @@ def _show(
 @DIR
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents with these IDs from the index in DIR; exit with 1 if one is missing.
+    """Delete the documents with these IDs from the index in DIR. Exit with 1 if an ID is not in it.
 
     FILEs are not changed: update adds a deleted document again once its FILE has changed.
     """

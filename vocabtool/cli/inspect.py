@@ -44,7 +44,8 @@ TensorFlow is not needed."""
     "--all",
     "show_all",
     is_flag=True,
-    help="Also list constants of fewer than ten strings, and skipped lists with the reason.",
+    help="Also list constants of fewer than ten strings, and skipped lists with the reason "
+    "for skipping.",
 )
 @format_option("Table (tab-separated if not on a terminal), or JSON.", people="table")
 def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
@@ -93,7 +94,7 @@ def _show(report: Report, report_format: Literal["table", "json"]) -> None:
     "output",
     type=click.Choice(EXTRACT_FORMATS),
     help="text: one entry a line; csv: with ids; json and parquet: everything. "
-    "[default: by the ending of FILE; text for .txt or none]",
+    "[default: by the ending of FILE; text for .txt or no ending]",
 )
 @OUTPUT
 def extract_command(model: str, name: str | None, output: FileFormat | None, file: str) -> None:
@@ -122,7 +123,7 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
     if escaped:
         tell(f"{plural(escaped, 'entry', 'entries')} backslash-escaped (line breaks, or not UTF-8)")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
-        tell(f"ids are {vocabulary.id_range}: text does not contain them, use json")
+        tell(f"ids are {vocabulary.id_range}: text does not contain the ids, use json")
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
@@ -137,9 +138,9 @@ WORDS_OPTIONS = gather(
         "--rule",
         callback=check_rule,
         metavar="RULE",
-        help=f"Rule that splits texts into words, for models without their own: {RULES}. Take "
-        "the rule that the model was trained with: keras for TextVectorization, ptb for GloVe, "
-        "tokenizer:FILE for subword pieces, lower for lower-cased entries, else whitespace.",
+        help=f"Rule that splits texts into words, for models without a rule of their own: {RULES}. "
+        "Take the rule that the model was trained with: keras for TextVectorization, ptb for "
+        "GloVe, tokenizer:FILE for subword pieces, lower for lower-cased entries, else whitespace.",
     ),
     click.option(
         "--exact-words",
@@ -160,7 +161,7 @@ WORDS_OPTIONS = gather(
     "--beside",
     multiple=True,
     metavar="MODEL",
-    help="Show the pieces of another MODEL, by its own rule, beside those of the first. May be "
+    help="Also show the pieces into which another MODEL splits TEXT by its own rule. May be "
     "repeated.",
 )
 @format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")

@@ -41,7 +41,7 @@ ReportFormat = Literal["table", "json", "csv", "parquet"]
 def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
-    """Convert ``2%``, ``split3=5%`` and ``fertility=1.6`` to limits by figure."""
+    """Return the limit of each figure, from ``2%``, ``split3=5%`` or ``fertility=1.6``."""
     limits: dict[LimitedFigure, float] = {}
     for text in texts:
         name, equals, limit = text.partition("=")
@@ -63,7 +63,9 @@ def _fertility(text: str) -> float:
     except ArithmeticError:
         pieces = 0.0
     if not 1 <= pieces < inf:
-        raise click.BadParameter(f"expected a number of pieces from 1 such as 1.6, got {text!r}")
+        raise click.BadParameter(
+            f"expected a number of pieces, at least 1, such as 1.6, got {text!r}"
+        )
     return pieces
 
 
@@ -96,8 +98,8 @@ def _share(text: str) -> float:
 @click.option(
     "--mask",
     type=click.Choice(get_args(MaskMode)),
-    help="Print the documents instead: known hides known words, unknown replaces unknown words by "
-    "[UNK].",
+    help="Print the documents instead of a report: known hides known words; unknown replaces "
+    "unknown words by [UNK].",
 )
 @click.option(
     "--fail-over",
@@ -112,8 +114,8 @@ def _share(text: str) -> float:
     "--sort",
     "order",
     type=click.Choice(get_args(SplitOrder)),
-    help="Subword models: sort the words that are split by this, highest first; cost is count x "
-    "(pieces - 1). [default: cost]",
+    help="Subword models: the figure by which split words are sorted, highest first; cost is "
+    "count x (pieces - 1). [default: cost]",
 )
 @click.option(
     "--budget",
@@ -121,7 +123,7 @@ def _share(text: str) -> float:
     default=64,
     show_default=True,
     metavar="MB",
-    help="Memory for distinct words; above it, counts of rare words are estimated.",
+    help="Memory for distinct words; if it is full, counts of rare words are estimated.",
 )
 @click.option(
     "--threads",
@@ -146,7 +148,7 @@ def oov_command(
 ) -> int:
     """Report which words of FILE... MODEL does not know.
 
-    For a MODEL of subword pieces, also the words that it splits, by what they cost.
+    For a MODEL of subword pieces, also report the words that it splits, and what each costs.
 
     A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
@@ -222,7 +224,7 @@ def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list
 
 
 def _steps(words: Words) -> str:
-    """Return the rule on one line, cut after ``RULE_WIDTH`` characters."""
+    """Return the rule on one line, truncated after ``RULE_WIDTH`` characters."""
     steps = "; ".join(words.describe())
     return steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
 

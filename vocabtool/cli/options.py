@@ -91,7 +91,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format``: JSON, or the format for people, which is named ``people``."""
+    """Return the option ``--format``: ``json``, or the readable format, which ``people`` names."""
     return click.option(
         "--format",
         "report_format",
@@ -121,19 +121,19 @@ HTTP: Final = (
     click.option(
         "--requests",
         type=click.IntRange(1, 1024),
-        help="HTTP: requests of a worker at once. [default: 8]",
+        help="HTTP: number of requests that a worker sends at once. [default: 8]",
     ),
     click.option(
         "--requests-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="HTTP: limit of each worker. [default: none]",
+        help="HTTP: limit for each worker. [default: none]",
     ),
     click.option(
         "--tokens-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="HTTP: limit of each worker. [default: none]",
+        help="HTTP: limit for each worker. [default: none]",
     ),
     click.option(
         "--timeout",
@@ -230,7 +230,7 @@ FIELD = click.option(
     multiple=True,
     callback=_one_field,
     metavar="FIELD",
-    help="Field or column of the text. [default: text, or the only one]",
+    help="Field or column that contains the text. [default: text, or the only column]",
 )
 
 
@@ -266,7 +266,9 @@ DOCUMENTS = gather(
     "read",
     FIELD,
     _input_format(),
-    click.option("--id-field", metavar="FIELD", help="Field of the id. [default: FILE:LINE]"),
+    click.option(
+        "--id-field", metavar="FIELD", help="Field that contains the id. [default: FILE:LINE]"
+    ),
     click.option(
         "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
     ),
@@ -276,7 +278,7 @@ DOCUMENTS = gather(
         type=click.Choice(get_args(OnDuplicate)),
         default="error",
         show_default=True,
-        help="What to do with documents of the same id.",
+        help="What to do if several documents have the same id.",
     ),
     into=ReadOptions,
 )
@@ -287,7 +289,9 @@ DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 INDEX_MODEL = gather(
     "model",
     click.option(
-        "--model", metavar="MODEL", help="Model of the vectors. [default: the model of the index]"
+        "--model",
+        metavar="MODEL",
+        help="Model that makes the vectors. [default: the model of the index]",
     ),
     TRUST,
     *HTTP,

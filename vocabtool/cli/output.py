@@ -39,7 +39,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if the name ``file`` has an ending, but an unknown one."""
+    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. It may have none."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -195,7 +195,7 @@ def read_documents(
 def refuse_nothing(
     documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
 ) -> None:
-    """Raise :class:`NotFound` if no documents or queries were read; name the first skipped row."""
+    """Raise :class:`NotFound` if no document or query was read, with the first skipped row."""
     if not documents:
         first = "".join(f"; first skipped row: {skip.place}: {skip.reason}" for skip in skipped[:1])
         raise NotFound(f"{', '.join(names)}: no {what} in it{first}")

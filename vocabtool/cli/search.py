@@ -71,7 +71,8 @@ SETTINGS = gather(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Candidates of each leg. [default: 100, or all documents if there are at most 2,000]",
+        help="Number of candidates from each leg. [default: 100, or all documents if there "
+        "are at most 2,000]",
     ),
     click.option(
         "--guarantee/--no-guarantee",
@@ -97,7 +98,7 @@ SETTINGS = gather(
         type=click.Choice(NO_RESULTS),
         default="nothing",
         show_default=True,
-        help="What to show if no word of the query is known or found.",
+        help="What to show if the model knows no word of the query and no document contains one.",
     ),
 )
 

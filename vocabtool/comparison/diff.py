@@ -101,7 +101,7 @@ class Shift(NamedTuple):
 
 
 class Ranks:
-    """Ranks of the c words that A and B share, from 1, in the order of their ids.
+    """Ranks of the c words that A and B share: in each, 1 is the word with the lowest id.
 
     Entries of only one side do not change a rank. Ranks are meaningful only if ids are ordered by
     frequency, so reports state next to each figure how the entries seem to be ordered.
@@ -223,7 +223,7 @@ class Diff:
 
     @property
     def jaccard(self) -> float:
-        """Jaccard index: the share of the distinct entries that both contain, from 0 to 1."""
+        """Jaccard index, from 0 to 1: the share of all distinct entries that are in both."""
         return jaccard(self.common, self.a.distinct, self.b.distinct)
 
     @cached_property
@@ -275,7 +275,7 @@ class Diff:
         return entries
 
     def shifts(self, most: int) -> list[Shift]:
-        """Return the ``most`` shared entries whose ranks differ most; special entries excluded."""
+        """Return up to ``most`` shared entries, largest shift first, without special entries."""
         ranks = self.ranks
         places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
@@ -372,7 +372,7 @@ def diff(
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
       text (``"case,nfkc"``). By default entries are compared byte for byte.
-    - ``corpus``: Documents. In these, count the tokens that A knows, and those that B knows.
+    - ``corpus``: Documents in which to count the tokens that A knows and those that B knows.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The rule that splits the documents into words. The default is ``keras``.
 
@@ -461,7 +461,7 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a :class:`Side`, and its id and its kind for each token: two arrays, (``count``,).
+    """Return a :class:`Side`, and the id and the kind of each token: arrays of shape (``count``,).
 
     ``stored``, ``forms``: the side's entries before and after folding. ``codes``: the kind of each
     token before folding. If folding makes several entries equal, the kind of the first one counts.

@@ -179,7 +179,7 @@ class Union:
 
     @cached_property
     def bits(self) -> Bits:
-        """The character classes of each token."""
+        """The character classes of each token, as in :func:`characters`."""
         return characters(self.tokens)
 
 

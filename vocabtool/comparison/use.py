@@ -45,7 +45,7 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """How few ``words`` make up a ``share`` of the tokens that only one vocabulary knows."""
+    """The fewest ``words`` that make up a ``share`` of the tokens known to one vocabulary only."""
 
     words: int
     tokens: int
@@ -136,7 +136,7 @@ class Use:
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """Return which share of all tokens a number of tokens is, from 0 to 1."""
+        """Return the number ``tokens`` as a share of all tokens, from 0 to 1."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
@@ -144,7 +144,7 @@ class Use:
         return self.words_a.table if side == "a" else self.words_b.table
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return how few words make up ``share`` of the tokens that only ``side`` knows."""
+        """Return the fewest words that make up ``share`` of the tokens known to ``side`` only."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):
@@ -201,7 +201,7 @@ class UseCounter:
     ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
         """Return the distinct words of texts, their counts, and the total number of tokens.
 
-        If a tokenizer marks a piece as unknown, it is counted as a token, but not returned as a
+        A piece that a tokenizer marks as unknown is counted as a token, but not returned as a
         word, even if an entry has the same spelling.
         """
         if self._rule is not None:
@@ -235,7 +235,7 @@ class UseCounter:
         return fold_entries(words, self._folds, None)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
-        """If the rule removes capitals, yield a note for each vocabulary that has capitals."""
+        """If the rule removes capitals, yield a note for each vocabulary that contains them."""
         if "case" in self._folds or self._rule is None:
             return
         if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
@@ -272,7 +272,7 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
-        """Return the words marked in ``where`` that occurred, by descending count, then bytes."""
+        """Return the counted words where ``where`` is true, by descending count, then bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]

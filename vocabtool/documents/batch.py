@@ -197,7 +197,7 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count an invalid row as skipped. If ``on_error`` is ``raise``, raise ``InvalidFile``."""
+        """Raise ``InvalidFile`` for an invalid row, or count it as skipped, by ``on_error``."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
@@ -232,7 +232,7 @@ def in_size(batch: Batch, size: int) -> Iterator[Batch]:
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and end of each part of :func:`in_size`; ``ends``: text offsets, (n + 1,)."""
+    """Yield (first row, end) of each part of :func:`in_size`; ``ends``: text offsets, (n + 1,)."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1

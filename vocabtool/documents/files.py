@@ -167,7 +167,7 @@ def _walk(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the folder and the name of each file that is neither hidden nor in a hidden folder."""
 
     def fail(error: OSError) -> None:
-        """Raise ``error``; by default, ``os.walk`` silently skips an unreadable folder."""
+        """Raise ``error``, because ``os.walk`` would silently skip an unreadable folder."""
         raise error
 
     for where, folders, files in os.walk(folder, onerror=fail):
@@ -188,7 +188,7 @@ def _suffixes(name: str) -> list[str]:
 
 
 def kind_of(name: str, wanted: Format | None) -> Kind:
-    """Return the format of a file (``wanted``, or else by its suffix) and its compression.
+    """Return the format of a file (``wanted`` if given, else by its suffix) and its compression.
 
     Raises :class:`UnsupportedFormat` for archives, for unsupported compression, and for ``.json``,
     which may contain one object per line or one value on many lines.
@@ -208,7 +208,7 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
     kind = Kind(wanted or SUFFIXES.get(last, "lines"), codec)
     if kind.format == "parquet" and (codec or name == STDIN):
         raise UnsupportedFormat(
-            "Parquet cannot be read from a stream or a compressed file; decompress it to a file"
+            "Parquet cannot be read from a stream or a compressed file; save it as a plain file"
         )
     return kind
 

@@ -246,7 +246,7 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
 
 
 def _plain(value: object) -> object:
-    """Convert a value that JSON cannot express: NumPy's with ``tolist``, others with ``str``."""
+    """Convert a value that JSON cannot express: with ``tolist`` if it is NumPy's, else ``str``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

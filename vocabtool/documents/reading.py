@@ -112,9 +112,9 @@ def batches(
     or documents to be skipped.
     ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
     ``rows``: maximum number of documents of an iterable or a queue in a batch.
-    ``start``: number of documents to skip at the start. If invalid rows raise and ids of an
-    ``id_field`` are not compared, the documents are skipped without reading them (sequences, row
-    groups of Parquet, record batches of Arrow IPC) or parsing them (lines and records).
+    ``start``: number of documents to skip at the start. If invalid rows raise an error and
+    ids of an ``id_field`` are not compared, skipped documents are not read (sequences, row groups
+    of Parquet, record batches of Arrow IPC) or not parsed (lines and records).
 
     Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
     repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for
@@ -241,7 +241,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """A table of all ids read: where each occurs first and, if ``last``, in which row last."""
+    """A table of all ids read: where each first occurs and, if ``last`` is set, its last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)

@@ -158,7 +158,7 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
 
 
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is a part alone.
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is its own part.
 
     ``names``: the columns whose text is measured. A text in a dictionary counts in each row that
     refers to it.

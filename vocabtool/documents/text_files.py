@@ -69,7 +69,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of about ``request.size`` bytes of whole lines: (first line's number, block).
+    """Yield (number of the first line, block): whole lines, about ``request.size`` bytes a block.
 
     Raises :class:`InvalidFile` for UTF-16.
     """
@@ -149,7 +149,7 @@ def _plain(value: str | int | None) -> bytes | None:
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """Parse a line. Return ``None`` if it is blank, or if it is invalid; then also report it."""
+    """Parse a line. Return ``None`` if it is blank or invalid, and report an invalid line."""
     if not line.strip(BLANK):
         return None
     try:
@@ -225,7 +225,7 @@ class _Rows:
 
     Arrow gets numbers instead of the column names, because names may be repeated or not UTF-8. To
     detect a quote that is never closed, a row of random values is appended to the file: if the last
-    row that Arrow returns differs from it, an open quote has enclosed it.
+    row that Arrow returns is not this row, an open quote has enclosed it.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:

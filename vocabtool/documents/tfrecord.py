@@ -118,7 +118,7 @@ def _row(
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name: the only value, or a list of none or several.
+    """Return the features of an ``Example`` by name: a single value, else a list of values.
 
     Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
     read; any other feature may be returned as ``None``. Raises :class:`InvalidFile`.

@@ -76,8 +76,8 @@ class EmbedReport:
 class Progress:
     """The progress of a run.
 
-    ``counts``: of this call; ``hits``: number of vectors found in the cache. ``seconds``: elapsed
-    time. ``read``: number of bytes read so far; ``to_do``: number of bytes to read in total,
+    ``counts``: counts of this call; ``hits``: number of vectors found in the cache. ``seconds``:
+    elapsed time. ``read``: bytes read so far; ``to_do``: number of bytes to read in total,
     ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes read when the
     first documents were encoded. ``remaining`` is computed from the speed since then, because a
     resumed run skips finished shards quickly.
@@ -172,7 +172,7 @@ def embed(
                 f"({', '.join(RESERVED)}): leave it out of --keep"
             )
     if len({*options.keep}) < len(options.keep):
-        raise ValueError(f"keep: wanted each field once, got {', '.join(options.keep)}")
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(options.keep)}")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path)
         watched = facts_of(files or (), "stat")
@@ -267,7 +267,7 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """Return the encoder. If it needs word weights, set ``weights``, or fit some on a sample."""
+    """Return the encoder. If it needs word weights, use ``weights``, or fit some on a sample."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -328,9 +328,9 @@ class _Run:
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the folder has this run's shards. Raise ``ChangedRun`` for those of another run.
+    """Whether the folder has this run's shards. Raise ``ChangedRun`` if it has those of another.
 
-    Without shards (because the run failed at once) the run is started anew, even if it is the same:
+    A folder without shards (its run failed at once) is started anew, even if the run is the same:
     nothing is lost, and the folder may contain weights of another run that was killed at its start.
     """
     before = read_plan(folder.path)

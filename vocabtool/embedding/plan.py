@@ -1,4 +1,4 @@
-"""The plan of a run, which is everything that decides the bytes of its shards; comparing plans.
+"""The plan of a run: everything that decides the bytes of its shards. Plans can be compared.
 
 The plan is written to ``_run.json`` in the folder before the first shard. It does not include how a
 run is executed (threads, processes, Ray, a cache). Input files are identified by their size, and by
@@ -57,10 +57,10 @@ def files_of(sources: Sources) -> list[str] | None:
 
 
 def files_outside(sources: Sources, folder: Path) -> list[str] | None:
-    """Return the files of ``sources`` outside the output ``folder``, which is never read.
+    """Return the files of ``sources`` that are not in the output ``folder``.
 
-    Raises :class:`VocabtoolError` if a source itself is in ``folder``; files there that a folder or
-    glob includes are left out.
+    Files in ``folder`` that a source (a folder or glob) includes are left out, and so never read.
+    Raises :class:`VocabtoolError` if a source itself is in ``folder``.
     """
     files = files_of(sources)
     if files is None:
@@ -106,7 +106,7 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or else a line if the order changed.
+    """Return a line for each added, removed or changed file, or one line if only the order changed.
 
     ``of_time``: text appended to the line of a file if only its modification time changed.
     """
@@ -128,7 +128,7 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield the first texts of each file, equally many, as a sample to fit word weights on.
+    """Yield the first texts of each file, the same number from each, to fit word weights on.
 
     Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
     Raises :class:`NotFound` at the end if there was no document.
@@ -220,7 +220,7 @@ class Plan:
         """Return a line for each difference between this plan and ``now``.
 
         If the model differs, differences that follow from this are omitted: its words, the length
-        of its vectors, and the batch size, if the caller gave none.
+        of its vectors, and the batch size, unless the caller chose it.
         """
         implied = set()
         if self.encoder != now.encoder:

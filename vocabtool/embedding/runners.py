@@ -1,6 +1,6 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous one is on disk, so a kill loses at most one shard of each
+A worker starts a shard when its previous one is on disk, so a kill loses at most one shard per
 worker; only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray
 dataset, and every node must see inputs and output under the same paths.
 """
@@ -101,7 +101,7 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The documents of a shard that a worker will make. ``slabs``: its parts, as an Arrow stream.
+    """The documents of one shard, for the worker that makes it. ``slabs``: an Arrow stream.
 
     Each slab (part) is a record batch. Slabs are serialized by Arrow, because pickling a slab would
     include the whole batch that it is a slice of.
@@ -214,7 +214,7 @@ class Actor:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row, and return a row with the result; pass on the read log's row."""
+        """Make the shard of a row, and return its result as a row; return a read log as it is."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))

@@ -44,7 +44,7 @@ HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation by
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """Return the schema of a shard; ``words``, ``text``: whether it has unknown words and texts."""
+    """Return the schema of a shard; ``words``, ``text``: whether it stores unknown words, texts."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -188,7 +188,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, with all that Arrow wrote to it, because Arrow does not buffer it."""
+    """Flush a file to disk, with all that Arrow wrote to it; Arrow itself buffers nothing."""
     os.fsync(file.fileno())
 
 

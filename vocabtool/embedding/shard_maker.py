@@ -1,6 +1,6 @@
 """Make one shard from its documents; every runner uses this, in a thread, a process or an actor.
 
-Documents are cut into shards, and shards into slabs, each of which is encoded as a whole. The
+Documents are cut into shards, and shards into slabs. A slab is encoded as a whole. The
 bounds of a slab depend only on the documents, not on how they were read. So a batch of the encoder
 contains the same texts whenever and wherever a shard is made. Vectors can be cached by encoder and
 text, also for later runs and other corpora.
@@ -192,7 +192,7 @@ class ShardMaker:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Slab:
-        """Return the slab, with a lookup of its words started in the background; thread-safe."""
+        """Start to look up a slab's words in the background. Return the slab; thread-safe."""
         if self._words is None:
             return slab
         look_up = self._words.look_up

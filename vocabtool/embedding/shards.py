@@ -157,7 +157,7 @@ class Shards:
 
     @classmethod
     def open(cls, path: str | Path) -> Shards:
-        """Open a folder and check that every shard exists, is complete and belongs to this run.
+        """Open a folder and check that every shard exists, is complete and belongs to its run.
 
         Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
         Raises :class:`NotFound` if the folder contains no finished run, and :class:`InvalidFile`,
@@ -172,7 +172,7 @@ class Shards:
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "describes another run than the manifest" if plan else "missing"
+            what = "describes a different run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
@@ -202,7 +202,7 @@ class Shards:
             compare(self.path / shard.file, wanted)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order, a row group at a time; ``columns``: names (default: all).
+        """Yield the rows in order, a row group at a time, with these ``columns`` (default: all).
 
         Columns: ``id`` (string), ``vector`` (fixed-size list of float32 or float16), ``unknown``
         (list of string; only if the model's words are known), ``text`` (string; unless the run
@@ -218,7 +218,7 @@ class Shards:
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
                 raise InvalidFile(
-                    "damaged: its columns are not those that its run stored", file=str(file)
+                    "damaged: its columns differ from the ones its run stored", file=str(file)
                 )
             for table in read_row_groups(file, names):
                 yield from table.to_batches()
@@ -229,7 +229,7 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order; ``fields``: the other columns, ``vector`` as an array."""
+        """Yield the documents in order; ``fields``: other columns, with ``vector`` as an array."""
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]
@@ -264,7 +264,7 @@ class Folder:
         """Remove the files of another run, and write the plan of this run.
 
         The manifest is removed first, and the plan of the other run is replaced last, so that the
-        folder is recognised as the folder of a run at any time. Files that do not belong to a run
+        folder is recognised as the output of a run at any time. Files that do not belong to a run
         are kept.
         """
         for name in (MANIFEST, *self._shard_names()):
@@ -286,8 +286,8 @@ class Folder:
     def shards(self, plan: Plan) -> dict[int, Shard]:
         """Return the existing shards by number.
 
-        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or of another
-        run; it is not overwritten without ``--force``.
+        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or belongs to
+        another run. Only ``--force`` overwrites such a shard.
         """
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
@@ -336,7 +336,7 @@ class Folder:
 def open_folder(path: Path) -> Iterator[Folder]:
     """Create or open an output folder and lock it against other writers.
 
-    A new folder is removed if the block fails before it contains a shard. Raises
+    A new folder is removed if the ``with`` block fails before the first shard. Raises
     :class:`FolderInUse`, and :class:`NotFound` if the folder has files but no run.
     """
     is_new = not path.exists()

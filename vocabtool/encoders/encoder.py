@@ -141,7 +141,7 @@ class Encoder(ABC):
     """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
-    ``max_tokens``: tokens of a text that count, ``None`` for all of them, or if that is unknown.
+    ``max_tokens``: how many tokens of a text are used at most; ``None``: all, or it is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
     """
@@ -180,7 +180,7 @@ class Encoder(ABC):
         """
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
-        """Return the vectors of each ``size`` texts, which are encoded together."""
+        """Return the vectors of texts as a list: an array for each batch of ``size`` texts."""
         return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
@@ -189,8 +189,8 @@ class Encoder(ABC):
         Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
         """
         raise VocabtoolError(
-            f"this encoder of kind {self.kind!r} cannot report exact words, those that its model "
-            "looks up; only a TensorFlow model opened with exact_words=True can"
+            f"an encoder of kind {self.kind!r} cannot report exact words (those that its model "
+            "looks up); only a TensorFlow model opened with exact_words=True can"
         )
 
     def pipe(
@@ -200,7 +200,7 @@ class Encoder(ABC):
 
         Texts are encoded in batches of ``batch_size`` (default ``max_batch``); ``workers`` threads
         encode one batch each at a time. At most ``2 * workers`` batches are read ahead of the
-        vectors yielded so far. Raises ``ValueError`` if either number is below 1.
+        vectors yielded so far. Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size
         encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)

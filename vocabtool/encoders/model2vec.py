@@ -5,11 +5,11 @@ libraries: ``formats/static_embedding.py`` finds and maps the files. With t the 
 
     vector = 1/n sum over t of weight(t) matrix[mapping(t)], perhaps scaled to length 1
 
-in float32 (float64 if the matrix is). Without weights, ``weight`` is 1; without a mapping, it is t.
-The libraries differ in t:
+in float32 (float64 if the matrix is). Without weights, ``weight(t)`` is 1; without a mapping,
+``mapping(t)`` is t. The libraries differ in t:
 
-``model2vec``              the first ``max_length`` tokens of the first ``max_length`` times the
-                           median length of an entry characters, then without the unknown token
+``model2vec``              the text is cut to ``max_length`` times the median entry length in
+                           characters; its first ``max_length`` tokens, minus the unknown token
 ``sentence-transformers``  all tokens, or as many as the tokenizer.json itself states
 ``wordllama``              all tokens
 
@@ -55,8 +55,8 @@ TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 class Model2VecEncoder(Encoder):
     """Means of token vectors, memory-mapped. Thread-safe; pickling stores the path and options.
 
-    A text without tokens has the vector zero. ``max_tokens``: tokens of a text that count; ``None``
-    for all of them. ``words``: those of the tokenizer.
+    A text without tokens has the vector zero. ``max_tokens``: how many tokens of a text are used at
+    most; ``None``: all. ``words``: the words of the tokenizer.
     """
 
     kind = "model2vec"
@@ -135,7 +135,7 @@ class Model2VecEncoder(Encoder):
         if self._mapping is not None:
             rows = int(self._mapping.max()) + 1
             if int(self._mapping.min()) < 0:
-                raise InvalidFile(f"tensor {MAPPING!r} contains a row below 0")
+                raise InvalidFile(f"tensor {MAPPING!r} contains a row number below 0")
         if rows > len(matrix):
             raise InvalidFile(
                 f"{self._files.tokenizer.name} and {MAPPING!r} need {rows:,} rows, the matrix has "
@@ -144,7 +144,7 @@ class Model2VecEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of tensors, tokenizer and settings; reads both files."""
+        """Hexadecimal SHA-256 of tensors, tokenizer and settings; reads the files completely."""
         files = self._files
         facts = f"{files.style} {self._normalize} {self.max_tokens}"
         digest = hashlib.sha256(f"vocabtool model2vec 1\n{facts}\n".encode())
@@ -171,7 +171,7 @@ class Model2VecEncoder(Encoder):
         return np.concatenate(parts)
 
     def _means(self, texts: list[str]) -> NDArray[np.floating]:
-        """Return the mean of the token vectors of each text, zero without tokens."""
+        """Return the mean of the token vectors of each text; zero for a text without tokens."""
         from scipy.sparse import csr_array
 
         ids, offsets = self._tokens(texts)
@@ -192,7 +192,7 @@ class Model2VecEncoder(Encoder):
         return means
 
     def _tokens(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ids of the tokens that count, and their offsets, shape (n + 1,)."""
+        """Return the ids of all used tokens, and each text's offset in them, shape (n + 1,)."""
         if self._characters is not None:
             texts = [text[: self._characters] for text in texts]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
@@ -211,7 +211,7 @@ class Model2VecEncoder(Encoder):
 
 
 def _settings(files: EmbeddingFiles) -> tuple[bool, int | None]:
-    """Return whether vectors are normalised, and how many tokens count, by the settings.
+    """Read from the settings whether vectors are normalised, and how many tokens are used.
 
     Raises :class:`InvalidFile` for other values.
     """

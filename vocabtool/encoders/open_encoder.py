@@ -81,7 +81,7 @@ def open_encoder(
     ``options`` of an encoder (:attr:`Encoder.options`) include the kind and open the same encoder
     again.
     Raises :class:`VocabtoolError` for an option that the kind does not support, and for a model of
-    no known kind, with the formats that were tried. Raises also the errors of the encoder classes.
+    unknown kind (the message lists the formats tried). Also raises the encoder classes' errors.
     """
     options = replace(options or EncoderOptions(), **arguments)
     given = options.given_options()
@@ -150,7 +150,7 @@ def _flags(options: Iterable[str]) -> str:
 
 
 def _recognise(model: str | Path) -> EncoderKind:
-    """Return the kind of the model at a path, by its content."""
+    """Return the kind of the model at a path, recognised by its content."""
     if isinstance(model, str) and files.HANDLE.match(model):
         return "tensorflow"
     path = Path(model)
