@@ -75,10 +75,11 @@ def test_strings(tmp_path: Path) -> None:
 
 
 def test_words_by_a_rule(tmp_path: Path) -> None:
-    """How texts are cut is the caller's to say."""
+    """Named by the caller, or guessed from the words that have vectors; a note says so."""
     pipeline(tmp_path / "m")
-    with pytest.raises(VocabtoolError, match=r"list of words.*--rule"):
-        vocabtool.Words.of(tmp_path / "m")
+    guessed = vocabtool.Words.of(tmp_path / "m")
+    assert guessed.how == "guessed"
+    assert guessed.notes[-1].startswith("no --rule given: using ")
     words = vocabtool.Words.of(tmp_path / "m", rule="whitespace")
     assert words.unknown("hello naïve stranger of") == ["stranger"]
 
