@@ -92,7 +92,11 @@ def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
     ("options", "code", "told"),
     [
         (("--model", MODEL), 2, "Missing option '-o'"),
-        (("--model", MODEL, "-o", "out", "--keep", "vector"), 2, "keep: 'vector'"),
+        (
+            ("--model", MODEL, "-o", "out", "--keep", "vector"),
+            2,
+            "keep: the name 'vector' is reserved",
+        ),
         (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--runner ray"),
         (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
         (("--model", "python:no.such:thing", "-o", "out"), 3, "no.such"),

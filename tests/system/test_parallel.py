@@ -63,13 +63,13 @@ class Counted:
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """After each test no thread and no process is there that was not there before."""
-    before = set(threading.enumerate())
+    before, children = set(threading.enumerate()), multiprocessing.active_children()
     gc.freeze()  # what other tests left, up to gigabytes, is not looked through each time
     yield
     gc.collect()
     gc.unfreeze()
     assert set(threading.enumerate()) <= before
-    assert multiprocessing.active_children() == []
+    assert multiprocessing.active_children() == children
 
 
 def failing_at(place: int, error: BaseException) -> Iterator[int]:

@@ -166,7 +166,7 @@ class Model2VecEncoder(Encoder):
             means = check_vectors(self._means(batch), len(batch), self.dim, str(self._path))
             if self._normalize:
                 norms = np.linalg.norm(means, axis=1, keepdims=True)
-                means = means / np.maximum(norms, TINY)
+                means = np.divide(means, np.maximum(norms, TINY), dtype=np.float32)
             parts.append(means)
         return np.concatenate(parts)
 
