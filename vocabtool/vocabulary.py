@@ -276,7 +276,7 @@ def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """Return ``stored``, ``first_id`` and ``ids`` for entries and ids in any order.
+    """Sort entries by their ids, and return them as ``stored``, ``first_id`` and ``ids``.
 
     Entries with the same id keep their order. Without ``ids``, the positions are the ids.
     """

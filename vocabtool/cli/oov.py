@@ -64,7 +64,7 @@ def _fertility(text: str) -> float:
         pieces = 0.0
     if not 1 <= pieces < inf:
         raise click.BadParameter(
-            f"expected a number of pieces, at least 1, such as 1.6, got {text!r}"
+            f"expected a mean number of pieces, at least 1, such as 1.6, got {text!r}"
         )
     return pieces
 

@@ -3,7 +3,8 @@
 One string column contains the texts. Only requested columns are read, and row groups and record
 batches that are skipped are not read. Parquet is read a few rows at a time. A column whose
 dictionary contains long texts stays dictionary-encoded until its rows are split into small parts,
-because a file of 50 KB can contain a text of 1 MB twenty thousand times.
+because a file of 50 KB can refer to one text of 1 MB twenty thousand times, which would not fit
+into memory.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.

@@ -163,11 +163,11 @@ class JudgedQueries:
     notes: list[str]
 
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
-        """Return the vectors of these queries, shape (len(queries), dim).
+        """Return the vectors of the judged queries, shape (len(queries), dim).
 
-        ``vectors``: one for each of the ``count`` queries in the file, judged or not.
-        If it is ``None``, the queries are encoded; if the index has no encoder, the result is
-        ``None``. Raises ``ValueError`` unless there are ``count`` vectors.
+        ``vectors``: one for each of the ``count`` queries in the file, also those without
+        judgements; ``None``: encode the queries. Returns ``None`` if they must be encoded and the
+        index has no encoder. Raises ``ValueError`` unless there are ``count`` vectors.
         """
         if vectors is None:
             encoder = index.encoder

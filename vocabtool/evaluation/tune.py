@@ -43,12 +43,12 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore:
-    """A store in which a copy with another text replaces the document in ``row``.
+    """A store that searches as if the document in ``row`` had another text, the copy.
 
     ``terms``, ``vector``: those of the copy; the vector is prepared, shape (dim,). ``mean_length``:
-    mean length of the field ``words`` in the collection. The copy is scored by plain BM25 from
-    its own term frequencies and length, and the document frequencies and mean length of the
-    collection. It matches no phrase, because queries made from a corpus contain none.
+    mean length of the field ``words`` in the collection. Plain BM25 scores the copy: term
+    frequencies and length are those of the copy, document frequencies and mean length those of the
+    collection. The copy matches no phrase, because queries made from a corpus contain none.
     """
 
     def __init__(

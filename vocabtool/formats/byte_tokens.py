@@ -261,7 +261,10 @@ def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
         if item.get("rank") != number:
-            raise InvalidFile(f"{what}: item {number:,}: wanted its position as its rank")
+            rank = str(item.get("rank"))[:20]
+            raise InvalidFile(
+                f"{what}: item {number:,}: wanted this position as rank, got {rank!r}"
+            )
     return [item[key] for item in listed]
 
 

@@ -74,11 +74,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """FILEs that are read with the same options.
+    """FILE arguments that are read with the same options.
 
     ``sources``: the inputs, each opened separately. ``options`` say what to do with repeated ids in
     one input; if several inputs contain the same id, the last document is used. ``files``:
-    for each file its name in ids and messages, and the number of its FILE; empty for a stream.
+    for each file on disk, the name used for it in ids and messages, and the number of the FILE
+    argument that it came from; empty for a stream.
     ``notes``: messages about files that are not read.
     """
 

@@ -188,10 +188,10 @@ def build_codes(
     """Build the codes of all rows, and choose how to search them.
 
     Centroids are trained on a bounded sample; all vectors are then read block by block, so memory
-    grows only by their codes. Of the search settings whose measured recall minus its standard error
-    reaches ``recall``, the cheapest is chosen. Synthetic queries are easier than real ones
-    (measured with queries of three words), so only half as many misses are allowed. If no setting
-    reaches it, the one with the highest recall is chosen.
+    grows only by their codes. The cheapest search setting is chosen whose measured recall, minus
+    its standard error, reaches a target; if none does, the one with the highest recall. The target
+    allows half the misses of ``recall`` (0.975 for 0.95), because recall is measured with synthetic
+    queries, and these are easier than real ones.
 
     ``memory``: limit in bytes, in addition to the present memory of the process. ``lists``: number
     of lists; default: by the number of rows. ``progress``: called with the number of rows done and

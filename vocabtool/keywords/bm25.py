@@ -59,7 +59,7 @@ B: Final = 0.75
 def idf(documents: int, frequency: int) -> float:
     """Return the inverse document frequency of a term that ``frequency`` documents contain.
 
-    ``frequency`` is limited to ``documents``, because it may include deleted documents.
+    A ``frequency`` above ``documents`` counts as ``documents``: it may include deleted ones.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

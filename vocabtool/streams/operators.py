@@ -392,7 +392,7 @@ def times(sized: Sized, number: int) -> Size:
 
 
 def in_lists(sized: Sized, length: int) -> Size:
-    """Return the size of a stream grouped into lists of ``length`` elements."""
+    """Return how many lists of ``length`` elements a stream makes."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(-(-rows // length), exact)
 

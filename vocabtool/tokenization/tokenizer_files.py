@@ -254,7 +254,7 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 def _pattern_of(file: Path) -> str | None:
-    """Return the pattern for a file of ranks: OpenAI's for its own files, or the one in JSON.
+    """Return the pattern for a file of ranks: a known one of OpenAI's, or the one in the file.
 
     A pattern with ``}+`` is not used, because other regex libraries read ``}+`` differently.
     """

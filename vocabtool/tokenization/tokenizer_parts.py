@@ -2,10 +2,10 @@ r"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps a
 
 ``tokenizer_files.py`` makes documents of these parts. The patterns of GGUF have the names that
 ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). They are those of each
-model's own ``tokenizer.json``, with English endings and capitals as in llama.cpp. Names
-that need more than patterns are left out: ``kimi-k2``, ``afmoe``, ``superbpe``. The patterns of
-tiktoken are those of ``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of
-Oniguruma, which the ``tokenizers`` library uses.
+model's own ``tokenizer.json``, except that English contractions (``'s``) and capital letters match
+as in llama.cpp. Names that need more than patterns are left out: ``kimi-k2``, ``afmoe``,
+``superbpe``. The patterns of tiktoken are those of ``tiktoken_ext/openai_public.py`` in
+openai/tiktoken. The syntax is that of Oniguruma, which the ``tokenizers`` library uses.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def header(buffer: Buffer, span: Span) -> Tensor:
 def strings(tensor: Tensor) -> ByteStrings:
     """Return the elements of a string tensor in row-major order.
 
-    Raises :class:`InvalidFile` if the values do not match the shape or repeat too often.
+    Raises :class:`InvalidFile` if the values do not match the shape, or if the last
+    of few values would be repeated for too many elements.
     """
     start, end = tensor.span
     data = bytes(tensor.buffer[start:end])
@@ -116,7 +117,8 @@ def strings(tensor: Tensor) -> ByteStrings:
 def integers(tensor: Tensor) -> NDArray[np.int64]:
     """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,).
 
-    Raises :class:`InvalidFile` if the values do not match the shape or repeat too often.
+    Raises :class:`InvalidFile` if the values do not match the shape, or if the last
+    of few values would be repeated for too many elements.
     """
     values_field = 7 if tensor.dtype == DT_INT32 else 10
     packed: list[NDArray[np.int64]] = []
