@@ -20,7 +20,7 @@ A message states the location, the problem, the expected and the actual value, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -188,3 +188,11 @@ def refuse_pointer(head: bytes) -> None:
     magic, what, instead = GIT_LFS
     if head.startswith(magic):
         raise InvalidFile(f"{what}. {instead}")
+
+
+def no_documents(
+    names: Iterable[str], skipped: Sequence[tuple[str, str]], what: str = "document"
+) -> NotFound:
+    """Return the error for sources without a document, with the first of the skipped rows."""
+    first = "".join(f"; first skipped row: {place}: {reason}" for place, reason in skipped[:1])
+    return NotFound(f"{', '.join(names)}: no {what} in it{first}")

@@ -74,12 +74,18 @@ def test_one_field_is_the_text(corpus: Path, tmp_path: Path) -> None:
     assert "'--field': expected one field, got a and b" in done.stderr
 
 
-def test_the_reason_why_every_row_was_skipped(corpus: Path) -> None:
+def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> None:
     """The first of them is named."""
-    options = ("--rule", "keras", "--field", "body", "--on-error", "skip")
-    done = vocabtool("oov", MODEL, str(corpus), *options)
-    assert done.returncode == 3
-    assert f"no document in it; first skipped row: {corpus}:1: no field 'body'" in done.stderr
+    skip = (str(corpus), "--field", "body", "--on-error", "skip")
+    for command in (
+        ("oov", MODEL, *skip),
+        ("oov", MODEL, *skip, "--mask", "known"),
+        ("embed", *skip, "--model", MODEL, "--weights", "none", "-o", str(tmp_path / "out")),
+    ):
+        done = vocabtool(*command)
+        assert done.returncode == 3
+        told = f"no document in it; first skipped row: {corpus}:1: no field 'body'"
+        assert told in done.stderr
 
 
 def ids(told: str) -> list[str]:

@@ -28,7 +28,7 @@ from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.documents.reading import Batch
+    from vocabtool.documents.reading import Batch, ReadLog
     from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
@@ -181,7 +181,7 @@ def oov_command(
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = read_documents(files, read, log, size)
     if mask is not None:
-        _print_masked(words, documents, mask, file, files)
+        _print_masked(words, documents, mask, file, files, log)
         tell(rule)
         tell_skipped(log.skipped)
         tell_notes(notes)
@@ -230,7 +230,12 @@ def _steps(words: Words) -> str:
 
 
 def _print_masked(
-    words: Words, batches: Iterator[Batch], mode: MaskMode, file: str, sources: tuple[str, ...]
+    words: Words,
+    batches: Iterator[Batch],
+    mode: MaskMode,
+    file: str,
+    sources: tuple[str, ...],
+    log: ReadLog,
 ) -> None:
     from vocabtool.tokenization import mask as masks
     from vocabtool.tokenization.text_arrays import as_bytes
@@ -243,7 +248,7 @@ def _print_masked(
         for masked in masks.mask(lines, words.look_up, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")
-        refuse_nothing(totals.lines, sources)
+        refuse_nothing(totals.lines, sources, skipped=log.skipped.first)
     if totals.exact < totals.lines:
         aligned = totals.lines - totals.exact
         was = "was" if aligned == 1 else "were"

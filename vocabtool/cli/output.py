@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import NotFound, VocabtoolError, no_documents
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ def refuse_nothing(
 ) -> None:
     """Raise :class:`NotFound` if no document or query was read, with the first skipped row."""
     if not documents:
-        first = "".join(f"; first skipped row: {skip.place}: {skip.reason}" for skip in skipped[:1])
-        raise NotFound(f"{', '.join(names)}: no {what} in it{first}")
+        raise no_documents(names, skipped, what)
 
 
 def tell_notes(notes: Iterable[str]) -> None:

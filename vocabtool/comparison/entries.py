@@ -238,7 +238,7 @@ def characters(entries: pa.LargeBinaryArray) -> Bits:
 
 
 def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
-    """Return the indexes of entries that are not UTF-8. This is fast if there are none."""
+    """Return the indexes of entries that are not UTF-8. Fast if all entries are UTF-8."""
     whole = data.tobytes()
     firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
     if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):

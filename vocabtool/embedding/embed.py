@@ -30,7 +30,7 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
-from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
+from vocabtool.errors import ChangedRun, VocabtoolError, no_documents
 from vocabtool.vocabulary import encode, printable
 
 
@@ -236,11 +236,7 @@ def embed(
                 )
             redone += folder.remove_unfinished()  # left by killed workers
             if not shards:
-                first = "".join(
-                    f"; first skipped row: {skip.place}: {skip.reason}"
-                    for skip in run.log.skipped.first[:1]
-                )
-                raise NotFound(f"{', '.join(files or ['the stream'])}: no document in it{first}")
+                raise no_documents(files or ["the stream"], run.log.skipped.first)
             manifest = folder.finish(plan, shards, there, run.log)
             paths = (folder.path / shard.file for shard in manifest.shards)
             for name in without_a_value(paths, plan.keep):  # probably a mistake

@@ -178,7 +178,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return queries with a relevant document; raise :class:`VocabtoolError` if there are none."""
+    """Return the queries with a relevant document. Raise :class:`VocabtoolError` without any."""
     at = [
         place
         for place, query in enumerate(queries)

@@ -236,7 +236,7 @@ class Loader:
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
-        """Return a function that tells how much of a part is read so far, 0 to 1; 0 if unknown."""
+        """Return a function for the share of a part read so far: 0 to 1, or 0 if unknown."""
         if part.shards is not None:
             before, size = self._read - self._start, len(Shards.open(part.shards))
             return lambda: (self._read - before) / size

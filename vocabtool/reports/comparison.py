@@ -126,7 +126,7 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 
 
 def diff_html(comparison: Diff) -> str:
-    """Return a short report for notebooks: how many entries are shared, and of which kinds."""
+    """Return a short report for notebooks: the number of shared entries, and their kinds."""
     a, b = short_names(comparison.a.label, comparison.b.label)
     return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
