@@ -2,7 +2,9 @@
 
     python -m benchmarks.sentences --seed 1 --count 60
 
-A reader marks each text that had to be read twice; fewer than 3 in 100 is the goal.
+Each text stands where people meet it: a docstring under its signature, a message after the error
+or call that shows it, a sentence under the title of its page and after the sentence before it. A
+reader marks each text that had to be read twice; fewer than 3 in 100 is the goal.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 SHORTEST: Final = 25  # minimum characters of a message
 # Calls with messages, besides exceptions.
-SPEAKERS: Final = frozenset(["tell", "echo", "warn", "option", "argument"])
+OPTIONS: Final = frozenset(["option", "argument"])
+SPEAKERS: Final = OPTIONS | {"tell", "echo", "warn"}
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
@@ -26,27 +29,40 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
             text = ast.get_docstring(node)
             if text:
-                yield f"{getattr(node, 'name', 'module')}: {text}"
+                yield f"{signature(node)}\n{text}"
+
+
+def signature(node: ast.FunctionDef | ast.ClassDef | ast.Module) -> str:
+    """Return what a page shows above a docstring: a head, and the fields of a class."""
+    if isinstance(node, ast.Module):
+        return "the file"
+    if isinstance(node, ast.ClassDef):
+        fields = [ast.unparse(each) for each in node.body if isinstance(each, ast.AnnAssign)]
+        return "\n    ".join((f"class {node.name}:", *fields))
+    returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returned}"
 
 
 def messages(tree: ast.Module) -> Iterator[str]:
     """Yield the texts of raised errors, of the help of options, and of printed messages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node.exc is not None:
-            yield from texts(node.exc)
+            yield from texts(node.exc, "error")
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in (
             "what",
             "note",
         ):
-            yield from texts(node.value)
+            yield from texts(node.value, "note")
         elif isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in SPEAKERS:
-                yield from texts(node)
+                first = node.args[0] if node.args else None
+                option = str(first.value) if isinstance(first, ast.Constant) else ""
+                yield from texts(node, f"help of {option}" if name in OPTIONS else "note")
 
 
-def texts(node: ast.AST) -> Iterator[str]:
-    """Yield literal texts, with {…} for inserted values."""
+def texts(node: ast.AST, kind: str) -> Iterator[str]:
+    """Yield literal texts after their kind, with {…} for inserted values."""
     text = ""
     if isinstance(node, ast.JoinedStr):
         pieces = (p.value if isinstance(p, ast.Constant) else "{…}" for p in node.values)
@@ -55,18 +71,24 @@ def texts(node: ast.AST) -> Iterator[str]:
         text = node.value
     else:
         for child in ast.iter_child_nodes(node):
-            yield from texts(child)
+            yield from texts(child, kind)
     if len(text) >= SHORTEST and " " in text:
-        yield text
+        yield f"{kind}: {text}"
 
 
 def sentences(page: Path) -> Iterator[str]:
     """Yield the sentences of a page, without code, tables and headings."""
     text = re.sub(r"^(```|:::).*?^\1.*?$", "", page.read_text("utf-8"), flags=re.DOTALL | re.M)
+    heading = before = ""
     for paragraph in re.split(r"\n\s*\n", text):
-        if not re.match(r"\s*(\||#|<!--|\$\$)", paragraph):
+        if paragraph.lstrip().startswith("#"):
+            heading, before = paragraph.strip("# \n"), ""
+        elif not re.match(r"\s*(\||<!--|\$\$)", paragraph):
             words = " ".join(paragraph.split())
-            yield from (each for each in re.split(r"(?<=[.:?])\s", words) if " " in each)
+            for each in re.split(r"(?<=[.:?])\s", words):
+                if " " in each:
+                    yield f"({page.name}, {heading}) … {before}\n→ {each}"
+                    before = each
 
 
 def main() -> None:
@@ -74,11 +96,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     options = parser.parse_args()
-    sources = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "vocabtool").rglob("*.py")]
+    sources = [
+        (path.relative_to(ROOT), ast.parse(path.read_text("utf-8")))
+        for path in (ROOT / "vocabtool").rglob("*.py")
+    ]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")]
     kinds = {
-        "docstring": {text for tree in sources for text in docstrings(tree)},
-        "message": {text for tree in sources for text in messages(tree)},
+        "docstring": {f"{name} {text}" for name, tree in sources for text in docstrings(tree)},
+        "message": {f"{name} {text}" for name, tree in sources for text in messages(tree)},
         "sentence": {text for page in pages for text in sentences(page)},
     }
     generator = random.Random(options.seed)
