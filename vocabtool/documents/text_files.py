@@ -50,7 +50,8 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each line as a document.
 
-    Fields to keep are null. Raises :class:`InvalidFile` if a text field or id field is requested.
+    A line has no other fields: those that ``request`` keeps are null. Raises
+    :class:`InvalidFile` if a text field or id field is requested.
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:

@@ -163,10 +163,11 @@ class StaticEncoder(Encoder):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
-        """Return an encoder with weights and component fitted on the first ``most`` texts.
+        """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
-        Reads the texts once and needs 4 bytes per word; equal texts give bit-identical weights. If
-        there is nothing to fit, the encoder itself is returned.
+        The first component is fitted too if the encoder removes it. Reads the texts once and needs
+        4 bytes per word; equal texts give bit-identical weights. An encoder without fitted weights
+        and component returns itself.
         Raises :class:`VocabtoolError` if no text contains a known word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)

@@ -199,7 +199,7 @@ class FittedWeights:
             if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
                 raise InvalidFile("documents and words must be positive integers")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
-                raise InvalidFile("vectors and rule must be fingerprints (strings)")
+                raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
             if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
                 raise InvalidFile(
                     "positions and counts must be equally long and not empty, got "

@@ -57,7 +57,10 @@ def named_file(folder: Path, name: bytes) -> Path:
     except UnicodeDecodeError:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
-        what = f"the model names the file {printable(name)!r}, which is a path: it is not opened"
+        what = (
+            f"the model names the file {printable(name)!r} with a folder: it is not opened; only "
+            "files beside the model are"
+        )
         raise InvalidFile(what)
     return folder / text
 

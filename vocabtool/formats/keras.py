@@ -231,7 +231,7 @@ UNDESCRIBED: Final = (
 
 
 def _recognise_archive(source: Source) -> str | None:
-    """Return ``None`` for a zip archive that begins with a part of a Keras model."""
+    """Return why a zip archive is not a Keras model; ``None`` if it begins like one."""
     if not source.head.startswith(ZIP):
         return "does not begin like a zip archive"
     for found in re.finditer(re.escape(ZIP), source.head):

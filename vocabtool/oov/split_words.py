@@ -130,9 +130,9 @@ def split_table(
 ) -> SplitWords:
     """Return the split words and the unknown words; ``languages`` is still empty.
 
-    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: its
-    result with kinds. ``cut`` returns the pieces of a word. The first words are classified by the
-    entries of ``vocabulary``.
+    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: the
+    table that this function returned, with the column of kinds. ``cut`` returns the pieces of a
+    word. ``vocabulary``: its entries tell the kinds of the words at the top of ``order``.
     """
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()

@@ -112,7 +112,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Large numbers that a page shows next to each other."""
+    """The main figures of a report; a page shows them in large type, side by side."""
 
     figures: Sequence[Figure]
 

@@ -248,7 +248,8 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     """
     if makes_pieces(spec):
         raise VocabtoolError(
-            f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE"
+            f"the rule {spec!r} needs the pieces of a vocabulary, which its name does not tell; "
+            "use tokenizer:FILE"
         )
     match spec:
         case "whitespace":
