@@ -102,8 +102,8 @@ def open_model(
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its word weights must be fitted on a sample of the corpus. Index documents "
-                "from files, pass fitted weights (--fitted FILE), use no weights (--weights none), "
+                f"{model}: its word weights must be fitted on a sample of the corpus. Index "
+                "documents from files, pass fitted weights (--fitted FILE), use no weights (--weights none), "
                 "or pass sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
