@@ -263,9 +263,10 @@ class OpenAIEncoder(Encoder):
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
-        """Return the header with the key; nothing if no variable is named and there is no key.
+        """Return the header with the key; empty if the variable ``KEY`` is not set.
 
-        The key is checked here because the error message of an HTTP library would show it.
+        If the caller names another variable, it must be set. The key is checked here because the
+        error message of an HTTP library would show it.
         """
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()

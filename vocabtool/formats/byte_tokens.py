@@ -84,7 +84,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """Return the complete lines in the head of a file, without blank lines at the file's end."""
+    """Return the complete lines that were read; blank lines at the end of the file are left out."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -100,7 +100,9 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """Return ``None`` if most lines are base64, some padded, and a rank; else a reason.
+    """Return ``None`` if most lines have a token in base64 and its rank; else a reason.
+
+    Some of the tokens must be padded.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
     words and counts looks similar, but no word ends in ``=``. Lines of another form are not

@@ -14,7 +14,7 @@ there are three kinds of synthetic queries, and the lowest recall counts:
 - random mixtures of differences between stored vectors and their neighbours, which belong to no
   topic and have their nearest rows in many lists.
 
-Such mixtures also show which similarity vectors reach by chance.
+The similarity of such mixtures to their nearest vectors is one that is reached by chance.
 """
 
 from __future__ import annotations

@@ -174,8 +174,9 @@ class Writer:
     ) -> None:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
-        ``are_new``: the caller knows that no id is in the index, as in a first load. Then only ids
-        with U+FFFD are looked up: ids with different invalid bytes become equal.
+        ``are_new``: the caller knows that no id is in the index, as in a first load. Ids are then
+        not looked up, except those with U+FFFD: invalid bytes become this character, so that
+        different ids can become equal.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)

@@ -232,8 +232,9 @@ class Cutter:
     def _chunk(self, chunk: str) -> str:
         """Return a chunk's terms as the string that the cache stores. A space follows each term.
 
-        Words come first, then humps, then surfaces. If there are only words, they are the string;
-        otherwise ``_BETWEEN`` follows each of the three groups.
+        Terms are of three groups, in this order: stems of words, parts of ``camelCase`` words, and
+        whole joined words. The string of a chunk that has only the first group is these terms;
+        otherwise ``_BETWEEN`` follows each group.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster

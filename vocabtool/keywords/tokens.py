@@ -204,7 +204,7 @@ def case_folded(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Remove accents and points from a case-folded text; the result is in NFKC."""
+    """Remove accents and vowel points from a case-folded text; the result is in NFKC."""
     if text.isascii():
         return text
     apart = unicodedataplus.normalize("NFKD", text)

@@ -288,7 +288,8 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
     """Return the statistics of subword pieces. ``histogram[i]``: number of tokens with i pieces.
 
-    ``most`` of the result is sorted by number of pieces; ties are broken by count, then by bytes.
+    The field ``most`` of the result is sorted by number of pieces; ties are broken by count, then
+    by bytes.
     """
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]

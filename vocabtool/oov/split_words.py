@@ -235,9 +235,9 @@ LANGUAGES: Final = {
 def count_languages(found: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, and by language if the script is Latin.
 
-    The script of a word is that of its first letter, the script of a text that of most of its
-    words. The language is the one whose common words are most numerous in the text. The values are
-    the figures of :class:`LanguageCount`.
+    The script of a word is that of its first letter. The script of a text is the one that most of
+    its words have. The language is the one whose common words are most numerous in the text. The
+    values are the figures of :class:`LanguageCount`.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)

@@ -231,7 +231,8 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 def _tab_separated(report: Report) -> Iterator[str]:
     """Yield, for each complete list, a line of column names, then a line for each row.
 
-    Control characters are escaped. Flag columns are omitted: empty cells elsewhere show the same.
+    Control characters are escaped. Columns of flags are left out: an empty cell in another column
+    tells what a flag would tell.
     """
 
     def plain(value: Any) -> str:

@@ -54,9 +54,9 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    ``a``: chosen weight of the keyword leg. ``m``: share of the query's idf in words that the model
-    does not know and that documents contain. ``weight``: final weight of the keyword leg. ``None``
-    if the fusion has no such number.
+    ``a``: chosen weight of the keyword leg. ``m``: sum of the idfs of the words that the model does
+    not know and that documents contain, as a share of the sum over all words of the query.
+    ``weight``: final weight of the keyword leg. ``None`` if the fusion has no such number.
     """
 
     text: str

@@ -258,7 +258,9 @@ class InstrumentedModel:
         return _join_runs(runs)
 
     def _run_each(self, texts: Sequence[bytes], read: Read) -> TracedRun:
-        """Run the model on each text alone. Reports that arrive meanwhile belong to this text."""
+        """Run the model on each text alone, so that all values traced in a run belong to one
+        text.
+        """
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))

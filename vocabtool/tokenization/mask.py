@@ -381,7 +381,10 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Return a word's span; continue behind it. ``following``: letters of the next word."""
+        """Return the span of the next word; the search after it begins behind that span.
+
+        ``following``: the letters of the word after this one.
+        """
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end

@@ -1,7 +1,8 @@
 """Split texts with SentencePiece: into pieces with ids, and into words.
 
-The ``sentencepiece`` library splits texts, as in tensorflow-text's ops. The library does not check
-the offsets in the table of a model's normalizer, so this module checks them first.
+The ``sentencepiece`` library splits texts; tensorflow-text's ops use it too. A model's normalizer
+has a table of replaced characters. The library does not check the offsets in this table, so this
+module checks them first.
 ``formats/sentencepiece.py`` reads the list of pieces.
 """
 
