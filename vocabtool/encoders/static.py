@@ -166,9 +166,8 @@ class StaticEncoder(Encoder):
         """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
         The first component is fitted too if the encoder removes it. Reads the texts once and needs
-        4 bytes per word; equal texts give bit-identical weights. An encoder without fitted weights
-        and component returns itself.
-        Raises :class:`VocabtoolError` if no text contains a known word.
+        4 bytes per word; equal texts give bit-identical weights. An encoder that uses neither
+        returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):

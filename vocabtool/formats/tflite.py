@@ -340,7 +340,8 @@ def _read_packed(source: Source, findings: Findings) -> None:
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    """Read an appended file: a SentencePiece model, words with ids, or a list of words.
+    """Read a file of the zip archive at the model's end: SentencePiece model, words with ids, or
+    words.
 
     Any other file is skipped.
     """

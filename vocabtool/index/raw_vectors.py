@@ -368,7 +368,10 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities by a matrix product; for l2, without the query's squared length."""
+    """Return similarities by a matrix product.
+
+    For l2 the squared length of the query is left out: it is the same for all vectors.
+    """
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -303,9 +303,9 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the state of the last load after another change: if resumed, it looks up ids.
+    """Return the state of the last load after another change. A load that is resumed looks up ids.
 
-    ``synced``: false if documents were deleted by their ids, which a sync brings back.
+    ``synced``: false if documents were deleted by their ids; a sync brings these documents back.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 

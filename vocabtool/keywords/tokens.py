@@ -27,7 +27,7 @@ Patterns match *shapes*: texts in which one ASCII character stands for each char
 | ``a``  | letters and marks of scripts with spaces between words                |
 | ``0``  | digits and other numbers                                              |
 | ``c``  | letters and marks of scripts without spaces (Han, kana, Thai, ...)    |
-| ``f``  | invisible format characters: soft hyphen, joiners                     |
+| ``f``  | invisible format characters: soft hyphen, zero-width joiner           |
 | itself | possible joiners of an identifier: ``. : / \\ - _ @ # & + $ >``        |
 | space  | everything else: a separator                                          |
 

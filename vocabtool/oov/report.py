@@ -61,7 +61,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """One kind of word: how many of the words are of it, and how many tokens they make up."""
+    """One kind of word: how many words are of this kind, and how often they occur."""
 
     kind: Kind
     words: int

@@ -452,9 +452,9 @@ def _is_list(cell: Cell) -> bool:
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """Return a cell as HTML. A number is named by ``first``, the first cell of its row.
+    """Return a cell as HTML. The label of a number is ``first``, the first cell of its row.
 
-    If that cell is not a text (but an entry, say), the number is named by its column.
+    If ``first`` is not a text, the label is the name of the column.
     """
     match cell:
         case None:

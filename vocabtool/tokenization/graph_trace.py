@@ -158,7 +158,7 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """Return the tensor that ops reshaped to make this one; without such ops, this tensor."""
+        """Return the tensor before it was reshaped; this tensor if it was not reshaped."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node

@@ -207,7 +207,7 @@ class InstrumentedModel:
         return [int(size(handle=queue)) for queue in self._queues]
 
     def _drain(self) -> list[list[list[Tensor]]]:
-        """Empty all queues. Return, for each live op, the tensors of each of its runs."""
+        """Empty all queues. Return, for each op that can run, the tensors of each of its runs."""
         tensorflow = import_tensorflow()
         dequeue = tensorflow.raw_ops.QueueDequeueV2
         each = zip(self._queues, self._types, self._queue_sizes(), strict=True)

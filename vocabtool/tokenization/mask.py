@@ -64,7 +64,7 @@ KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 class MaskedLine(NamedTuple):
     """The ``text`` to print for a line.
 
-    ``exact``: whether the words of the line are the words of its parts, joined. ``unaligned``:
+    ``exact``: whether the line was split into parts without a change of its words. ``unaligned``:
     the number of unknown words that were not found in the line.
     """
 
@@ -169,8 +169,8 @@ class SurfaceWord(NamedTuple):
 class _Chunk(NamedTuple):
     """A chunk, split as finely as possible into ``parts``.
 
-    ``words``: the words that the rule makes of the chunk alone. ``blind``: whether one of its
-    parts contains an unknown word.
+    ``words``: the words that the rule makes if the chunk is the whole text. ``blind``: whether a
+    part of the chunk contains an unknown word.
     """
 
     words: tuple[Word, ...]
@@ -521,7 +521,8 @@ def _bounds(chunk: str) -> list[int]:
 
 @cache
 def _runs() -> regex.Pattern[str]:
-    """Return the pattern that finds possible codes: runs of letters and digits joined by joiners.
+    """Return the pattern that finds possible codes: letters and digits, with joiners such as ``-``
+    between them.
 
     It covers only scripts with spaces between words. Up to three joiners may follow each other. The
     code may begin with a dot, or end in ``#`` or ``++``.

@@ -165,7 +165,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """Load a model. Return the library's processor, and whether a word's blank is behind it."""
+    """Load a model. Return the library's processor, and whether a blank marks a word's end."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)

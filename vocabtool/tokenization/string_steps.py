@@ -95,9 +95,10 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether each match is one character, or a run of characters without ASCII whitespace.
+        """Whether a text can be cut at whitespace before the replacement, with the same result.
 
-        If a single whitespace character matches, its replacement must be whitespace.
+        It can if the pattern matches one character, or several without ASCII whitespace, and if a
+        whitespace character is only replaced by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
