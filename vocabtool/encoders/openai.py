@@ -340,7 +340,8 @@ class Pace:
     """Spaces requests so that no minute exceeds a number of requests or of tokens; thread-safe.
 
     ``None``: no such limit. With 60 requests a minute, for example, a request starts at least one
-    second after the previous one; with 60 tokens a minute, one second per token of that one.
+    second after the previous one; with 60 tokens a minute, the wait is one
+    second for each token of the previous request.
     """
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:

@@ -187,8 +187,8 @@ class StaticEncoder(Encoder):
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """Return an encoder with weights that were fitted before.
 
-        Raises :class:`VocabtoolError` if the weights differ from the options of this encoder, or
-        were fitted with other vectors or another rule.
+        Raises :class:`VocabtoolError` if the weights were fitted with other options, vectors or
+        rule than those of this encoder.
         """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 

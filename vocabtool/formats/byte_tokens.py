@@ -7,7 +7,8 @@ file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
 The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
 too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of this text has
-``!``, a rank and tokens, separated by spaces. The first token has that rank, the next one rank + 1.
+``!``, a rank and tokens, separated by spaces. The first token has that rank; the rank grows by one
+with each token.
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
 lists tokens and their ranks, from 0. The model uses only the first

@@ -144,7 +144,7 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Return the trace of each live op for the texts, in the order of ``ops``.
+        """Return the trace of each op that can run, for the texts, in the order of ``ops``.
 
         The trace of a text does not depend on other texts, unless the model itself mixes texts.
         Raises :class:`UnsupportedFormat` if the model fails on a text.
@@ -184,7 +184,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``, which runs the model, and discard the model's reports."""
+        """Return the result of ``call``, which runs the model, and discard what the run traced."""
         with self._lock:
             try:
                 return call()

@@ -11,12 +11,12 @@ alone decides which words are known. It may make one word of several surface wor
    that the rule produces for an empty text (``[START]``, ``[END]``) are removed first.
 
 3. Otherwise, from both ends of the line, chunks are matched with the line's words as long as they
-   agree. The words left over are searched in the rest of the line from left to right: as spelled,
-   else by their letters and digits only, in Unicode's compatibility form, without case and accents
-   (NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
+agree. The words that remain are looked for in the rest of the line, from left to right: as spelled,
+else by their letters and digits only, in Unicode's compatibility form, without case and accents
+(NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
 
-4. A word that is not found is *stray*. If it is unknown, it replaces the surface words between the
-   words found before and after it.
+4. A word that is not found is *stray*. An unknown stray word stands for the surface words between
+   the previous and the next word that were found.
 
 Surface words are the text between Unicode's word boundaries (UAX #29, default rules). The ``regex``
 package finds them; ``re`` and Arrow cannot, and PyICU needs a compiler and ICU itself. These

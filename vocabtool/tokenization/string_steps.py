@@ -178,7 +178,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split one string. After ``most`` splits, the rest is the last part, even if empty."""
+        """Split one string, at most ``most`` times; the last part is the rest, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -351,9 +351,9 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    ``pad_width``: the number of pads before and after a text, but always less than the width; -1
-    means one less than the width. ``preserve_short``: whether a text that is too short for any
-    n-gram becomes one.
+    ``pad_width``: the number of pads before and after a text, at most n - 1 for n-grams of n words;
+    -1 means n - 1. ``preserve_short``: whether a text that is too short for any n-gram becomes an
+    n-gram as a whole.
     """
 
     separator: bytes
