@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.tokenization.words import Words
 
 RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
-COUNT_BYTES: Final = 1 << 19  # bytes of text per batch; larger batches take more memory
+COUNT_BYTES: Final = 1 << 20  # bytes of text per batch; larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 

@@ -10,15 +10,16 @@ then estimated from a sample of hashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, count, islice, repeat
+from itertools import compress, islice
 from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import SplitOrder
@@ -50,7 +51,9 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 BUDGET: Final = 64 << 20  # bytes: about 350,000 words
-WORD_COST: Final = 176  # bytes per word in the dict and the columns, in addition to the word itself
+WORD_COST: Final = 176  # bytes per word while words are merged, in addition to the word itself
+WAITING_WORDS: Final = 1 << 17
+WAITING_BYTES: Final = 16 << 20  # of texts
 EXAMPLES_SHARE: Final = 4  # examples may take an additional 1 / EXAMPLES_SHARE of the budget
 EXAMPLE_COST: Final = WIDTH + 136  # bytes per example
 NEVER_USED: Final = 20  # entries listed in a report
@@ -205,7 +208,7 @@ def _text(document: str | bytes | _HasText) -> bytes:
 class BatchCounts:
     """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    - ``words``: The words themselves, length u.
+    - ``words``: Binary Arrow array of the words themselves.
     - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
       number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
       occurrences. All of shape (u,).
@@ -219,7 +222,7 @@ class BatchCounts:
     - ``blanks``: Number of skipped pieces that contain only blanks.
     """
 
-    words: list[bytes]
+    words: pa.BinaryArray
     positions: NDArray[np.int64]
     known: NDArray[np.bool_]
     pieces: NDArray[np.int32] | None
@@ -265,7 +268,7 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     first = np.searchsorted(found.offsets, tokens, "right") - 1
     starts, ends = found.offsets[first], found.offsets[first + 1]
     return BatchCounts(
-        words=as_bytes(found.distinct.view(pa.string()).take(pa.array(kept))),
+        words=found.distinct.view(pa.binary()).take(pa.array(kept)),
         positions=found.positions[kept],
         known=found.known[kept],
         pieces=None if found.pieces is None else found.pieces[kept],
@@ -335,9 +338,10 @@ class OovCounts:
         self.documents = self.documents_unknown = 0
         self.tokens = self.tokens_unknown = self._pieces = 0
         self._budget = budget
-        self._slots: dict[bytes, int] = {}  # row of each stored word in _figures
-        self._figures = np.zeros(0, FIGURES)  # with spare rows at the end
-        self._length = 0  # total bytes of the stored words
+        self._words = pa.array([], pa.large_binary())  # distinct, in order of first occurrence
+        self._figures = np.zeros(0, FIGURES)  # of each of these words
+        self._waiting: list[tuple[BatchCounts, pa.StringArray]] = []  # not yet added to the words
+        self._waiting_words = self._waiting_bytes = 0
         self._bound = 0  # maximum count of a dropped word; 0: no word was dropped
         self._samples = (Sample(), Sample(), Sample())  # of all, unknown and split words
         self._languages: dict[str, NDArray[np.int64]] = {}
@@ -360,59 +364,83 @@ class OovCounts:
             np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
         for name, figures in batch.languages.items():
             self._languages[name] = np.add(figures, self._languages.get(name, 0))
-        new = self._add_words(batch)
-        wanted = np.flatnonzero(new[batch.listed])  # words without an example so far
-        room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
-        self._too_many_examples |= len(wanted) > room
-        wanted = wanted[: max(room, 0)]
-        words = [batch.words[row] for row in batch.listed[wanted].tolist()]
-        found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
-        self._examples.update(zip(words, found, strict=True))
-        if self._length + WORD_COST * len(self._slots) > self._budget:
+        self._waiting.append((batch, texts))
+        self._waiting_words += len(batch.words)
+        self._waiting_bytes += texts.nbytes
+        room = min(max(WAITING_WORDS, len(self._words)), self._budget // WORD_COST)
+        if self._waiting_words > room or self._waiting_bytes > WAITING_BYTES:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Add the words of the waiting batches to the words of all batches.
+
+        Many batches are added at once, because each time all words are hashed again.
+        """
+        batches = [batch for batch, _ in self._waiting]
+        if not batches:
+            return
+        held = len(self._words)
+        parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch in batches)]
+        encoded = pa.concat_arrays(parts).dictionary_encode()
+        self._words = encoded.dictionary
+        slots = encoded.indices.to_numpy()[held:]
+        ends = np.cumsum([len(batch.words) for batch in batches])
+        slots_of = np.split(slots, ends[:-1])
+        figures = np.zeros(len(self._words), FIGURES)
+        figures[:held] = self._figures
+        figures["missed"][held:] = self._bound
+        self._figures = figures
+        for batch, rows in zip(batches, slots_of, strict=True):
+            figures["known"][rows] = batch.known
+            if batch.pieces is not None:
+                figures["pieces"][rows] = batch.pieces
+            figures["counts"][rows] += batch.counts
+            figures["documents"][rows[batch.listed]] += batch.documents
+        if self._bound:
+            self._sample(self._words[held:], figures[held:])
+        self._add_examples(held, slots_of)
+        self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
+        if self._words.nbytes + WORD_COST * len(self._words) > self._budget:
             self._prune()
 
-    def _add_words(self, batch: BatchCounts) -> NDArray[np.bool_]:
-        """Add the counts of a batch's words. Return which words are new, bool of shape (u,)."""
-        held = len(self._slots)
-        slots = np.fromiter(map(self._slots.get, batch.words, repeat(-1)), np.int64)
-        new = slots < 0
-        added = list(compress(batch.words, new.tolist()))
-        slots[new] = np.arange(held, held + len(added))
-        self._slots.update(zip(added, count(held), strict=False))
-        have, wanted = len(self._figures), len(self._slots)
-        if wanted > have:
-            more = np.zeros(max(wanted, have + have // 2) - have, FIGURES)
-            self._figures = np.concatenate([self._figures, more])
-        figures = self._figures
-        figures["known"][slots] = batch.known
-        if batch.pieces is not None:
-            figures["pieces"][slots] = batch.pieces
-        figures["counts"][slots] += batch.counts
-        figures["documents"][slots[batch.listed]] += batch.documents
-        figures["missed"][slots[new]] = self._bound
-        self._length += sum(map(len, added))
-        if self._bound:
-            self._sample(added, figures[slots[new]])
-        return new
+    def _add_examples(self, held: int, slots_of: Sequence[NDArray[np.int32]]) -> None:
+        """Add an example of each listed word whose row is ``held`` or higher.
+
+        ``slots_of``: for each waiting batch, the rows of its words.
+        """
+        room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
+        without = np.arange(len(self._words)) >= held
+        for (batch, texts), slots in zip(self._waiting, slots_of, strict=True):
+            wanted = np.flatnonzero(without[slots[batch.listed]])
+            self._too_many_examples |= len(wanted) > room
+            wanted = wanted[: max(room, 0)]
+            room -= len(wanted)
+            rows = batch.listed[wanted]
+            without[slots] = False
+            words = as_bytes(batch.words.view(pa.string()).take(pa.array(rows)))
+            found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
+            self._examples.update(zip(words, found, strict=True))
 
     def _prune(self) -> None:
         """Drop the rarest words until half of the budget is free."""
-        words, figures = list(self._slots), self._figures[: len(self._slots)]
+        words, figures = self._words, self._figures
         if not self._bound:
             self._sample(words, figures)
         highest = figures["counts"] + figures["missed"]
         order = np.argsort(-highest, kind="stable")
-        costs = np.cumsum(np.fromiter(map(len, words), np.int64)[order] + WORD_COST)
+        lengths = pc.binary_length(words).to_numpy()
+        costs = np.cumsum(lengths[order] + WORD_COST)
         number = int(np.searchsorted(costs, self._budget // 2, "right"))
         self._bound = max(self._bound, int(highest[order[number]]))
         kept = np.sort(order[:number])
         self._figures = figures[kept]
-        self._slots = {words[row]: slot for slot, row in enumerate(kept.tolist())}
-        self._length = sum(map(len, self._slots))
-        self._examples = {w: text for w, text in self._examples.items() if w in self._slots}
+        self._words = words.take(pa.array(kept))
+        have = pa.array(list(self._examples), pa.large_binary())
+        stay = pc.is_in(have, self._words).to_pylist()
+        self._examples = dict(compress(self._examples.items(), stay))
 
-    def _sample(self, words: list[bytes], figures: NDArray[np.void]) -> None:
-        hashes = _hashes(words)
+    def _sample(self, words: pa.LargeBinaryArray, figures: NDArray[np.void]) -> None:
+        hashes = _hashes(words.to_pylist())
         self._samples[0].add(hashes)
         self._samples[1].add(hashes[~figures["known"]])
         self._samples[2].add(hashes[figures["pieces"] > 1])
@@ -433,11 +461,12 @@ class OovCounts:
         notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
         a subword model's split words are sorted. ``cut`` returns the pieces of a word.
         """
-        held = self._figures[: len(self._slots)]
+        self._merge()
+        held = self._figures
         missed = np.ascontiguousarray(held["missed"])
         words = pa.table(
             {
-                "word": pa.array(list(self._slots), pa.large_binary()),
+                "word": self._words,
                 "known": np.ascontiguousarray(held["known"]),
                 "pieces": np.ascontiguousarray(held["pieces"]),
                 "count": held["counts"] + missed,
