@@ -119,6 +119,12 @@ def test_a_side_without_a_rule(tmp_path: Path) -> None:
     kept = vocabulary([b"the", b"##s"], "kept", "##")
     notes = diff(kept, wordpiece(tmp_path), corpus=iter(TEXTS)).notes
     assert [note for note in notes if "kept: a vocabulary without its model" in note]
+    document = json.loads(wordpiece(tmp_path).read_text("utf-8"))
+    document["pre_tokenizer"] = {"type": "Nonsense"}
+    (tmp_path / "bad.json").write_text(json.dumps(document), "utf-8")
+    found = diff(tmp_path / "bad.json", metaspace(tmp_path), corpus=iter(TEXTS))
+    assert found.use is not None
+    assert [note for note in found.notes if "bad.json" in note and "rejects the file" in note]
 
 
 def test_word_vectors_beside_a_tokenizer(tmp_path: Path) -> None:
@@ -128,7 +134,14 @@ def test_word_vectors_beside_a_tokenizer(tmp_path: Path) -> None:
     assert found.cuts is not None
     assert found.cuts.b.pieces == found.cuts.b.tokens == 10
     assert found.cuts.notes[0].startswith("B: no --rule given")
-    assert rows(found, "b") == [(b"linalg", 2, [b"lin", b"##al", b"##g"], [b"linalg"])]
+    linalg = ([b"lin", b"##al", b"##g"], [b"linalg"])
+    assert rows(found, "b") == [(b"linalg", 2, *linalg)]
+    (tmp_path / "v.txt").write_text("LINALG 0.1 0.2\nThe 0.2 0.3\n", "utf-8")
+    for fold, expected in ("", []), ("case", [(b"linalg", 1, linalg[0], [b"LINALG"])]):
+        found = diff(
+            *(wordpiece(tmp_path), tmp_path / "v.txt"), corpus=iter(["LINALG linalg"]), fold=fold
+        )
+        assert rows(found, "b") == expected
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -443,7 +443,7 @@ def own_words(
 ) -> OwnWords | VocabtoolError | None:
     """Open both models with their own rules; ``None`` if neither has pieces with a marker.
 
-    If a model has no rule of its own, return the error that says so.
+    If a model has no rule of its own that can be used, return the error that says why.
     """
     if all(side.vocabulary.marker is None for side in sides):
         return None
@@ -477,7 +477,7 @@ def weigh(
         return replace(comparison, cuts=cutter.report(sources))
     notes = comparison.notes
     if isinstance(rule, VocabtoolError):
-        notes += (f"the rule {RULE} cuts the corpus for both, because one has no rule: {rule}",)
+        notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {rule}",)
         rule = None
     counter = UseCounter(*(side.vocabulary for side in sides), rule=rule, folds=comparison.fold)
     counter.count(texts)

@@ -398,7 +398,7 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
     """Yield the figures of both sides, and the words that only one of them cuts."""
     columns = (
-        *(Column("each by its own rule"), *_counts("words", "pieces")),
+        *(Column("own rule"), *_counts("words", "pieces")),
         *(Column("pieces per word", "mean"), Column("in 2 or more", "percent")),
         *_counts("unknown"),
     )
