@@ -109,25 +109,23 @@ class CutCounter:
 
 
 class _Side:
-    """The counts of one side, and the texts of its entries, t of which are distinct.
+    """The counts of one side.
 
-    ``whole``, ``cut``: int64, shape (t,), how often this side keeps a text whole, and how often the
-    other side cuts it. ``parts``: the pieces of the other side.
+    ``texts``: large_binary, length t, the distinct texts of its entries, without markers. ``cut``:
+    int64, shape (t,), how often the other side cuts each of them. ``parts``: by position in
+    ``texts``, the pieces of the other side.
     """
 
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:
         self.words, self._folds = words, folds
         self._entries = arrow(words.vocabulary.stored)
-        texts = self._fold(plain_texts(self._entries, words.vocabulary.marker))
-        encoded = texts.dictionary_encode()
+        texts = plain_texts(self._entries, words.vocabulary.marker)
+        encoded = fold_entries(texts, folds).dictionary_encode()
         self._text_of, self.texts = integers(encoded.indices), encoded.dictionary
         self._whole = np.zeros(len(self._entries), np.int64)
         self.cut = np.zeros(len(self.texts), np.int64)
         self.parts: dict[int, list[bytes]] = {}
         self._totals = np.zeros(5, np.int64)
-
-    def _fold(self, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return fold_entries(texts, self._folds)
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
         """Add the words of a batch of texts; add those that are cut to the counts of ``other``."""
@@ -145,7 +143,8 @@ class _Side:
             return
         places = np.flatnonzero(found.known & (pieces > 1) & (counts > 0))
         words = arrow(ByteStrings.of(as_bytes(found.distinct.take(pa.array(places)))))
-        words = self._fold(pc.replace_substring_regex(words, pattern="^ ", replacement=""))
+        words = pc.replace_substring_regex(words, pattern="^ ", replacement="")
+        words = fold_entries(words, self._folds)
         held = pc.index_in(words, value_set=other.texts)
         codes, texts_of = places[booleans(held.is_valid())], integers(held.drop_null())
         np.add.at(other.cut, texts_of, counts[codes])

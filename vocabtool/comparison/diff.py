@@ -203,7 +203,7 @@ class Diff:
         return diff_html(self)
 
     @property
-    def spelled(self) -> bool:
+    def by_text(self) -> bool:
         """Whether pieces were compared by the text that they stand for."""
         return "markers" in self.fold and (self.a.marker, self.b.marker) != (None, None)
 

@@ -235,7 +235,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
     facts = list(_facts(comparison))
     use = comparison.use
     if page:
-        yield Section("", [*_overlap(comparison, page), Facts(facts[: 3 + comparison.spelled])])
+        yield Section("", [*_overlap(comparison, page), Facts(facts[: 3 + comparison.by_text])])
     else:
         yield Section("", [Facts(facts)])
         yield Section("", _overlap(comparison, page))
@@ -292,7 +292,7 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
     yield "entries compared", _describe_folds(comparison.fold)
-    if comparison.spelled:
+    if comparison.by_text:
         yield "", "▁ marks those that can be a whole word; others are parts of words"
     use, cuts = comparison.use, comparison.cuts
     counted = use or cuts
@@ -368,7 +368,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
     yield Table(columns, rows)
     if page:
-        base = "without piece markers" if comparison.spelled else "as stored"
+        base = "without piece markers" if comparison.by_text else "as stored"
         remark = f"For the entries {base}; folding is applied only with --fold."
         yield Paragraph(remark, small=True)
 
