@@ -78,20 +78,25 @@ def test_by_hand() -> None:
 
 
 def test_gains_of_marks_by_hand() -> None:
-    """Markers are ignored, and ``Ġ`` is a blank; entries merged on one side count once."""
+    """A start equals a start; no start is merged with a continuation of the same side."""
     a = made(["▁the", "▁The", "▁cat", "s", "the"], marker="▁")
     b = made(["the", "##s", "CAT"], marker="##")
-    case, nfkc, marks, every = diff(a, b).gains
+    case, nfkc, marks, every = diff(a, b, as_stored=True).gains
     assert case == ("case", 0, 0, 4, 3, 1, ())
     assert nfkc == ("nfkc", 0, 0, 5, 3, 1, ())
     pairs = ((b"\xe2\x96\x81the", b"the"), (b"s", b"##s"))
-    assert marks == ("markers", 2, 1, 4, 3, 2, pairs)
+    assert marks == ("markers", 2, 1, 5, 3, 2, pairs)
     more = ((b"\xe2\x96\x81The", b"the"), (b"\xe2\x96\x81cat", b"CAT"), (b"s", b"##s"))
-    assert every == ("all", 4, 2, 3, 3, 3, (pairs[0], *more))
-    bytes_ = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
-    found = diff(bytes_, made(["café", "the"]), fold=["markers"])
-    assert (found.common, found.only_a, found.only_b) == (2, 1, 0)
-    assert named(found, "common") == ["café", "the"]
+    assert every == ("all", 4, 2, 4, 3, 3, (pairs[0], *more))
+    found = diff(a, b)
+    assert (found.fold, found.a.distinct) == (("markers",), 5)
+    assert named(found, "common") == ["▁the", "s"]
+    assert [gain.fold for gain in found.gains] == ["case", "nfkc", "all"]
+    assert found.gains[0][:6] == ("case", 2, 1, 4, 3, 3)
+    assert diff(a, b, fold="markers", as_stored=True).to_arrow() == found.to_arrow()
+    assert diff(a, b, fold="case").fold == ("case", "markers")
+    assert pairwise([a, b]).pairs[0].common == 2
+    assert pairwise([a, b], as_stored=True).pairs[0].common == 1
 
 
 def test_a_fold_is_applied_when_asked_for() -> None:
@@ -106,7 +111,7 @@ def test_a_fold_is_applied_when_asked_for() -> None:
     for given_ in (("markers", "case", "nfkc", "case"), "nfkc, markers,case"):
         again = diff(a, b, fold=given_)
         assert (again.fold, again.common) == (("case", "nfkc", "markers"), 1)
-    assert diff(a, b, fold="").fold == ()
+    assert diff(a, b, fold="", as_stored=True).fold == ()
     for wrong in (["stem"], "case,stem"):
         with pytest.raises(ValueError, match="expected some of case, nfkc, markers, got 'stem'"):
             diff(a, b, fold=wrong)
@@ -297,26 +302,26 @@ vocabularies = st.builds(made, st.lists(words, max_size=12), marker=markers)
 folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
 
 
-@given(vocabularies, vocabularies, folds)
-def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
+@given(vocabularies, vocabularies, folds, st.booleans())
+def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str], as_stored: bool) -> None:
     """Entries add up as in sets; swapping A and B is symmetric; A with A has no shifts."""
     same = diff(a, a)
     assert (same.only_a, same.only_b, same.jaccard) == (0, 0, 1.0)
     assert not same.ranks.shifts.any()
-    found = diff(a, b, fold=fold)
+    found = diff(a, b, fold=fold, as_stored=as_stored)
     assert found.only_a + found.common == found.a.distinct
     assert found.only_b + found.common == found.b.distinct
     assert found.a.distinct + found.a.merged + found.a.duplicates == len(a)
     assert sum(kind.a for kind in found.kinds) == found.a.distinct
     assert sum(kind.only_b for kind in found.kinds) == found.only_b
     assert len(found.tokens) == len(set(found.tokens.to_pylist()))
-    if not fold:
+    if not found.fold:
         one, other = set(a.stored), set(b.stored)
         parts = (one & other, one - other, other - one)
         for part, entries in zip(("common", "only_a", "only_b"), parts, strict=True):
             places: Any = found.places(part)  # type: ignore[arg-type] # a parameter, so only a str
             assert {found.tokens[int(i)].as_py() for i in places} == entries
-    back = diff(b, a, fold=fold)
+    back = diff(b, a, fold=fold, as_stored=as_stored)
     assert (found.common, found.only_a, found.only_b) == (back.common, back.only_b, back.only_a)
     assert (found.jaccard, found.ranks.rho) == (back.jaccard, back.ranks.rho)
     assert found.kinds == tuple((k.kind, k.b, k.a, k.only_b, k.only_a) for k in back.kinds)
@@ -370,8 +375,9 @@ def test_a_fold_applied_is_the_gain_told(a: Vocabulary, b: Vocabulary, fold: lis
     names = {1: fold[0], 3: "all"}
     if len(fold) not in names:
         return
-    told = next(gain for gain in diff(a, b).gains if gain.fold == names[len(fold)])
-    found = diff(a, b, fold=fold)
+    gains = diff(a, b, as_stored=True).gains
+    told = next(gain for gain in gains if gain.fold == names[len(fold)])
+    found = diff(a, b, fold=fold, as_stored=True)
     assert (found.a.distinct, found.b.distinct, found.common) == told[3:6]
     assert found.jaccard == told.jaccard
 
@@ -424,8 +430,10 @@ def test_use_agrees_with_a_counter(a: Vocabulary, b: Vocabulary, documents: list
 
 def kinds_of(some_entries: list[bytes], marker: Any = None) -> list[str]:
     """Return the kind of each entry; the entries are distinct."""
-    table = diff(vocabulary(some_entries, marker=marker), vocabulary([])).to_arrow()
-    return [str(kind) for kind in table["kind_a"].to_pylist()]
+    given = vocabulary(some_entries, marker=marker), vocabulary([])
+    kinds, stored = (diff(*given, as_stored=way).to_arrow()["kind_a"] for way in (False, True))
+    assert kinds == stored
+    return [str(kind) for kind in kinds.to_pylist()]
 
 
 def kind_of(entry: str | bytes, marker: Any = None) -> str:
@@ -468,7 +476,7 @@ def test_by_example(entry: str | bytes, kind: str) -> None:
         ("▁", ["ing", "s", "7", "ж"], {"▁the": "word", "▁The": "capitalised", ",": "punctuation"}),
         ("Ġ", ["ing", "Ã"], {"Ġthe": "word", "Ġ7": "number", "Ġ": "other", "<s>": "special"}),
         (" ", ["ing"], {" the": "word", ".": "punctuation", " Ж": "other script"}),
-        ("##", ["##ing", "##7", "##!"], {"the": "word", "!": "punctuation", "[CLS]": "special"}),
+        ("##", ["##ing", "##7"], {"the": "word", "##!": "punctuation", "[CLS]": "special"}),
         ("@@", ["th@@", "7@@"], {"the": "word", "7": "number"}),
         ("</w>", ["th", "7"], {"the</w>": "word", "!": "punctuation", "7</w>": "number"}),
     ],

@@ -34,7 +34,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
     document = json.loads(saved(nasty_diff(), tmp_path, "json"))
     assert list(document) == [
         *("a", "b", "fold", "common", "only_a", "only_b", "jaccard", "kinds", "gains", "ranks"),
-        *("use", "notes", "entries"),
+        *("use", "cuts", "notes", "entries"),
     ]
     size = len(A) + len(B) - SHARED
     assert document["a"] == {
@@ -190,6 +190,7 @@ Spearman's rho -1.000 over the ranks of 2 common entries
  both            1   25.00%
  only B          0    0.00%
  neither         2   50.00%
+known to A: the rule makes a word that is an entry of A; the same for B
 
 one word is all of what B misses and A knows, 1 of 4 tokens
  only A knows   count

@@ -32,7 +32,9 @@ BATCH_BYTES: Final = 4 << 20  # bytes of text per batch
 
 HELP = """A and B are models or word lists: anything that `vocabtool extract` reads. FILE#NAME
 selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
-byte for byte unless --fold is set. Three vocabularies or more give a table of all pairs."""
+byte for byte unless --fold is set. But if one of them has pieces with markers, entries are compared
+by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`, and `##ing` equals
+`ing`. Three vocabularies or more give a table of all pairs."""
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -51,22 +53,30 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Ignore these differences: any of {','.join(FOLDS)}. [default: none; the report shows "
-    "what each would change]",
+    help=f"Ignore these differences: any of {','.join(FOLDS)}. [default: markers for pieces with "
+    "markers, else none; the report shows what each would change]",
+)
+@click.option(
+    "--as-stored",
+    is_flag=True,
+    help="Compare the pieces of tokenizers byte for byte, too, and cut the corpus by one rule for "
+    "both.",
 )
 @click.option(
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Documents in which to count the words that A knows and those that B knows. "
-    "May be repeated.",
+    help="Documents in which to count the words that A knows and those that B knows. If A or B has "
+    "pieces with markers, each cuts the documents by its own rule, and words and pieces are "
+    "counted. May be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(
     "--rule",
     callback=check_rule,
     metavar="RULE",
-    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras]",
+    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras, or for "
+    "pieces with markers each side's own rule]",
 )
 @click.option(
     "--format",
@@ -93,6 +103,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 def diff_command(
     vocabularies: tuple[str, ...],
     fold: tuple[str, ...],
+    as_stored: bool,
     corpus: tuple[str, ...],
     read: ReadOptions,
     rule: str | None,
@@ -126,11 +137,11 @@ def diff_command(
     from vocabtool.reports.model import percent
 
     if several:
-        pairs = pairwise(vocabularies, fold=fold)
+        pairs = pairwise(vocabularies, fold=fold, as_stored=as_stored)
         tell_notes(pairs.notes)
         deliver_report(pairs_report(pairs), file, html, output)
         return
-    found = _compare(vocabularies, fold, corpus, rule, read)
+    found = _compare(vocabularies, fold, as_stored, corpus, rule, read)
     report = diff_report(found, limit, only)
     deliver_report(report, file, html, output, as_list=only is not None)
     if file == "-" and output in (None, "text") and only is None and width() is not None:
@@ -142,11 +153,18 @@ def diff_command(
     if use is not None:
         known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
         tell(f"{use.tokens:,} tokens, known to: {known} (rule for both: {use.rule_name})")
+    if found.cuts is not None:
+        for label, cut in ((a, found.cuts.a), (b, found.cuts.b)):
+            tell(
+                f"{label}: {cut.tokens:,} words, {cut.pieces:,} pieces, {cut.fertility:.2f} pieces "
+                f"per word, {cut.unknown:,} unknown (its own rule)"
+            )
 
 
 def _compare(
     names: tuple[str, ...],
     fold: tuple[str, ...],
+    as_stored: bool,
     corpus: tuple[str, ...],
     rule: str | None,
     read: ReadOptions,
@@ -155,23 +173,24 @@ def _compare(
     import pyarrow as pa
 
     from vocabtool.comparison import diff
-    from vocabtool.comparison.entries import parse_folds
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
-    one, other = (diff.read(name) for name in names)
-    a, b, notes = one.vocabulary, other.vocabulary, one.notes + other.notes
-    comparison = diff.compare(a, b, parse_folds(fold), (names[0], names[1]), notes)
-    tell_notes(notes)
+    sides = [diff.read(name) for name in names]
+    a, b = (side.vocabulary for side in sides)
+    folds = diff.folds_for(fold, sides, as_stored)
+    comparison = diff.compare(a, b, folds, (names[0], names[1]), sides[0].notes + sides[1].notes)
+    tell_notes(comparison.notes)
     if not corpus:
         return comparison
     from vocabtool.documents.reading import ReadLog, left_out
 
     log = ReadLog()
-    documents = read_documents(corpus, read, log, BATCH_BYTES)
-    comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
+    texts = (each.texts for each in read_documents(corpus, read, log, BATCH_BYTES))
+    words = None if rule is not None or as_stored else diff.own_words(names, sides)
+    weighed = diff.weigh(comparison, sides, texts, words or rule, corpus)
     tell_skipped(log.skipped)
-    documents_read = comparison.use.documents if comparison.use else 0
-    refuse_nothing(documents_read, corpus, skipped=log.skipped.first)
-    left = left_out([*corpus])
-    tell_notes(left)
-    return replace(comparison, notes=notes + left)
+    counted = weighed.use or weighed.cuts
+    refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)
+    weighed = replace(weighed, notes=weighed.notes + left_out([*corpus]))
+    tell_notes(weighed.notes[len(comparison.notes) :])
+    return weighed

@@ -1,7 +1,10 @@
 """The public ``diff`` compares two vocabularies, ``pairwise`` several.
 
-``use.py`` weights a comparison by a corpus. ``reports/comparison.py`` renders comparisons. Only
-stored entries are compared. Entries that a layer adds (Keras' mask and ``[UNK]``) are ignored.
+If one of the vocabularies has pieces with markers, entries are compared by the text that they
+stand for (:func:`~vocabtool.comparison.entries.spell`), else byte for byte. ``use.py`` weights a
+comparison by a corpus, with one rule for both; ``cuts.py`` does it with the rule of each.
+``reports/comparison.py`` renders comparisons. Only stored entries are compared. Entries that a
+layer adds (Keras' mask and ``[UNK]``) are ignored.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
+from vocabtool.comparison.cuts import CutCounter, Cuts
 from vocabtool.comparison.entries import (
     CODES,
     KINDS,
@@ -34,11 +38,13 @@ from vocabtool.comparison.entries import (
     jaccard,
     kinds,
     parse_folds,
+    spell,
     take,
 )
-from vocabtool.comparison.use import Use, UseCounter
+from vocabtool.comparison.use import RULE, Use, UseCounter
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.registry import PickedVocabulary, pick
+from vocabtool.formats.registry import PickedVocabulary, pick, split_name
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
@@ -65,8 +71,8 @@ class Side(NamedTuple):
 
     - ``label``: The path or name that the caller passed.
     - ``size``: Number of stored entries, which is ``duplicates + merged + distinct``: entries that
-      repeat an earlier entry, others that equal an earlier entry only after folding, and the rest,
-      which is compared.
+      repeat an earlier entry or stand for the same text, others that equal an earlier entry only
+      after folding, and the rest, which is compared.
     - ``order``: How the entries seem to be ordered when they are listed by id.
     """
 
@@ -152,17 +158,21 @@ class Ranks:
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing. Kinds are determined before folding; if
-      several entries become equal, the first one's kind counts.
-    - ``gains``: For each fold, how many more entries would match.
+    - ``fold``: Folds that were applied before comparing; ``markers`` is among them if pieces were
+      compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``;
+      if several entries become equal, the first one's kind counts.
+    - ``gains``: For each other fold, how many more entries would match.
     - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
-      entries that only B contains.
+      entries that only B contains. If pieces were compared by their text, they are spelled so:
+      with ``▁`` before those that can be a whole word.
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.
     - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind's position in ``KINDS``; ``NONE`` if the
       side does not contain the token.
-    - ``use``: How often a corpus uses the entries; ``None`` without a corpus.
+    - ``use``: How often a corpus uses the entries, if one rule cuts it for both; else ``None``.
+    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` if there is no corpus or one
+      rule for both.
     - ``notes``: Warnings from reading the files: unreadable parts, and which of several
       vocabularies was chosen.
     """
@@ -177,6 +187,7 @@ class Diff:
     kinds_a: NDArray[np.uint8]
     kinds_b: NDArray[np.uint8]
     use: Use | None = None
+    cuts: Cuts | None = None
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -190,6 +201,11 @@ class Diff:
         from vocabtool.reports.comparison import diff_html
 
         return diff_html(self)
+
+    @property
+    def by_text(self) -> bool:
+        """Whether pieces were compared by the text that they stand for."""
+        return "markers" in self.fold and (self.a.marker, self.b.marker) != (None, None)
 
     @property
     def tokens(self) -> pa.LargeBinaryArray:
@@ -365,32 +381,37 @@ def diff(
     corpus: Sources | None = None,
     field: str | None = None,
     rule: str | None = None,
+    as_stored: bool = False,
 ) -> Diff:
     """Compare two vocabularies.
 
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). By default entries are compared byte for byte.
-    - ``corpus``: Documents in which to count the tokens that A knows and those that B knows.
+      text (``"case,nfkc"``). ``markers`` is always among them if A or B has pieces with markers,
+      unless ``as_stored``.
+    - ``corpus``: Documents in which to count words and pieces. If A or B has pieces with markers,
+      each side cuts the documents by its own rule, unless ``as_stored``. Otherwise, or if a side
+      has no rule of its own, one rule cuts them for both, and the tokens that A knows and those
+      that B knows are counted.
     - ``field``: The field of the documents that contains the text.
-    - ``rule``: The rule that splits the documents into words. The default is ``keras``.
+    - ``rule``: A rule that splits the documents into words for both. The default is ``keras``.
+    - ``as_stored``: Compare entries byte for byte, and use one rule for both.
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
-    folds = parse_folds(fold)
-    one, other = read(a), read(b)
-    comparison = compare(
-        one.vocabulary, other.vocabulary, folds, (_label(a), _label(b)), one.notes + other.notes
-    )
+    sides = one, other = read(a), read(b)
+    folds, labels = folds_for(fold, sides, as_stored), (_label(a), _label(b))
+    notes = one.notes + other.notes
+    comparison = compare(one.vocabulary, other.vocabulary, folds, labels, notes)
     if corpus is None:
         return comparison
     from vocabtool.documents.reading import ReadOptions, batches, names_of
 
     options = ReadOptions(field=field, on_duplicate=None)
     texts = (batch.texts for batch in batches(corpus, options))
-    sources = tuple(names_of(corpus) or ())
-    return weigh(comparison, one.vocabulary, other.vocabulary, texts, rule, sources)
+    words = None if rule is not None or as_stored else own_words((a, b), sides)
+    return weigh(comparison, sides, texts, words or rule, tuple(names_of(corpus) or ()))
 
 
 def read(source: Comparable) -> PickedVocabulary:
@@ -402,21 +423,65 @@ def _label(source: Comparable) -> str:
     return source.name if isinstance(source, Vocabulary) else str(source)
 
 
+def folds_for(
+    fold: str | Iterable[str], sides: Iterable[PickedVocabulary], as_stored: bool
+) -> tuple[Fold, ...]:
+    """Return the folds to apply: those of ``fold``, and ``markers`` if a side has a marker.
+
+    Raises ``ValueError`` for an unknown fold.
+    """
+    folds = parse_folds(fold)
+    marked = any(side.vocabulary.marker is not None for side in sides)
+    return parse_folds((*folds, "markers")) if marked and not as_stored else folds
+
+
+OwnWords = tuple[Words, Words]
+
+
+def own_words(
+    sources: Sequence[Comparable], sides: Sequence[PickedVocabulary]
+) -> OwnWords | VocabtoolError | None:
+    """Open both models with their own rules; ``None`` if neither has pieces with a marker.
+
+    If a model has no rule of its own that can be used, return the error that says why.
+    """
+    if all(side.vocabulary.marker is None for side in sides):
+        return None
+    words = []
+    for source, side in zip(sources, sides, strict=True):
+        if isinstance(source, Vocabulary):
+            return VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
+        path = source if isinstance(source, Path) else split_name(source)[0]
+        try:
+            words.append(Words.of(path, name=side.vocabulary.name))
+        except VocabtoolError as error:
+            return error
+    return words[0], words[1]
+
+
 def weigh(
     comparison: Diff,
-    a: Vocabulary,
-    b: Vocabulary,
+    sides: Sequence[PickedVocabulary],
     texts: Iterable[pa.StringArray],
-    rule: str | None = None,
+    rule: OwnWords | VocabtoolError | str | None = None,
     sources: tuple[str, ...] = (),
 ) -> Diff:
-    """Return ``comparison`` with counts of how often texts use the entries of ``a`` and ``b``.
+    """Return ``comparison`` with counts of the words and pieces of texts.
 
-    ``texts``: batches of texts. ``sources``: the names of the files that contain the texts.
+    - ``texts``: batches of texts. ``sources``: the names of the files that contain them.
+    - ``rule``: The result of :func:`own_words`, or the name of one rule for both.
     """
-    counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
+    if isinstance(rule, tuple):
+        cutter = CutCounter(*rule, folds=comparison.fold)
+        cutter.count(texts)
+        return replace(comparison, cuts=cutter.report(sources))
+    notes = comparison.notes
+    if isinstance(rule, VocabtoolError):
+        notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {rule}",)
+        rule = None
+    counter = UseCounter(*(side.vocabulary for side in sides), rule=rule, folds=comparison.fold)
     counter.count(texts)
-    return replace(comparison, use=counter.report(sources))
+    return replace(comparison, use=counter.report(sources), notes=notes)
 
 
 def compare(
@@ -427,22 +492,24 @@ def compare(
     notes: tuple[str, ...] = (),
 ) -> Diff:
     """Return the comparison of two vocabularies that have been read."""
-    entries_a, entries_b = arrow(a.stored), arrow(b.stored)
-    stored = union = Union.of(entries_a, entries_b)
-    if folds:
-        forms_a = fold_entries(entries_a, folds, a.marker)
-        union = Union.of(forms_a, fold_entries(entries_b, folds, b.marker))
-    codes_a = kinds(stored, a.marker)
-    codes_b = codes_a if a.marker == b.marker else kinds(stored, b.marker)
-    count = len(union)
-    one = _side(labels[0], a, entries_a, stored.a, union.a, codes_a, count)
-    other = _side(labels[1], b, entries_b, stored.b, union.b, codes_b, count)
+    stored, markers = [arrow(each.stored) for each in (a, b)], (a.marker, b.marker)
+    spelled = "markers" in folds and markers != (None, None)
+    entries = stored
+    if spelled:
+        entries, markers = list(map(spell, stored, markers)), ("▁", "▁")
+    union = before = Union.of(*entries)
+    if folds and folds != ("markers",):
+        union = Union.of(*(fold_entries(each, folds) for each in entries))
+    codes = {marker: kinds(before, marker) for marker in dict.fromkeys(markers)}
+    every = gains(before, *((None, None) if spelled else markers))
+    one = _side(labels[0], a, stored[0], before.a, union.a, codes[markers[0]], len(union))
+    other = _side(labels[1], b, stored[1], before.b, union.b, codes[markers[1]], len(union))
     (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = one, other
     return Diff(
         side_a,
         side_b,
         folds,
-        gains(stored, a.marker, b.marker),
+        tuple(gain for gain in every if not spelled or gain.fold != "markers"),
         union,
         ids_a,
         ids_b,
@@ -455,24 +522,25 @@ def compare(
 def _side(
     label: str,
     a: Vocabulary,
-    entries: pa.LargeBinaryArray,
-    stored: Members,
+    stored: pa.LargeBinaryArray,
+    before: Members,
     forms: Members,
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
     """Return a :class:`Side`, and the id and the kind of each token: arrays of shape (``count``,).
 
-    ``stored``, ``forms``: the side's entries before and after folding. ``codes``: the kind of each
-    token before folding. If folding makes several entries equal, the kind of the first one counts.
+    ``before``, ``forms``: the side's entries before and after the folds ``case`` and ``nfkc``.
+    ``codes``: the kind of each token before. If folding makes several entries equal, the kind of
+    the first one counts.
     """
-    different, distinct = len(stored.numbers), len(forms.numbers)
-    duplicates, merged, order = len(a) - different, different - distinct, order_of(entries)
+    different, distinct = len(before.numbers), len(forms.numbers)
+    duplicates, merged, order = len(a) - different, different - distinct, order_of(stored)
     side = Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)
     ids, found = np.zeros(count, np.int64), np.full(count, NONE, np.uint8)
     ids[forms.numbers] = a.id_array()[forms.positions]
-    first = np.searchsorted(stored.positions, forms.positions)
-    found[forms.numbers] = codes[stored.numbers[first]]
+    first = np.searchsorted(before.positions, forms.positions)
+    found[forms.numbers] = codes[before.numbers[first]]
     return side, ids, found
 
 
@@ -529,14 +597,19 @@ class Pairs(NamedTuple):
         return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
 
 
-def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
+def pairwise(
+    sources: Sequence[Comparable], *, fold: str | Iterable[str] = (), as_stored: bool = False
+) -> Pairs:
     """Compare every pair of several vocabularies. The arguments are those of :func:`diff`."""
-    folds = parse_folds(fold)
     sides = [read(source) for source in sources]
-    notes = tuple(note for side in sides for note in side.notes)
+    folds = folds_for(fold, sides, as_stored)
+    entries = []
+    for vocabulary, _ in sides:
+        stored = arrow(vocabulary.stored)
+        if "markers" in folds:
+            stored = spell(stored, vocabulary.marker)
+        entries.append(fold_entries(stored, folds))
     labels = tuple(map(_label, sources))
-    vocabularies = [side.vocabulary for side in sides]
-    entries = [fold_entries(arrow(each.stored), folds, each.marker) for each in vocabularies]
     pairs = []
     for (label_a, a), (label_b, b) in combinations(zip(labels, entries, strict=True), 2):
         union = Union.of(a, b)
@@ -547,4 +620,5 @@ def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -
         index = jaccard(common, size_a, size_b)
         sizes = (size_a, size_b, common, only_a, only_b)
         pairs.append(Pair(label_a, label_b, *sizes, index, ranks.rho))
+    notes = tuple(note for side in sides for note in side.notes)
     return Pairs(labels, folds, tuple(pairs), notes)

@@ -5,9 +5,9 @@ The kind of an entry is the first of these whose definition fits:
 ===============  ==============================================================================
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
-subword piece    continues a word, by the vocabulary's marker: it begins with ``##`` or ends in
-                 ``@@``; or it has letters or digits, and lacks the ``▁``, ``Ġ`` or blank that
-                 begins a word or the ``</w>`` that ends one
+subword piece    has letters or digits, and by the vocabulary's marker cannot be a whole word: has
+                 ``##`` or ``@@``, or lacks the ``▁``, ``Ġ`` or blank that begins a word or the
+                 ``</w>`` that ends one
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
@@ -22,10 +22,10 @@ All definitions but the first two apply to the entry without its piece marker. L
 category L, numbers N, punctuation P, and symbols S. ``oov/lookalikes.py`` classifies unknown words
 in another way.
 
-A fold removes systematic differences. ``markers`` removes piece markers, and replaces byte-level
-characters by their bytes. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's
-full case folding. If several folds are requested, they are applied in this order, and NFKC again
-after case folding. Bytes that are not UTF-8 are kept.
+A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in one way,
+see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full case
+folding. If several folds are requested, they are applied in this order, and NFKC again after case
+folding. Bytes that are not UTF-8 are kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
@@ -63,6 +63,7 @@ Kind = Literal[
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 EXAMPLES: Final = 5  # examples of a fold
+WORD: Final = "▁".encode()
 # Markers on entries that continue: such an entry is not a whole word.
 GOING_ON: Final[frozenset[Marker]] = frozenset(("##", "@@"))
 
@@ -301,7 +302,7 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
     Kinds are assigned in reverse order of the module's table, so that the first match wins.
     """
-    plain = without_marks(union.tokens, marker)
+    plain = plain_texts(union.tokens, marker)
     bits = union.bits if marker is None else characters(plain)
     data, bounds = contents(plain)
     texts = plain.view(pa.large_string())  # all tokens here are UTF-8
@@ -325,14 +326,18 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
     codes[~letters & (bits & SIGN != 0)] = CODES["punctuation"]
     codes[~letters & numbers] = CODES["number"]
     if marker is not None:
-        bearing = bear_marker(byte_strings(union.tokens), marker)
-        pieces = ~bearing & (bits & (WORDED | NUMBER | BROKEN) != 0)
-        codes[bearing & (bits != 0) if marker in GOING_ON else pieces] = CODES["subword piece"]
-    data, bounds = contents(union.tokens)
+        pieces = ~can_be_words(union.tokens, marker) & (bits & (WORDED | NUMBER | BROKEN) != 0)
+        codes[pieces] = CODES["subword piece"]
+    codes[special_places(union.tokens)] = CODES["special"]
+    return codes
+
+
+def special_places(entries: pa.LargeBinaryArray) -> Numbers:
+    """Return the positions of special entries."""
+    data, bounds = contents(entries)
     long = np.flatnonzero(np.diff(bounds) > 2)
     bracketed = long[np.isin(data[bounds[long]], list(b"<["))]
-    codes[bracketed[_matches(union.tokens, bracketed, _SPECIAL)]] = CODES["special"]
-    return codes
+    return bracketed[_matches(entries, bracketed, _SPECIAL)]
 
 
 def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
@@ -355,20 +360,41 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     return tuple(fold for fold in FOLDS if fold in wanted)
 
 
-def fold_entries(
-    entries: pa.LargeBinaryArray, folds: Collection[Fold], marker: Marker | None
-) -> pa.LargeBinaryArray:
-    """Return each entry after folding."""
-    if "markers" in folds:
-        entries = without_marks(entries, marker)
-    return _replace(entries, *_changes(entries, characters(entries), folds))
+def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.bool_]:
+    """Return which entries can be a whole word, by their marker: bool, shape (n,)."""
+    if marker is None:
+        return np.ones(len(entries), np.bool_)
+    bearing = bear_marker(byte_strings(entries), marker)
+    return ~bearing if marker in GOING_ON else bearing
 
 
-def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
-    """Return entries as plain text, without piece markers."""
+def plain_texts(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
+    """Return the text that each entry stands for, without its marker."""
     if marker is None:
         return entries
-    return arrow(plain_strings(byte_strings(entries), marker))
+    texts = arrow(plain_strings(byte_strings(entries), marker))
+    return pc.replace_substring(texts, pattern=WORD, replacement=b" ") if marker == "▁" else texts
+
+
+def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
+    """Return the text of each entry, with ``▁`` before it if the entry can be a whole word.
+
+    So ``the`` of WordPiece, ``▁the`` and ``Ġthe`` all become ``▁the``, while ``##ing`` and ``ing``
+    of SentencePiece become ``ing``. Special entries stay as they are. To tell the two apart, other
+    texts that begin with ``▁`` get ``##``.
+    """
+    texts = plain_texts(entries, marker)
+    begins = booleans(pc.starts_with(texts, pattern=WORD))
+    which = np.where(can_be_words(entries, marker), 2, begins)
+    before = take(arrow(ByteStrings.of([b"", b"##", WORD])), which)
+    texts = pc.binary_join_element_wise(before, texts, arrow(ByteStrings.of([b""]))[0])
+    special = special_places(entries)
+    return _replace(texts, special, take(entries, special))
+
+
+def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.LargeBinaryArray:
+    """Return each entry after the folds ``nfkc`` and ``case``, if they are in ``folds``."""
+    return _replace(entries, *_changes(entries, characters(entries), folds))
 
 
 def _changes(
@@ -428,17 +454,19 @@ def jaccard(common: int, size_a: int, size_b: int) -> float:
 def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
     """Return a :class:`Gain` for each of ``FOLDS``, and one for all folds together."""
     every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
-    sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
-    # The tokens that a fold changes, by fold and (if it matters) marker, and their folded forms.
+    marked = marker_a is not None or marker_b is not None
+    # For each fold, and each marker if it matters: the tokens that change, and their folded forms.
     changes: dict[tuple[FoldOrAll, Marker | None], tuple[Numbers, pa.LargeBinaryArray]] = {}
+    sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
     for fold, folds in every.items():
-        sides[fold] = [(fold, m if "markers" in folds else None) for m in (marker_a, marker_b)]
+        spelled = marked and "markers" in folds
+        sides[fold] = [(fold, marker if spelled else None) for marker in (marker_a, marker_b)]
         for key in dict.fromkeys(sides[fold]):
-            if key[1] is None:
-                changes[key] = _changes(union.tokens, union.bits, folds)
+            if spelled:
+                forms = fold_entries(spell(union.tokens, key[1]), folds)
+                changes[key] = np.arange(len(union)), forms
             else:
-                places = np.arange(len(union))
-                changes[key] = places, fold_entries(union.tokens, folds, key[1])
+                changes[key] = _changes(union.tokens, union.bits, folds)
     # Look all forms up together, because lookups take most of the time. A form that is a token gets
     # the token's position as its number; other forms get the numbers after the last token.
     encoded = pa.concat_arrays([forms for _, forms in changes.values()]).dictionary_encode()

@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
-    GOING_ON,
     UPPER,
     Union,
     arrow,
     booleans,
+    can_be_words,
     characters,
     fold_entries,
     integers,
+    plain_texts,
     take,
 )
 from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
-from vocabtool.vocabulary import Vocabulary, bear_marker, decode, plain_strings
+from vocabtool.vocabulary import Vocabulary, decode
 
 SideName = Literal["a", "b"]
 RULE: Final = "keras"  # the default rule
@@ -232,7 +233,7 @@ class UseCounter:
         np.add.at(self._counts, integers(found.drop_null()), counts[booleans(found.is_valid())])
 
     def _fold(self, words: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return fold_entries(words, self._folds, None)
+        return fold_entries(words, self._folds)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
         """If the rule removes capitals, yield a note for each vocabulary that contains them."""
@@ -281,9 +282,5 @@ class UseCounter:
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     """Return the entries that can be a whole word, with their piece marker removed."""
-    marker, stored = vocabulary.marker, vocabulary.stored
-    if marker is None:
-        return arrow(stored)
-    bearing = bear_marker(stored, marker)
-    wholes = ~bearing if marker in GOING_ON else bearing
-    return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
+    entries, marker = arrow(vocabulary.stored), vocabulary.marker
+    return plain_texts(take(entries, np.flatnonzero(can_be_words(entries, marker))), marker)

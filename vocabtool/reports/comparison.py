@@ -3,8 +3,10 @@
 JSON: ``a``, ``b`` (``label``, ``name``, ``kind``, ``marker``, ``size``, ``distinct``,
 ``duplicates``, ``merged``, ``order``); ``fold``; ``common``, ``only_a``, ``only_b``, ``jaccard``;
 ``kinds``, ``gains``, ``ranks`` (``words``, ``rho``, ``largest``); ``use``, null without a corpus
-(``rule``, ``sources``, ``documents``, ``tokens``, ``shares``, ``words_both``, and ``only_a`` and
-``only_b`` with the words that only this side knows); ``notes``; ``entries`` with the lists
+that one rule cuts for both (``rule``, ``sources``, ``documents``, ``tokens``, ``shares``,
+``words_both``, and ``only_a`` and ``only_b`` with the words that only this side knows); ``cuts``,
+null without a corpus that each side cuts by its own rule (``sources``, ``documents``, and ``a`` and
+``b`` with the fields of ``Cut``); ``notes``; ``entries`` with the lists
 ``common``, ``only_a`` and ``only_b``, one entry per line: ``token`` (with ``base64`` if it is not
 UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``; missing
 values are omitted. Shares are from 0 to 1.
@@ -24,12 +26,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import numpy as np
-import pyarrow as pa
-
 from vocabtool.choices import Fold, Only
+from vocabtool.comparison.cuts import Cuts
 from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
-from vocabtool.comparison.entries import KINDS, FoldOrAll, take
+from vocabtool.comparison.entries import FoldOrAll
 from vocabtool.comparison.use import CARRYING, SideName, Use
 from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
@@ -43,6 +43,7 @@ from vocabtool.reports.model import (
     Paragraph,
     Plot,
     Report,
+    Row,
     Rows,
     Section,
     Table,
@@ -52,10 +53,12 @@ from vocabtool.reports.model import (
     short_names,
 )
 from vocabtool.reports.renderers import Format as DiffFormat
+from vocabtool.system.messages import plural
 from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
+KNOWN: Final = "known to A: the rule makes a word that is an entry of A; the same for B"
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
 SIDES: Final[tuple[SideName, ...]] = ("a", "b")
@@ -78,8 +81,9 @@ ROW: Final[dict[str, Type]] = {
     **dict.fromkeys(("rank_a", "rank_b"), "integer"),
     "shift": "number",
 }
+CUT_FIGURES: Final = ("tokens", "pieces", "blanks", "fertility", "split", "unknown")
 JSON_SHIFTS: Final = 100
-JSON_WORDS: Final = 1_000  # of a corpus that only one side knows
+JSON_WORDS: Final = 1_000  # of a corpus that only one side knows or keeps whole
 TERMINAL_ENTRIES: Final = 8  # of each list, by default
 PAGE_ENTRIES: Final = 24
 PAGE_SHIFTS: Final = 20
@@ -136,23 +140,11 @@ def diff_html(comparison: Diff) -> str:
 
 def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
     """Yield a row for each entry of the ``parts``, by ascending id, in chunks of ``CHUNK`` rows."""
-    names = np.array([*KINDS, ""], object)
     for part in parts:
         places = comparison.places(part, most)
         for at in range(0, len(places), CHUNK):
-            some = places[at : at + CHUNK]
-            in_a, in_b = comparison.in_a[some], comparison.in_b[some]
-            kinds_a, kinds_b = comparison.kinds_a[some], comparison.kinds_b[some]
-            held = (
-                (in_a, comparison.ids_a[some]),
-                (in_b, comparison.ids_b[some]),
-                (in_a, names[np.minimum(kinds_a, len(KINDS))]),
-                (in_b, names[np.minimum(kinds_b, len(KINDS))]),
-                *((in_a & in_b, column[some]) for column in comparison.rank_columns),
-            )
-            columns = [pa.array(values, mask=~where).to_pylist() for where, values in held]
-            tokens = take(comparison.tokens, some).to_pylist()
-            yield list(zip(tokens, in_a.tolist(), in_b.tolist(), *columns, strict=True))
+            columns = comparison.to_arrow(places[at : at + CHUNK]).columns
+            yield list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
@@ -187,6 +179,7 @@ def _data(comparison: Diff) -> dict[str, Any]:
             "largest": [{**each._asdict(), "token": as_text(each.token)} for each in shifts],
         },
         "use": None,
+        "cuts": None if comparison.cuts is None else _cuts_data(comparison.cuts),
         "notes": list(_notes(comparison)),
     }
     use = comparison.use
@@ -217,6 +210,23 @@ def _data(comparison: Diff) -> dict[str, Any]:
     return data
 
 
+def _cuts_data(cuts: Cuts) -> dict[str, Any]:
+    """Return the JSON object of a corpus that each side cuts by its own rule."""
+    data: dict[str, Any] = {"sources": list(cuts.sources), "documents": cuts.documents}
+    for side, cut in zip(SIDES, (cuts.a, cuts.b), strict=True):
+        rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
+        for row in rows:
+            for name, value in row.items():
+                if name != "count":
+                    row[name] = as_text(value) if name == "word" else list(map(as_text, value))
+        data[side] = {
+            "rule": {"steps": list(cut.rule), "fingerprint": cut.fingerprint},
+            **{name: getattr(cut, name) for name in CUT_FIGURES},
+            "kept": {"words": len(cut.kept), "tokens": cut.kept_tokens, "commonest": rows},
+        }
+    return data
+
+
 # For people.
 
 
@@ -225,7 +235,7 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
     facts = list(_facts(comparison))
     use = comparison.use
     if page:
-        yield Section("", [*_overlap(comparison, page), Facts(facts[:3])])
+        yield Section("", [*_overlap(comparison, page), Facts(facts[: 3 + comparison.by_text])])
     else:
         yield Section("", [Facts(facts)])
         yield Section("", _overlap(comparison, page))
@@ -233,6 +243,9 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
         rule = f"Both vocabularies use one rule for words, {use.rule_name}: {'; '.join(use.rule)}."
         blocks = [*_known_shares(use, page), Paragraph(rule, small=True)]
         blocks += (block for side in SIDES for block in _carriers(use, side, PAGE_WORDS))
+        yield Section("What this means for the corpus", blocks)
+    if page and comparison.cuts is not None:
+        blocks = [*_cut_tables(comparison.cuts, PAGE_WORDS)]
         yield Section("What this means for the corpus", blocks)
     if comparison.kinds:
         columns = (Column("kind"), *_counts("A", "B", "only in A", "only in B"))
@@ -266,6 +279,8 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
     if use is not None and not page:
         yield Section("", _known_shares(use, page))
         yield from (Section("", _carriers(use, side, entries)) for side in SIDES)
+    if comparison.cuts is not None and not page:
+        yield from (Section("", [block]) for block in _cut_tables(comparison.cuts, entries))
     notes = Notes(_notes(comparison))
     yield Section("What was compared, and how", [Facts(facts), notes] if page else [notes])
 
@@ -277,13 +292,21 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
     yield "entries compared", _describe_folds(comparison.fold)
-    use = comparison.use
+    if comparison.by_text:
+        yield "", "▁ marks those that can be a whole word; others are parts of words"
+    use, cuts = comparison.use, comparison.cuts
+    counted = use or cuts
+    for number, source in enumerate(counted.sources if counted else ()):
+        yield "corpus" if number == 0 else "", source
     if use is not None:
-        for number, source in enumerate(use.sources):
-            yield "corpus" if number == 0 else "", source
         yield "rule for both", use.rule_name
         yield from (("", step) for step in use.rule)
         yield "rule's fingerprint", use.fingerprint
+    if cuts is not None:
+        for letter, cut in (("A", cuts.a), ("B", cuts.b)):
+            for number, step in enumerate(cut.rule):
+                yield "" if number else f"rule of {letter}", step
+            yield "its fingerprint", cut.fingerprint
 
 
 def _describe_folds(folds: tuple[Fold, ...]) -> str:
@@ -345,7 +368,8 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
     yield Table(columns, rows)
     if page:
-        remark = "For the entries as stored; folding is applied only with --fold."
+        base = "without piece markers" if comparison.by_text else "as stored"
+        remark = f"For the entries {base}; folding is applied only with --fold."
         yield Paragraph(remark, small=True)
 
 
@@ -362,13 +386,46 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
     if not page:
         columns = (Column("known to"), *_counts("tokens"), Column("share", "percent"))
         rows = [(name, n, use.share(n)) for name, n in (*known_to(use)[:2], *parts)]
-        return [Table(columns, rows)]
+        return [Table(columns, rows), Paragraph(KNOWN)]
     figures = []
     for name, tokens in known_to(use):
         share = use.share(tokens)
         figure = Exact(name, share, percent(share))
         figures.append(Figure(f"known to {name}", figure, (f"{tokens:,} tokens",)))
-    return [Figures(figures), Plot(lambda: plots.one_bar("use", parts))]
+    return [Figures(figures), Paragraph(KNOWN + "."), Plot(lambda: plots.one_bar("use", parts))]
+
+
+def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
+    """Yield the figures of both sides, and the words that only one of them cuts."""
+    columns = (
+        *(Column("own rule"), *_counts("words", "pieces")),
+        *(Column("pieces per word", "mean"), Column("in 2 or more", "percent")),
+        *_counts("unknown"),
+    )
+    sides = (("A", "B", cuts.a), ("B", "A", cuts.b))
+    figures = [
+        (name, cut.tokens, cut.pieces, cut.fertility, cut.split_rate, cut.unknown)
+        for name, _, cut in sides
+    ]
+    yield Table(columns, figures)
+    yield Paragraph("unknown: words with a part for which the model has no piece", small=True)
+    for keeps, splits, cut in sides:
+        if not len(cut.kept):
+            yield Paragraph(f"{splits} cuts no word that {keeps} keeps whole")
+            continue
+        yield Paragraph(
+            f"{plural(len(cut.kept), 'word', 'words')} that {splits} cuts and {keeps} keeps whole: "
+            f"{cut.kept_tokens:,} of the {cut.tokens:,} words of {keeps}"
+        )
+        rows: list[Row] = []
+        for row in cut.kept.slice(0, most).to_pylist():
+            spaced = (
+                tuple(part for piece in row[name] for part in (" ", piece))[1:]
+                for name in ("pieces_a", "pieces_b")
+            )
+            rows.append((row["word"], row["count"], *spaced))
+        columns = (Column(f"only {keeps} keeps whole"), *_counts("count"))
+        yield Table((*columns, Column("pieces of A"), Column("pieces of B")), rows)
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
@@ -416,6 +473,8 @@ def _notes(comparison: Diff) -> Iterator[str]:
                 "marker: a model may build other words from several pieces"
             )
         yield from use.notes
+    if comparison.cuts is not None:
+        yield from comparison.cuts.notes
 
 
 # More than two vocabularies: a table of their pairs. JSON: ``labels``, ``fold``, ``pairs``, each

@@ -1,0 +1,176 @@
+"""Compare how two models cut a corpus into words and pieces, each by its own rule.
+
+A word that one side keeps whole, and the other cuts, is a word of both: their rules make the same
+text of it, apart from the blank before it. Memory grows with the vocabularies, not with the corpus,
+and every figure is exact, because such a word is an entry of the side that keeps it whole. Other
+words are only counted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vocabtool.choices import Fold
+from vocabtool.comparison.entries import (
+    arrow,
+    booleans,
+    fold_entries,
+    integers,
+    plain_texts,
+    take,
+)
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.lookup import without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes
+from vocabtool.tokenization.words import Words
+
+PIECES: Final = pa.list_(pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """Counts of one side, whose own rule cuts the corpus.
+
+    - ``tokens``: All words. ``split``: Those in two or more pieces. ``unknown``: Those with a
+      piece that is not an entry.
+    - ``pieces``: All pieces. ``blanks``: The pieces of spaces only, which are not words.
+    - ``kept``: Arrow table of the words that this side keeps whole and the other cuts, by
+      descending ``count``, ties by bytes. ``word`` (large_binary); ``count`` (int64): how often
+      this side keeps it whole or how often the other cuts it, whichever is less; ``pieces_a``,
+      ``pieces_b`` (lists of large_binary): the entries of each side, of the other those of the
+      first time.
+    """
+
+    rule: tuple[str, ...]
+    fingerprint: str
+    tokens: int
+    pieces: int
+    blanks: int
+    split: int
+    unknown: int
+    kept: pa.Table
+
+    @property
+    def fertility(self) -> float:
+        """Pieces per word; 0 without words."""
+        return (self.pieces - self.blanks) / self.tokens if self.tokens else 0.0
+
+    @property
+    def split_rate(self) -> float:
+        """Share of the words that are in two or more pieces, from 0 to 1."""
+        return self.split / self.tokens if self.tokens else 0.0
+
+    @property
+    def kept_tokens(self) -> int:
+        """Sum of the counts in ``kept``."""
+        return int(self.kept["count"].to_numpy().sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """How A and B cut the same corpus, each by its own rule."""
+
+    sources: tuple[str, ...]
+    documents: int
+    a: Cut
+    b: Cut
+    notes: tuple[str, ...] = ()
+
+
+class CutCounter:
+    """Counts, over texts, the words and pieces of A and of B.
+
+    ``folds``: ``case`` and ``nfkc`` are applied before words of A are compared with words of B.
+    """
+
+    def __init__(self, a: Words, b: Words, *, folds: Collection[Fold] = ()) -> None:
+        self._documents = 0
+        self._sides = (_Side(a, folds), _Side(b, folds))
+
+    def count(self, batches: Iterable[pa.StringArray]) -> None:
+        """Add the words of batches of texts to the counts."""
+        for texts in batches:
+            self._documents += len(texts)
+            for side, other in (self._sides, self._sides[::-1]):
+                side.count(texts, other)
+
+    def report(self, sources: tuple[str, ...] = ()) -> Cuts:
+        """Return the counts so far. ``sources``: the names of the files that were counted."""
+        a, b = self._sides
+        notes = [f"A: {note}" for note in a.words.notes] + [f"B: {note}" for note in b.words.notes]
+        cuts = (a.report(("pieces_a", "pieces_b")), b.report(("pieces_b", "pieces_a")))
+        return Cuts(sources, self._documents, *cuts, notes=tuple(notes))
+
+
+class _Side:
+    """The counts of one side.
+
+    ``texts``: large_binary, length t, the distinct texts of its entries, without markers. ``cut``:
+    int64, shape (t,), how often the other side cuts each of them. ``parts``: by position in
+    ``texts``, the pieces of the other side.
+    """
+
+    def __init__(self, words: Words, folds: Collection[Fold]) -> None:
+        self.words, self._folds = words, folds
+        self._entries = arrow(words.vocabulary.stored)
+        texts = plain_texts(self._entries, words.vocabulary.marker)
+        encoded = fold_entries(texts, folds).dictionary_encode()
+        self._text_of, self.texts = integers(encoded.indices), encoded.dictionary
+        self._whole = np.zeros(len(self._entries), np.int64)
+        self.cut = np.zeros(len(self.texts), np.int64)
+        self.parts: dict[int, list[bytes]] = {}
+        self._totals = np.zeros(5, np.int64)
+
+    def count(self, texts: pa.StringArray, other: _Side) -> None:
+        """Add the words of a batch of texts; add those that are cut to the counts of ``other``."""
+        every = self.words.look_up(texts)
+        found = without_blanks(every)
+        pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces
+        counts = np.bincount(found.codes, minlength=len(pieces))
+        lengths = pieces[every.codes].sum(), counts @ pieces  # with and without blanks
+        split, unknown = counts[pieces > 1].sum(), counts[~found.known].sum()
+        totals = [counts.sum(), lengths[0], lengths[0] - lengths[1], split, unknown]
+        self._totals += np.array(totals, np.int64)
+        whole = found.known & (pieces == 1) & (found.positions >= 0)
+        np.add.at(self._whole, found.positions[whole], counts[whole])
+        if found.spelled is None:
+            return
+        places = np.flatnonzero(found.known & (pieces > 1) & (counts > 0))
+        words = arrow(ByteStrings.of(as_bytes(found.distinct.take(pa.array(places)))))
+        words = pc.replace_substring_regex(words, pattern="^ ", replacement="")
+        words = fold_entries(words, self._folds)
+        held = pc.index_in(words, value_set=other.texts)
+        codes, texts_of = places[booleans(held.is_valid())], integers(held.drop_null())
+        np.add.at(other.cut, texts_of, counts[codes])
+        for text, code in zip(texts_of.tolist(), codes.tolist(), strict=True):
+            if text not in other.parts:
+                other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
+
+    def report(self, names: tuple[str, str]) -> Cut:
+        """Return the counts so far. ``names``: the columns of its own and of the other's pieces."""
+        whole = np.zeros(len(self.texts), np.int64)
+        np.add.at(whole, self._text_of, self._whole)
+        common = np.minimum(whole, self.cut)
+        entry = np.zeros(len(self.texts), np.int64)  # of each text, the most frequent entry
+        order = np.argsort(self._whole, kind="stable")
+        entry[self._text_of[order]] = order
+        rows = np.flatnonzero(common)
+        own = take(self._entries, entry[rows]).to_pylist()
+        columns = {
+            "word": take(self.texts, rows),
+            "count": common[rows],
+            names[0]: pa.array([[piece] for piece in own], PIECES),
+            names[1]: pa.array([self.parts[row] for row in rows.tolist()], PIECES),
+        }
+        kept = pa.table(columns).select(["word", "count", "pieces_a", "pieces_b"])
+        kept = kept.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+        words, (tokens, pieces, blanks, split, unknown) = self.words, self._totals.tolist()
+        return Cut(
+            words.describe(), words.fingerprint, tokens, pieces, blanks, split, unknown, kept
+        )
