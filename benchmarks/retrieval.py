@@ -372,34 +372,33 @@ def codes(work: Path) -> Iterator[Table]:
 
 def trained(work: Path) -> Iterator[Table]:
     """Compare vectors of the collection's own words with BM25 alone; measure time and memory."""
-    table: Measurements = {}
-    rows: list[tuple[str, ...]] = []
+    found: dict[str, list[float]] = {}
     for searched in collections():
         index = indexed(searched, "trained", work)
-        for name, (fusion, settings) in FUSIONS.items():
-            table[searched.name, "trained", name] = measured(
-                index, searched, "trained", fusion=fusion, **settings
-            )
-        rows.extend(means_of(table, searched.name, "trained"))
-    pairs = [(name, "trained") for name in COLLECTIONS]
-    means = (NDCG.format(fmean(mean_of(table, pair, name) for pair in pairs)) for name in FUSIONS)
-    rows.append(("mean", "trained", "all", "", *means))
-    columns = ("collection", "encoder", "queries", "n", *FUSIONS)
-    yield Table(
-        title="nDCG@10 with vectors of the corpus itself", columns=columns, rows=tuple(rows)
-    )
+        estimate = calibrate(index)
+        assert estimate is not None  # there are enough documents
+        ways = {name: FUSIONS[name] for name in ("dense", "BM25", "RRF", "coverage")}
+        ways["coverage, calibrated"] = "coverage", {"a": estimate.a}
+        for name, (fusion, settings) in ways.items():
+            values = measured(index, searched, "trained", fusion=fusion, **settings).values
+            found.setdefault(name, []).append(float(values.mean()))
+    rows = [(name, *map(NDCG.format, (*means, fmean(means)))) for name, means in found.items()]
+    title = "nDCG@10 with word vectors trained on the collection itself"
+    yield Table(title=title, columns=("", *COLLECTIONS, "mean"), rows=tuple(rows))
+
     text = oov.corpus(work, TRAINED_MB)
     command = [sys.executable, "-m", "vocabtool", "train", str(text), "-o", str(work / "words.npz")]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds = time.perf_counter() - start
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
-    row = (
-        done.stderr.splitlines()[0].partition(".npz: ")[2],
+    seconds, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = done.stderr.splitlines()[0].partition(".npz: ")[2]
+    figures = (
         f"{seconds:.0f} s",
-        f"{memory:,.0f} MB",
+        f"{used.ru_utime + used.ru_stime:.0f} s",
+        f"{used.ru_maxrss >> 10:,} MiB",
     )
-    yield Table(title="vocabtool train", columns=("", "time", "peak memory"), rows=(row,))
+    columns = ("vocabtool train", "time", "CPU time", "peak memory")
+    yield Table(title="Generated text", columns=columns, rows=((said, *figures),))
 
 
 QUESTIONS: Final[Mapping[str, Callable[[Path], Iterator[Table]]]] = {

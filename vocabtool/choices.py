@@ -35,9 +35,9 @@ WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 
 # Training word vectors.
 DIM: Final = 300
-WINDOW: Final = 5  # words on each side that count as near
+WINDOW: Final = 10  # words on each side that count as near
 MAX_WINDOW: Final = 31  # weights of distances fit 5 bits
-MIN_COUNT: Final = 5
+MIN_COUNT: Final = 2
 MAX_WORDS: Final = 50_000
 
 # Embedding documents.

@@ -112,12 +112,13 @@ def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
 
 MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
+WINDOW: Final = 5  # words on each side that count as near
 COMMON: Final = 1e-3  # a word of this frequency has half the weight
 
 
 def train_words(texts: Iterable[str], rule: str) -> TrainedVectors:
     """Train vectors of the most frequent words only, so that the model does not know rare ones."""
-    return train(iter(texts), rule=rule, max_words=MAX_WORDS, dim=DIMENSIONS, min_count=1)
+    return train(iter(texts), rule=rule, max_words=MAX_WORDS, dim=DIMENSIONS, window=WINDOW)
 
 
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:

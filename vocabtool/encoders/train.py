@@ -34,6 +34,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from vocabtool.choices import DIM, MAX_WINDOW, MAX_WORDS, MIN_COUNT, NAMED, WINDOW
 from vocabtool.documents.options import ReadOptions
@@ -383,10 +384,10 @@ def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> csr_array:
     It is float64 for up to ``EXACT`` words, else float32.
     """
     kind = np.float64 if len(totals) <= EXACT else np.float32
+    smooth = totals**SMOOTHING
     with np.errstate(divide="ignore"):  # a word without neighbours is in no pair
         of_word = np.log(totals).astype(kind)
-    smooth = totals**SMOOTHING
-    of_context = (SMOOTHING * of_word - np.log(smooth.sum())).astype(kind)
+        of_context = np.log(smooth / smooth.sum()).astype(kind)
     columns = pairs.indices
     rows = np.repeat(np.arange(len(totals), dtype=np.int32), np.diff(pairs.indptr))
     is_same = rows == columns
@@ -408,8 +409,6 @@ def _decompose(
     matrix: csr_array, dim: int, seed: int, threads: int, show: Progress
 ) -> NDArray[np.float32]:
     """Return the rows of U S^0.5, scaled to unit length: float32, shape (n, dim)."""
-    from threadpoolctl import threadpool_limits
-
     size = matrix.shape[0]
     width = size if size <= EXACT else min(dim + OVERSAMPLING, size)
     across = matrix.T
@@ -436,9 +435,9 @@ def _decompose(
             basis = np.linalg.qr(times(across, basis))[0]
             basis = np.linalg.qr(times(matrix, basis))[0]
         triangle = np.linalg.qr(times(across, basis), mode="r")
-        rotation, strength, _ = np.linalg.svd(triangle.T)
-        vectors = basis @ (rotation[:, :dim] * np.sqrt(strength[:dim]))
+        _, strength, rotation = np.linalg.svd(triangle)
+        vectors = basis @ (rotation[:dim].T * np.sqrt(strength[:dim]))
     vectors[np.diff(matrix.indptr) == 0] = 0
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.maximum(lengths, np.finfo(vectors.dtype).tiny)
-    return vectors.astype(np.float32, copy=False)
+    return np.asarray(vectors, np.float32)
