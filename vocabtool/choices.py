@@ -33,6 +33,13 @@ KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf", "sif"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 
+# Training word vectors.
+DIM: Final = 300
+WINDOW: Final = 10  # words on each side that count as near
+MAX_WINDOW: Final = 31  # weights of distances fit 5 bits
+MIN_COUNT: Final = 2
+MAX_WORDS: Final = 50_000
+
 # Embedding documents.
 Runner = Literal["local", "ray"]
 Check = Literal["stat", "content"]

@@ -90,6 +90,7 @@ class Vocabulary:
     entry_type: EntryType = "text"  #: ``"text"``, or ``"integer"`` for keys of integer tables.
     notes: tuple[str, ...] = field(default=())  #: Further facts, as text.
     marker: Marker | None = None  #: Piece marker of the entries; ``None`` for whole words.
+    rule: str | None = None  #: Rule from texts to words, if a file of word vectors states it.
 
     @classmethod
     def from_ids(

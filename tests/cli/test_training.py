@@ -1,4 +1,4 @@
-"""What the demo reads and trains on, against what can be computed by hand."""
+"""What the demo reads, against what Python shows of itself."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import inspect
 import json.decoder
 import textwrap
 from collections import Counter
-from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from vocabtool.cli import demo as training
 from vocabtool.cli.demo import MIN_DOCUMENTS, documentation
 from vocabtool.errors import NotFound
 
@@ -91,31 +88,3 @@ def test_a_python_without_its_sources(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "pydoc_data.topics", None)
     with pytest.raises(NotFound, match=r"Python's own documentation.*python\.org"):
         documentation(tmp_path)
-
-
-def test_training_is_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nearness counted pair by pair, smoothed positive PMI, NumPy's full decomposition."""
-    monkeypatch.setattr(training, "MAX_WORDS", 30)
-    monkeypatch.setattr(training, "DIMENSIONS", 5)
-    generator = np.random.default_rng(0)
-    words = [f"{a}{b}" for a in "abcdef" for b in "abcdef"]
-    chances = np.arange(1, 37) / np.arange(1, 37).sum()
-    texts = [generator.choice(words, 20, p=chances).tolist() for _ in range(60)]
-    chosen, vectors = training.train([" ".join(text) for text in texts], "whitespace")
-    count = Counter(word for text in texts for word in text)
-    assert sorted(count[word] for word in chosen) == sorted(count.values())[-30:]
-    near = np.zeros((30, 30))
-    for text in texts:
-        ids = [chosen.index(word) if word in chosen else None for word in text]
-        for (i, a), (j, b) in product(enumerate(ids), repeat=2):
-            if a is not None and b is not None and 0 < abs(i - j) <= training.WINDOW:
-                near[a, b] += 1 / abs(i - j)
-    smooth = near.sum(axis=0) ** training.SMOOTHING
-    expected = np.outer(near.sum(axis=1), smooth / smooth.sum())
-    with np.errstate(divide="ignore"):
-        left, strength, _ = np.linalg.svd(np.maximum(np.log(near / expected), 0))
-    rows = left[:, :5] * np.sqrt(strength[:5])
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    share = np.array([count[word] for word in chosen]) / count.total()
-    rows *= (training.COMMON / (training.COMMON + share))[:, None]
-    np.testing.assert_allclose(vectors @ vectors.T, rows @ rows.T, rtol=1e-4, atol=1e-8)

@@ -16,7 +16,7 @@ import sysconfig
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -25,22 +25,19 @@ from typing import Any, Final
 
 import click
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import svds
 
 from vocabtool.choices import Fusion
 from vocabtool.documents import Document
+from vocabtool.encoders.train import TrainedVectors, train
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary, printable
+from vocabtool.vocabulary import printable
 
 MIN_CHARACTERS: Final = 60  # minimum length of a docstring; "Return x." is too short
 PASSAGE_WORDS: Final = 200  # short, so that a single occurrence of a word affects the vector
@@ -116,48 +113,12 @@ def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
 MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
 WINDOW: Final = 5  # words on each side that count as near
-SMOOTHING: Final = 0.75  # exponent of a neighbour's count; reduces the effect of rare words
 COMMON: Final = 1e-3  # a word of this frequency has half the weight
 
 
-def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the most frequent words and their vectors, float32, shape (n, dim).
-
-    The vectors are a truncated singular value decomposition of the positive pointwise mutual
-    information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
-    Factorization", 2014). Equal texts give equal vectors. Rare words get no vector, so the model
-    does not know them. ``rule``: the rule that splits texts into words, as in ``Words.of``.
-    """
-    no_words = Vocabulary("words", "list", ByteStrings.of([]))
-    lookup = Words.of(no_words, rule=rule).look_up([text.lower() for text in texts])
-    words = lookup.distinct.to_pylist()
-    frequency = np.bincount(lookup.codes, minlength=len(words))
-    chosen = sorted(range(len(words)), key=lambda code: (-frequency[code], words[code]))[:MAX_WORDS]
-    size = len(chosen)
-    numbers = np.full(len(words), -1)
-    numbers[chosen] = np.arange(size)
-    ids = numbers[lookup.codes]
-    text_of = np.repeat(np.arange(len(texts)), np.diff(lookup.offsets))
-    # Count pairs of nearby words, weighted by 1 / distance.
-    counts = csr_matrix((size, size), dtype=np.float64)
-    for distance in range(1, WINDOW + 1):
-        left, right = ids[:-distance], ids[distance:]
-        near = (left >= 0) & (right >= 0) & (text_of[:-distance] == text_of[distance:])
-        ones = np.full(int(near.sum()), 1 / distance)
-        counts += csr_matrix((ones, (left[near], right[near])), (size, size))
-    pairs = (counts + counts.T).tocoo()
-    # Keep pairs that occur together more often than by chance.
-    rows = np.bincount(pairs.row, pairs.data, size)
-    columns = rows**SMOOTHING
-    expected = rows[pairs.row] * columns[pairs.col] / columns.sum()
-    pairs.data = np.maximum(np.log(pairs.data / expected), 0)
-    # Reduce to few dimensions, normalize, weaken common words. A fixed start makes it repeatable.
-    left, strength, _ = svds(pairs.tocsr(), k=DIMENSIONS, v0=np.ones(size))
-    vectors = left * np.sqrt(strength)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    share = frequency[chosen] / len(lookup.codes)
-    weighted = vectors * (COMMON / (COMMON + share))[:, None]
-    return [words[code] for code in chosen], weighted.astype(np.float32)
+def train_words(texts: Iterable[str], rule: str) -> TrainedVectors:
+    """Train vectors of the most frequent words only, so that the model does not know rare ones."""
+    return train(iter(texts), rule=rule, max_words=MAX_WORDS, dim=DIMENSIONS, window=WINDOW)
 
 
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
@@ -168,7 +129,10 @@ def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
     :class:`UnsupportedFormat` if TensorFlow is not installed.
     """
     tf: Any = import_tensorflow()
-    words, vectors = train(texts, r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
+    trained = train_words((text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
+    words = trained.words
+    common = COMMON / (COMMON + trained.counts / trained.tokens)  # weakens common words
+    vectors = trained.vectors * common[:, None].astype(np.float32)
     model = tf.Module()
     ids = tf.range(1, len(words) + 1, dtype=tf.int64)
     initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids)
@@ -241,16 +205,15 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
     told = [f"vectors of {MAX_WORDS:,} words, computed from the words near them in these texts"]
     try:
-        path, rule, flags = folder / "model", None, ("", "")
+        path = folder / "model"
         save_sentence_encoder(path, texts)
     except UnsupportedFormat:
-        path, rule, flags = folder / "vectors.npz", "ptb", (" --rule ptb", " --weights none")
-        spellings, vectors = train(texts, rule)
-        np.savez(path, words=np.array(spellings), vectors=vectors)
+        path = folder / "vectors.npz"
+        train_words(texts, "ptb").save(path)
         told.append("no SavedModel: TensorFlow is not installed (pip install '.[tensorflow]')")
     now = _tell_step(now, "A small sentence encoder is trained", *told, f"saved in {path}")
 
-    words = Words.of(path, rule=rule)
+    words = Words.of(path)
     save(words.vocabulary, folder / "vocabulary.txt")
     count = f"{len(words.vocabulary):,} entries, named {words.vocabulary.name} in the model"
     model, source = quote(str(path)), quote(str(corpus))  # quoted for a shell
@@ -265,10 +228,10 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts are unknown, "
         f"{report.token_rate:.1%}; {report.distinct_unknown:,} distinct words",
         f"the most frequent: {', '.join(printable(each.word) for each in report.commonest(6))}",
-        f"$ vocabtool oov {model} {source}{flags[0]}",
+        f"$ vocabtool oov {model} {source}",
     )
 
-    index = Index.create(folder / "index", path, rule=rule, weights="none" if rule else None)
+    index = Index.create(folder / "index", path, sample=texts)
     with index.writer() as writer:
         writer.add(documents)
     now = _tell_step(
@@ -276,7 +239,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         "The documents are indexed",
         f"{len(index):,} documents, by vectors and by words, in {index.path}",
         f"$ vocabtool index {source} --id-field id --keep module --no-calibrate "
-        f"--model {model}{''.join(flags)} -o {quote(str(folder / 'another-index'))}",
+        f"--model {model} -o {quote(str(folder / 'another-index'))}",
     )
 
     _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)

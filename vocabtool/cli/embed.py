@@ -1,17 +1,47 @@
-"""The command that computes vectors: ``embed``."""
+"""The commands that compute vectors: ``embed`` of documents, ``train`` of words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from vocabtool.choices import SHARD_ROWS, Check, Dtype, Runner
-from vocabtool.cli.options import DOCUMENTS, QUIET, encoder_options, format_option, gather
-from vocabtool.cli.output import SHOWN, progress_bar, show_report, tell_left_out, usage_errors
-from vocabtool.system.messages import tell
+from vocabtool.choices import (
+    DIM,
+    MAX_WINDOW,
+    MAX_WORDS,
+    MIN_COUNT,
+    SHARD_ROWS,
+    WINDOW,
+    Check,
+    Dtype,
+    Runner,
+)
+from vocabtool.cli.options import (
+    DOCUMENTS,
+    QUIET,
+    check_rule,
+    encoder_options,
+    format_option,
+    gather,
+    read_size,
+    text_options,
+)
+from vocabtool.cli.output import (
+    SHOWN,
+    check_files,
+    progress_bar,
+    show_report,
+    step_progress,
+    tell_left_out,
+    tell_notes,
+    tell_skipped,
+    usage_errors,
+)
+from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -174,3 +204,99 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
             )
 
         yield show
+
+
+@click.command("train")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@text_options("the FILEs", "an invalid row.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(dir_okay=False),
+    metavar="WORDS.npz",
+    help="File of the vectors; it is a MODEL for all other commands.",
+)
+@gather(
+    "settings",
+    click.option(
+        "--dim", type=click.IntRange(1), default=DIM, show_default=True, help="Length of a vector."
+    ),
+    click.option(
+        "--window",
+        type=click.IntRange(1, MAX_WINDOW),
+        default=WINDOW,
+        show_default=True,
+        help="Words on each side that count as near.",
+    ),
+    click.option(
+        "--min-count",
+        type=click.IntRange(1),
+        default=MIN_COUNT,
+        show_default=True,
+        help="Rarer words get no vector.",
+    ),
+    click.option(
+        "--max-words",
+        type=click.IntRange(2),
+        default=MAX_WORDS,
+        show_default=True,
+        help="Maximum number of words with a vector: the most frequent.",
+    ),
+    click.option(
+        "--rule",
+        callback=check_rule,
+        default="ptb",
+        show_default=True,
+        metavar="RULE",
+        help="Rule that splits texts into words: whitespace, lower, keras, ptb or regex:PATTERN. "
+        "The file states it, so no other command needs it.",
+    ),
+    click.option(
+        "--memory",
+        callback=read_size,
+        default="1G",
+        show_default=True,
+        metavar="SIZE",
+        help="Memory for words, pairs and vectors; if it is full, the rarest are dropped.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        default=2,
+        show_default=True,
+        help="Number of threads.",
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of the decomposition."),
+)
+@QUIET
+def train_command(
+    files: tuple[str, ...], read: ReadOptions, file: str, settings: dict[str, Any], quiet: bool
+) -> None:
+    """Train word vectors on the documents of FILE..., for a corpus that no model fits.
+
+    Words are similar if they occur near the same words. A FILE has one document per line, or is
+    .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord, also with .gz or .zst. FILE can be a folder
+    or a quoted glob; - is standard input. Equal texts and options give the same bytes.
+    """
+    from vocabtool.documents.reading import ReadLog, left_out
+    from vocabtool.encoders.train import train
+
+    check_files(file, None, None)
+    if Path(file).suffix != ".npz":
+        raise click.UsageError(f"-o {file}: expected a file that ends in .npz")
+    log = ReadLog()
+    with usage_errors(), step_progress(quiet) as progress:
+        folder = Path(file).absolute().parent
+        trained = train(list(files), read, folder=folder, log=log, progress=progress, **settings)
+        trained.save(file)
+    if quiet:
+        return
+    size, dim = trained.vectors.shape
+    tell(
+        f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
+        f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
+    )
+    tell_notes((*trained.notes, *left_out([*files])))
+    tell_skipped(log.skipped)

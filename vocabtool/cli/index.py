@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -21,6 +21,7 @@ from vocabtool.cli.options import (
     encoder_options,
     format_option,
     gather,
+    read_size,
 )
 from vocabtool.cli.output import (
     SHOWN,
@@ -40,31 +41,10 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
-MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
-UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
 word vectors, a static embedding, a folder of sentence-transformers, openai:NAME@URL, or
 python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is searched by keywords,
 and by vectors that you pass in Python. If the command is interrupted, run it again: it resumes."""
-
-
-def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Convert a text such as ``512M`` or ``1G`` to a number of bytes."""
-    if text is None:
-        return None
-    number, unit = text.upper().removesuffix("B"), ""
-    if number and number[-1] in UNITS:
-        number, unit = number[:-1], number[-1]
-    try:
-        size = int(float(number) * UNITS[unit])
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"expected a size such as 512M or 2G, got {text!r}") from error
-    if size < MIN_MEMORY:
-        raise click.BadParameter(
-            f"the minimum is 16M (a number without a unit means bytes), got {text!r}"
-        )
-    return size
 
 
 SHAPE = gather(
@@ -108,7 +88,7 @@ FILLING = gather(
     "filling",
     click.option(
         "--memory",
-        callback=_size,
+        callback=read_size,
         metavar="SIZE",
         help="Memory limit for building, such as 512M or 1G. [default: no limit]",
     ),

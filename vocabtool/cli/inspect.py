@@ -126,11 +126,12 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         tell(f"ids are {vocabulary.id_range}: text does not contain the ids, use json")
 
 
-WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, a SentencePiece model, a Hugging Face tokenizer.json, or
-a static embedding (model2vec): these define how texts become words. For word vectors, the rule that
-fits their entries best is used without --rule. Any other file or folder that `vocabtool extract`
-reads needs --rule. MODEL#NAME is the same as --name NAME."""
+WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub
+handle (https://...) that is in the local cache, a SentencePiece model, a Hugging Face
+tokenizer.json, a static embedding (model2vec), or word vectors of `vocabtool train`: these
+define how texts become words. For other word vectors, the rule that fits their entries best is
+used without --rule. Any other file or folder that `vocabtool extract` reads needs --rule.
+MODEL#NAME is the same as --name NAME."""
 WORDS_OPTIONS = gather(
     "options",
     NAME,

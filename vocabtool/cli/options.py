@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Decorator = Callable[[Any], Any]
 
 RULES: Final = ", ".join(RULE_NAMES)
+MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
@@ -59,6 +61,24 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec
+
+
+def read_size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """Convert a text such as ``512M`` or ``1G`` to a number of bytes."""
+    if text is None:
+        return None
+    number, unit = text.upper().removesuffix("B"), ""
+    if number and number[-1] in UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"expected a size such as 512M or 2G, got {text!r}") from error
+    if size < MIN_MEMORY:
+        raise click.BadParameter(
+            f"the minimum is 16M (a number without a unit means bytes), got {text!r}"
+        )
+    return size
 
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:

@@ -98,9 +98,9 @@ class StaticEncoder(Encoder):
         A file without a plain float32 matrix is converted once, into the user's cache
         (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
         ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
-        rule, :func:`guess_rule` chooses one. Weights and a component must be fitted by :meth:`fit`,
-        unless ``fitted`` contains them; ``fitted`` then also sets the options ``weights`` and
-        ``remove_component``. Raises :class:`VocabtoolError`.
+        rule, the one that the file states is used, else :func:`guess_rule` chooses one. Weights and
+        a component must be fitted by :meth:`fit`, unless ``fitted`` contains them; ``fitted`` then
+        also sets the options ``weights`` and ``remove_component``. Raises :class:`VocabtoolError`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -112,6 +112,8 @@ class StaticEncoder(Encoder):
             component = fitted is not None and fitted.component is not None
         vectors, rule = VectorFile(path), options.rule
         notes: tuple[str, ...] = ()
+        if rule is None:
+            rule = vectors.words.rule
         if rule is None:
             rule, reason = guess_rule(vectors.words)
             notes = (f"no --rule given: using {rule}, because {reason}",)

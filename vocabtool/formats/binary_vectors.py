@@ -3,7 +3,8 @@
 word2vec: a header line ``n dim``, then ``n`` records: a word, a space and ``dim`` little-endian
 32-bit floats. word2vec.c (tmikolov/word2vec) also ends each record with a newline; gensim does not.
 
-NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
+NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, and perhaps
+``rule`` (the rule that split the training texts, as ``vocabtool train`` writes it), or an ``.npy``
 file with a ``.txt`` file of the same name, which has one word per line. Layout:
 numpy.org/doc/stable/reference/generated/numpy.lib.format.html. An array's header is a Python
 dictionary as text. It is matched by a regular expression, never evaluated. An array of objects
@@ -35,6 +36,7 @@ from typing import Any, BinaryIO, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import NAMED
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import word_list, zip_archive
 from vocabtool.formats.files import map_file
@@ -42,7 +44,7 @@ from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary
+from vocabtool.vocabulary import Place, Vocabulary, decode
 
 HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of words and dimensions
 
@@ -200,6 +202,8 @@ WORD2VEC: Final = Reader(
 NUMPY_MAGIC: Final = b"\x93NUMPY"
 WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
 VECTORS: Final = "vectors.npy"
+RULE: Final = "rule.npy"
+MAX_RULE: Final = 4_096  # characters
 MAX_CHARACTER: Final = 0x10FFFF
 MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
 DICTIONARY: Final = re.compile(
@@ -279,7 +283,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     damaged file, and :class:`UnsupportedFormat` for an archive that lacks one of the two
     arrays, or has compressed vectors, which cannot be memory-mapped.
     """
-    file, notes = source.file, list[str]()
+    file, notes, rule = source.file, list[str](), None
     if source.head.startswith(NUMPY_MAGIC):
         vectors = open_array(file)
         words = words or file.with_suffix(".txt")
@@ -298,6 +302,9 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
                     "`numpy.savez(FILE, words=words, vectors=vectors)`"
                 )
             stored = ByteStrings.of(_array_words(archive.read(WORDS)))
+            if RULE in archive.names:
+                rule = _array_rule(archive.read(RULE))
+                notes.append(f"rule: {rule}")
         place = Place(file.name, WORDS)
         with zipfile.ZipFile(file) as zipped:
             member = zipped.getinfo(VECTORS)
@@ -318,7 +325,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     if len(stored) != count:
         raise InvalidFile(f"{count:,} vectors, but {len(stored):,} words in {place.file}")
     all_notes = (f"{dim:,} dimensions", *notes)
-    listed = Vocabulary("words", "vectors", stored, places=(place,), notes=all_notes)
+    listed = Vocabulary("words", "vectors", stored, places=(place,), notes=all_notes, rule=rule)
     return VectorFile(listed, dim, vectors)
 
 
@@ -370,6 +377,19 @@ def _array_words(data: bytes) -> Iterator[bytes]:
                 yield word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
     except ValueError as error:
         raise InvalidFile(f"a word is not Unicode: {error}") from error
+
+
+def _array_rule(data: bytes) -> str:
+    """Return the rule in a ``.npy`` array of one text. Only rules that open no file are allowed."""
+    rules = list(map(decode, _array_words(data)))
+    rule = rules[0] if len(rules) == 1 else ""
+    if (rule not in NAMED and not rule.startswith("regex:")) or len(rule) > MAX_RULE:
+        wanted = ", ".join((*NAMED, "regex:PATTERN"))
+        raise InvalidFile(
+            f"{RULE} must be one of {wanted}, of at most {MAX_RULE:,} characters, got "
+            f"{len(rules):,} texts: {rule[:80]!r}"
+        )
+    return rule
 
 
 NUMPY: Final = Reader(

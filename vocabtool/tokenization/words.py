@@ -261,6 +261,9 @@ def _from_file(model: str | Path, name: str | None) -> Words:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
         return Words(vocabulary, "recovered", tokenizer, notes=notes)
+    if chosen.rule is not None:
+        words = Words.of(chosen, rule=chosen.rule)
+        return replace(words, how="recovered", notes=found.warnings)
     if chosen.kind == "vectors":
         rule, reason = guess_rule(chosen)
         note = f"no --rule given: using {rule}, because {reason}"

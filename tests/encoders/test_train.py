@@ -1,0 +1,357 @@
+"""Word vectors of one's own corpus: the formulae, the limits, and the file as a MODEL."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+
+import vocabtool
+from tests.cli.running import COMMAND, environment, run
+from vocabtool.documents import ReadOptions
+from vocabtool.encoders import train as training
+from vocabtool.encoders.train import TrainedVectors, train
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+
+WINDOW = 3
+
+
+def drawn(seed: int = 0, texts: int = 60, words: int = 36) -> list[str]:
+    """Texts of 20 words; a few words are common, many are rare."""
+    generator = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, words + 1)
+    rows = generator.choice(words, (texts, 20), p=chances / chances.sum())
+    return [" ".join(f"w{word}" for word in row) for row in rows]
+
+
+def topics(seed: int = 0) -> list[str]:
+    """Texts of one of 20 topics each, with 90 words each: more words than are decomposed whole."""
+    generator = np.random.default_rng(seed)
+    chosen = generator.integers(0, 20, 3_000)
+    return [" ".join(f"t{topic}x{n}" for n in generator.integers(0, 90, 20)) for topic in chosen]
+
+
+def textbook(texts: Iterable[str], chosen: list[str], window: int) -> NDArray[np.float64]:
+    """The smoothed positive PMI, pair by pair."""
+    place = {word: row for row, word in enumerate(chosen)}
+    near = np.zeros((len(chosen), len(chosen)))
+    for text in texts:
+        ids = [place.get(word) for word in text.split()]
+        for (i, a), (j, b) in product(enumerate(ids), repeat=2):
+            if a is not None and b is not None and 0 < abs(i - j) <= window:
+                near[a, b] += window + 1 - abs(i - j)
+    smooth = near.sum(axis=0) ** 0.75
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(near / np.outer(near.sum(axis=1), smooth / smooth.sum())), 0)
+
+
+def rows_of(left: NDArray[Any], strength: NDArray[Any]) -> NDArray[Any]:
+    rows = left * np.sqrt(strength)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def trained(texts: Iterable[str], **options: Any) -> TrainedVectors:
+    """Few dimensions, whole words between blanks."""
+    given = {"rule": "whitespace", "dim": 5, "window": WINDOW, "min_count": 1}
+    return train(iter(texts), **{**given, **options})
+
+
+def same(one: TrainedVectors, other: TrainedVectors) -> bool:
+    """Bit by bit."""
+    return one.words == other.words and one.vectors.tobytes() == other.vectors.tobytes()
+
+
+# The formulae.
+
+
+@pytest.mark.parametrize("dim", [1, 5, 30])
+def test_textbook(dim: int) -> None:
+    """Pairs counted one by one and NumPy's full SVD give the same values, but for signs."""
+    texts = drawn()
+    found = trained(texts, dim=dim, max_words=30)
+    count = Counter(word for text in texts for word in text.split())
+    assert found.words == sorted(count, key=lambda word: (-count[word], word))[:30]
+    assert found.counts.tolist() == [count[word] for word in found.words]
+    assert (found.documents, found.tokens, found.notes) == (60, 1_200, ())
+    left, strength, _ = np.linalg.svd(textbook(texts, found.words, WINDOW))
+    wanted = rows_of(left[:, :dim], strength[:dim])
+    signs = np.sign((wanted * found.vectors).sum(axis=0))
+    np.testing.assert_allclose(found.vectors * signs, wanted, atol=1e-5)
+
+
+def test_many_words() -> None:
+    """Beyond ``EXACT`` words the SVD is approximate; it is near SciPy's if values differ."""
+    texts = topics()
+    found = trained(texts, dim=20, window=2)
+    assert len(found.words) > training.EXACT
+    left, strength, _ = svds(textbook(texts, found.words, 2), k=20, v0=np.ones(len(found.words)))
+    wanted = rows_of(left, strength)
+    np.testing.assert_allclose(found.vectors @ found.vectors.T, wanted @ wanted.T, atol=2e-3)
+
+
+def test_order_of_texts_does_not_matter() -> None:
+    """Counts are integers, and equally frequent words are in the order of their spelling."""
+    texts = drawn(texts=300, words=2_000)
+    assert same(trained(texts), trained(reversed(texts)))
+
+
+def test_threads_do_not_matter(tmp_path: Path) -> None:
+    """The same bytes on any number of threads, ours or those of BLAS; another seed, other bytes."""
+    (tmp_path / "texts.txt").write_text("\n".join(topics()))
+    files = []
+    for number, (threads, blas, seed) in enumerate([(1, "1", 0), (4, "2", 0), (2, "2", 1)]):
+        files.append(tmp_path / f"{number}.npz")
+        options = ("--dim", "20", "--threads", str(threads), "--seed", str(seed))
+        environ = {"OPENBLAS_NUM_THREADS": blas}
+        done = run("train", tmp_path / "texts.txt", "-o", files[-1], *options, environ=environ)
+        assert done.returncode == 0, done.stderr
+    first, again, other = (file.read_bytes() for file in files)
+    assert first == again != other
+
+
+def test_texts_are_apart_and_blocks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair spans two texts; every pair that spans two blocks or batches is counted."""
+    texts = drawn(texts=100)
+    whole = trained(texts)
+    monkeypatch.setattr(training, "BLOCK_SHARE", training.MEMORY // 40)
+    monkeypatch.setattr(training, "READ_BYTES", 100)
+    assert same(trained(texts), whole)
+    assert not same(trained([" ".join(texts)]), whole)
+
+
+def test_words_that_get_no_vector() -> None:
+    """Rare ones, those of more than 100 bytes, with NUL; words around them are as far as before."""
+    long = "x" * 101
+    texts = [f"a {long} b \0 c once", "a b c", "b a c"] * 4 + ["naïve \udcff a b"] * 2
+    found = trained(texts, min_count=2, dim=2)
+    assert found.words == ["a", "b", "c", "once", "naïve", "\udcff"]
+    spaced = [text.replace(long, "?").replace("\0", "!") for text in texts]
+    assert same(trained(spaced, dim=2, max_words=3), trained(texts, dim=2, max_words=3))
+    alone = trained(["a b", "b a", "c"], dim=3)
+    assert alone.words == ["a", "b", "c"]
+    assert alone.vectors[2].tolist() == [0, 0, 0]  # without any neighbour
+    assert trained(["a b c"] * 3, dim=300).vectors.shape == (3, 3)
+
+
+# Memory.
+
+
+def test_dropped_words() -> None:
+    """Words that are dropped for memory are the rarest; those that get a vector keep it."""
+    frequent = drawn(texts=4_000)
+    rare = [
+        f"r{n} r{n + 1} {text}" for n, text in zip(range(0, 80_000, 2), frequent * 10, strict=True)
+    ]
+    whole = trained(rare, min_count=3, max_words=30)
+    little = trained(rare, min_count=3, max_words=30, memory=4 << 20)
+    assert whole.notes == ()
+    assert "at most 1 time until then (--memory)" in little.notes[0]
+    assert same(whole, little)
+
+
+def test_dropped_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rarest pairs are dropped and the note says so; common pairs count as before."""
+    texts = topics()
+    monkeypatch.setattr(training, "MIN_PAIRS", 1)
+    monkeypatch.setattr(training, "MAX_PAIRS", 60_000)
+    monkeypatch.setattr(training, "BLOCK_SHARE", training.MEMORY // 20_000)
+    found = trained(texts, dim=20)
+    assert "of at most" in found.notes[0]
+    means = np.stack(
+        [found.vectors[[w.startswith(f"t{t}x") for w in found.words]].mean(0) for t in range(20)]
+    )
+    right = [f"t{topic}" for topic in (found.vectors @ means.T).argmax(axis=1)]
+    assert (
+        np.mean(
+            [word.startswith(f"{topic}x") for word, topic in zip(found.words, right, strict=True)]
+        )
+        > 0.9
+    )
+
+
+PEAK = """
+import resource, sys
+import numpy as np
+from vocabtool.encoders.train import train
+def texts(count):
+    generator = np.random.default_rng(0)
+    for _ in range(count):
+        yield " ".join(map("w{}".format, (1e5 * generator.random(1_000) ** 6).astype(int).tolist()))
+train(texts(int(sys.argv[1])), memory=64 << 20, dim=20, max_words=20_000, rule="whitespace")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def test_memory_is_bounded(full: bool) -> None:
+    """Ten times the texts need hardly more: words and pairs are dropped, numbers are in a file."""
+    peaks = []
+    for count in (200, 8_000 if full else 2_000):
+        command = [sys.executable, "-c", PEAK, str(count)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=environment()
+        )
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 64  # MiB
+
+
+def test_a_killed_run_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a part of the file nor the temporary one; the file of before is as it was."""
+    (tmp_path / "old.npz").write_bytes(b"before")
+    for name in ("new.npz", "old.npz"):
+        command = [*COMMAND, "train", "-", "-o", str(tmp_path / name)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment()) as process:
+            assert process.stdin is not None
+            for _ in range(3):  # some is read when it has taken so much
+                process.stdin.write(b"the cat sat on the mat\n" * 100_000)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        assert [path.name for path in tmp_path.iterdir()] == ["old.npz"]
+    assert (tmp_path / "old.npz").read_bytes() == b"before"
+
+
+# The file.
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vectors of small texts, with a rule that would not be guessed."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "texts.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in drawn()))
+    done = run("train", folder / "texts.jsonl", "-o", folder / "words.npz", *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert (
+        b"words.npz: 36 words, 4 dimensions, trained on 1,200 words of 60 documents" in done.stderr
+    )
+    assert done.stdout == b""
+    return folder / "words.npz"
+
+
+RULE = "regex:[a-z0-9]+"
+OPTIONS = ("--dim", "4", "--rule", RULE, "--min-count", "1")
+
+
+def test_it_is_a_model_everywhere(model: Path, tmp_path: Path) -> None:
+    """Every command takes it, and none needs a rule."""
+    texts = str(model.with_name("texts.jsonl"))
+    assert vocabtool.Words.of(model).how == "recovered"
+    assert vocabtool.Words.of(model).fingerprint == vocabtool.Words.of(model, rule=RULE).fingerprint
+    encoder = vocabtool.open_encoder(model, weights="none")
+    assert encoder.notes == ()
+    assert encoder.options.rule == RULE
+    np.testing.assert_allclose(np.linalg.norm(encoder.encode(["w1-w2"]), axis=1), 1, atol=1e-6)
+    assert f"rule: {RULE}".encode() in run("inspect", model).stdout
+    commands = [
+        *(("words", model, "w1-w2"), ("oov", model, texts), ("extract", model)),
+        *(("diff", model, model), ("embed", texts, "--model", model, "-o", tmp_path / "shards")),
+        ("index", texts, "--model", model, "-o", tmp_path / "index"),
+        ("search", tmp_path / "index", "w1"),
+    ]
+    for command in commands:
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+        assert b"no --rule given" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (["tokenizer:/etc/passwd"], "tokenizer:/etc/passwd"),
+        (["bert-uncased"], "bert-uncased"),
+        (["ptb", "lower"], "2 texts"),
+        ([], "0 texts"),
+        (["regex:" + "x" * 5_000], "at most 4,096 characters"),
+        ([5], "words of type int64"),
+    ],
+)
+def test_a_rule_that_no_model_may_state(rule: list[Any], reason: str, tmp_path: Path) -> None:
+    """A file cannot make vocabtool open another one, or have no or several rules."""
+    path, kind = tmp_path / "words.npz", None if rule == [5] else str
+    np.savez(
+        path, words=np.array(["a"]), vectors=np.ones((1, 2), np.float32), rule=np.array(rule, kind)
+    )
+    for opened in (vocabtool.open_encoder, vocabtool.Words.of):
+        with pytest.raises(VocabtoolError, match=r"words\.npz") as caught:
+            opened(path)
+        assert reason in str(caught.value)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "reason"),
+    [
+        ([], {}, "no document"),
+        (["", " "], {}, "got 0 among 0 words"),
+        (["a b", "c d"], {"min_count": 2}, "at least 2 times, got 0 among 4 words"),
+        (["a", "b"], {}, "no two words"),
+        (["a b"], {"rule": "tokenizer:x.json"}, "whole words"),
+        (["a b"], {"rule": "regex:("}, "not a valid RE2 pattern"),
+        (["a b"], {"memory": 1 << 20}, "raise --memory"),
+    ],
+)
+def test_errors(texts: list[str], options: dict[str, Any], reason: str) -> None:
+    """Texts with nothing to learn, and settings that cannot work."""
+    with pytest.raises(VocabtoolError, match=reason):
+        trained(texts, **options)
+
+
+@pytest.mark.parametrize("name", ["dim", "window", "min_count", "max_words", "threads"])
+def test_numbers_out_of_range(name: str) -> None:
+    """A number below 1, or a window whose weights do not fit."""
+    for number in (0, *([32] if name == "window" else [])):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            trained(["a b"], **{name: number})
+
+
+def test_invalid_rows_and_files(tmp_path: Path) -> None:
+    """A row that is not one is an error with its place, or skipped and counted; so are names."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": "a b"}\n{"text": 5}\n')
+    with pytest.raises(InvalidFile, match=r"texts\.jsonl:2"):
+        train(path, min_count=1)
+    log = vocabtool.documents.ReadLog()
+    found = train(path, ReadOptions(on_error="skip"), min_count=1, log=log)
+    assert (found.words, log.skipped.count) == (["a", "b"], 1)
+    with pytest.raises(NotFound):
+        train(tmp_path / "missing.txt")
+    done = run(
+        "train", path, "-o", tmp_path / "words.npz", "--on-error", "skip", "--min-count", "1"
+    )
+    assert b"1 row skipped" in done.stderr
+    for arguments, code, reason in (
+        ((path, "-o", tmp_path / "words.txt"), 2, b"expected a file that ends in .npz"),
+        ((path, "-o", tmp_path / "no" / "words.npz"), 3, b"the folder does not exist"),
+        ((path, "-o", "words.npz", "--memory", "1M"), 2, b"the minimum is 16M"),
+    ):
+        done = run("train", *arguments, cwd=tmp_path)
+        assert (done.returncode, reason in done.stderr) == (code, True), done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_progress() -> None:
+    """Three steps; each ends at its end, and the reading of an iterator has no known end."""
+    shown: list[tuple[str, float]] = []
+    trained(drawn(), progress=lambda step, share: shown.append((step, share)))
+    last = dict(shown)
+    assert list(last) == ["texts read", "neighbours counted", "vectors computed"]
+    assert [*last.values()] == [0, 1, 1]
+
+
+def test_texts_are_read_once_and_lazily() -> None:
+    """An iterator is enough."""
+
+    def once() -> Iterator[str]:
+        yield from drawn()
+
+    assert same(trained(once()), trained(chain(drawn())))
