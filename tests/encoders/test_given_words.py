@@ -163,14 +163,14 @@ def test_an_encoding_in_the_cache_of_tiktoken(
         open_encoder(encode, vocabulary="tiktoken:gpt5")
 
     ranks = [*(bytes([byte]) for byte in range(256)), b"lo"]
-    lines = (b"%s %d\n" % (base64.b64encode(token), at) for at, token in enumerate(ranks))
-    monkeypatch.setattr(load, "read_file", lambda address, lines=b"".join(lines): lines)
-    asked: list[str] = []
+    lines = [b"%s %d\n" % (base64.b64encode(token), at) for at, token in enumerate(ranks)]
+    monkeypatch.setattr(load, "read_file", lambda address: b"".join(lines))
+    asked: dict[str, dict[bytes, int]] = {}
     monkeypatch.setattr(
-        public, "load_tiktoken_bpe", lambda address, **_: asked.append(address) or {}
+        public, "load_tiktoken_bpe", lambda address, **_: asked.setdefault(address, {})
     )
     public.cl100k_base()
-    load.read_file_cached(asked[0])
+    load.read_file_cached(*asked)
     encoder = open_encoder(encode, vocabulary="tiktoken:cl100k_base", rule="tiktoken:cl100k_base")
     assert encoder.words is not None
     assert encoder.words.pieces("love") == ["lo", "v", "e"]

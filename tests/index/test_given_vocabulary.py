@@ -180,8 +180,8 @@ def test_commands(tmp_path: Path) -> None:
         command("search", at, "love xapian", *model, "--explain", "--format", "json")
     )
     assert [word["known"] for word in found["query"]["words"]] == [True, False]
-    queries = ('{"_id": "%d", "text": "love xapian"}\n' % number for number in range(10))
-    (tmp_path / "queries.jsonl").write_text("".join(queries))
+    queries = [json.dumps({"_id": str(at), "text": "love xapian"}) for at in range(10)]
+    (tmp_path / "queries.jsonl").write_text("\n".join(queries))
     lines = ("query-id\tcorpus-id\tscore", *(f"{number}\ta\t1" for number in range(10)))
     (tmp_path / "qrels.tsv").write_text("\n".join(lines))
     judged = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv")

@@ -238,7 +238,8 @@ class IndexModel:
             return None
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        options = {name: each for name, each in held.options.items() if name != "vocabulary"}
+        options: dict[str, Any] = {**held.options}
+        options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
         options |= self._options
