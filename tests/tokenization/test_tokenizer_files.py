@@ -227,10 +227,43 @@ def test_gguf_of_byte_pairs(pre: str, pattern: str, tmp_path: Path) -> None:
     assert ids(words, "<|control|>") == library.encode("<|control|>").ids
 
 
+# What llama.cpp's code makes of texts, by hand: src/unicode.cpp.
+PARTS = {
+    "kimi-k2": {
+        "getUserName's IT'S": ["getUserName's", " IT'S"],
+        "你好world": ["你好", "world"],
+        "a你's 'told 's": ["a", "你", "'s", " '", "told", " '", "s"],
+        "  你 12345\n": [" ", " ", "你", " ", "123", "45", "\n"],
+        "日本語のカナ-x": ["日本語", "のカナ", "-x"],
+    },
+    "afmoe": {
+        "ab1234567 c": ["ab", "1", "234", "567", " c"],
+        "  12": [" ", " ", "12"],
+        "2024年 123": ["2", "024", "年", " ", "123"],
+        "don't.stop": ["don", "'t", ".stop"],
+        "เก่ง": ["เ", "ก", "่", "ง"],
+    },
+    "superbpe": {
+        "by the way, 1234567 of 12!": ["by the way, ", "1", "234", "567", " of ", "12", "!"],
+        "½123 123½ 123456": ["½", "123", " ", "123½", " ", "123", "456"],
+    },
+}
+
+
+@pytest.mark.parametrize("pre", PARTS)
+def test_code_of_llama_cpp(pre: str, tmp_path: Path) -> None:
+    """What is no pattern there splits texts in the same way."""
+    tokens = [*pre_tokenizers.ByteLevel.alphabet(), "ab"]
+    file = write(tmp_path / "m.gguf", "gpt2", tokens, tokenizer_pre=pre, token_merges=["a b"])
+    words = Words.of(file)
+    for text, parts in PARTS[pre].items():
+        found = [word.word.decode() for word in next(words.pipe([text]))]
+        assert found == parts
+
+
 REFUSED: dict[str, tuple[str, dict[str, Any], type[VocabtoolError], str]] = {
     "unknown pattern": ("gpt2", {"tokenizer_pre": "new-2027", "token_merges": ["a b"]},
                         UnsupportedFormat, "pre-tokenizer 'new-2027'.*--rule tokenizer:FILE"),
-    "not expressible": ("gpt2", {"tokenizer_pre": "kimi-k2"}, UnsupportedFormat, "'kimi-k2'"),
     "unknown model": ("rwkv", {}, UnsupportedFormat, "tokenizer 'rwkv' is not supported"),
     "no merges": ("gpt2", {"tokenizer_pre": "gpt-2"}, InvalidFile, "no merges"),
     "no scores": ("llama", {}, InvalidFile, "no scores"),

@@ -172,6 +172,16 @@ HTTP: Final = (
 )
 
 
+def vocabulary_option(default: str) -> Decorator:
+    """Return the option ``--vocabulary``; ``default`` completes its help."""
+    return click.option(
+        "--vocabulary",
+        metavar="FILE",
+        help="python:…, openai:… and given vectors: the file or model whose words count as known, "
+        f"such as a tokenizer.json, GGUF file or word list with --rule. {default}",
+    )
+
+
 def encoder_options(*first: Decorator) -> Decorator:
     """Return a decorator that passes the encoder's options as one argument, ``encoder``.
 
@@ -210,6 +220,7 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="RULE",
             help=f"Rule that splits texts into words: {RULES}. [default: the model's own]",
         ),
+        vocabulary_option("[default: the model's own]"),
         TRUST,
         click.option(
             "--weights",
@@ -315,6 +326,7 @@ INDEX_MODEL = gather(
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
+    vocabulary_option("[default: the copy in the index]"),
     TRUST,
     *HTTP,
 )

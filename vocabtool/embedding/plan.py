@@ -152,7 +152,7 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
 VERSION: Final = 1
 OPTIONS: Final = {  # names of the fields in a message
     "encoder": "the model (its files, signature, output, rule or weights)",
-    "words": "the words of the model (--name, --rule)",
+    "words": "the words of the model (--name, --rule, --vocabulary)",
     "dim": "the length of the vectors",
     "field": "--field",
     "format": "--input-format",

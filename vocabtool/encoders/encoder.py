@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, TypedDict, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypedDict,
+    cast,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +27,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.tokenization.words import Words
+from vocabtool.tokenization.words import GivenWords, Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +57,7 @@ class EncoderArguments(TypedDict, total=False):
     remove_component: bool | None
     fitted: FittedWeights | str | Path | None
     fingerprint: str | None
+    vocabulary: GivenWords | None
     max_batch: int | None
     api_key_env: str | None
     requests: int | None
@@ -75,6 +86,9 @@ class EncoderOptions:
     ``trust``: allow a model to read or write files, use the network or run its own code.
     ``fingerprint``: for a Python callable, a version string of your choice; change it whenever the
     vectors of the callable change.
+    ``vocabulary``: for models without words of their own, the words that they know:
+    :class:`~vocabtool.Words`, a file or model, or entries, perhaps with a ``rule``: see
+    ``Words.of``. The options of an open encoder contain the ``Words``.
     For ``openai:MODEL@URL``: ``api_key_env``: the environment variable that contains the key,
     default ``OPENAI_API_KEY``; ``requests``: how many are sent at once, default 8;
     ``requests_per_minute``, ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a
@@ -93,6 +107,7 @@ class EncoderOptions:
     remove_component: bool | None = None
     fitted: FittedWeights | str | Path | None = None
     fingerprint: str | None = None
+    vocabulary: GivenWords | None = None
     max_batch: int | None = None
     api_key_env: str | None = None
     requests: int | None = None
@@ -121,6 +136,11 @@ class EncoderOptions:
             for name, value in values.items()
             if value is not None and (value is not False or name == "remove_component")
         }
+
+    @property
+    def words(self) -> Words | None:
+        """The words that were given to the encoder because its model has none of its own."""
+        return self.vocabulary if isinstance(self.vocabulary, Words) else None
 
     def to_record(self) -> dict[str, str | bool]:
         """Return the options that a folder stores to open the same model again.
@@ -151,7 +171,7 @@ class Encoder(ABC):
     max_batch: int
     max_tokens: int | None = None
     exact: bool = False
-    options: EncoderOptions
+    options: EncoderOptions = EncoderOptions()
     _notes: tuple[str, ...] = ()
 
     @cached_property
@@ -192,6 +212,13 @@ class Encoder(ABC):
             f"an encoder of kind {self.kind!r} cannot report exact words (those that its model "
             "looks up); only a TensorFlow model opened with exact_words=True can"
         )
+
+    def with_words(self, words: Words) -> Self:
+        """Return this encoder with these words; they replace those that it has."""
+        encoder = object.__new__(type(self))
+        vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
+        encoder.options = replace(self.options, vocabulary=words)
+        return encoder
 
     def pipe(
         self, texts: Iterable[str | bytes], *, batch_size: int | None = None, workers: int = 1

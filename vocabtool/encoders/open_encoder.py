@@ -37,7 +37,7 @@ from vocabtool.formats import files, static_embedding, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.tokenization.words import Words
+from vocabtool.tokenization.words import Words, words_of
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
 
@@ -79,11 +79,25 @@ def open_encoder(
     ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``,
     the kind is given by a prefix (``static:glove.txt``) or recognised by the content. The
     ``options`` of an encoder (:attr:`Encoder.options`) include the kind and open the same encoder
-    again.
-    Raises :class:`VocabtoolError` for an option that the kind does not support, and for a model of
-    unknown kind (the message lists the formats tried). Also raises the encoder classes' errors.
+    again. With ``vocabulary``, its words are those of the encoder, which must have none of its own.
+    Raises :class:`VocabtoolError` for an option that the kind does not support, for a
+    ``vocabulary`` if the model has words, and for a model of unknown kind (the message lists the
+    formats tried). Also raises the errors of the encoder classes and of :func:`words_of`.
     """
     options = replace(options or EncoderOptions(), **arguments)
+    if options.vocabulary is None:
+        return _open(model, options)
+    encoder = _open(model, replace(options, vocabulary=None, rule=None))
+    if encoder.words is not None:
+        raise VocabtoolError(
+            f"{model}: this model has its own words, {encoder.words.vocabulary.name}, which decide "
+            "what it does not know. --vocabulary is for models without words, such as python:… and "
+            "openai:…; leave it out"
+        )
+    return encoder.with_words(words_of(options.vocabulary, options.rule))
+
+
+def _open(model: Model, options: EncoderOptions) -> Encoder:
     given = options.given_options()
     kind = given.pop("kind", None)
     if is_encoder(model):
@@ -256,7 +270,7 @@ class PythonEncoder(Encoder):
         version = str(given) if given else _source_fingerprint(source)
         self.fingerprint = hashlib.sha256(f"vocabtool python 1\n{version}".encode()).hexdigest()
         self.options = EncoderOptions(
-            kind=self.kind, fingerprint=fingerprint, max_batch=self.max_batch
+            kind=self.kind, fingerprint=fingerprint, max_batch=self.max_batch, vocabulary=words
         )
         if dim is None:
             try:

@@ -121,6 +121,7 @@ class OpenAIEncoder(Encoder):
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
+        self.words = options.words
         self.max_batch = options.max_batch or MAX_BATCH
         self._requests = options.requests or REQUESTS
         self._timeout = options.timeout or TIMEOUT
@@ -144,7 +145,13 @@ class OpenAIEncoder(Encoder):
             sends += ", unencrypted"
         told = self._served.model if self._served else None
         other = (f"the server calls the model {told!r}",) if told not in (None, self._model) else ()
-        return sends, REPLACES_BYTES, "blank texts are not sent: their vectors are zero", *other
+        return (
+            sends,
+            REPLACES_BYTES,
+            "blank texts are not sent: their vectors are zero",
+            *other,
+            *self._notes,
+        )
 
     @cached_property
     def fingerprint(self) -> str:

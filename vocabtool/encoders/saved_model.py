@@ -100,7 +100,7 @@ class TensorFlowEncoder(Encoder):
     @cached_property
     def words(self) -> Words | None:
         """How the model splits texts: by the given rule, or as recovered from its graph."""
-        return self._words_and_note[0]
+        return self._words_and_note[0] or self.options.words
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class SentenceTransformersEncoder(Encoder):
         try:
             self.words = Words.of(folder)
         except VocabtoolError as error:
-            self.words = None
+            self.words = options.words
             self._notes += (f"the words of the model are unknown: {error}",)
 
     @cached_property

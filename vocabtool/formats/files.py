@@ -16,9 +16,9 @@ import mmap
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
-from vocabtool.choices import KINDS
+from vocabtool.choices import KINDS, TiktokenName
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 from vocabtool.formats.wire import Buffer
 from vocabtool.vocabulary import printable
@@ -113,6 +113,36 @@ def find(handle: str) -> Path:
         f"  python -c {shlex.quote(resolve)}\n"
         "Or, without TensorFlow, download it into a folder, and pass that instead of the address:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
+    )
+
+
+ENCODING: Final = "tiktoken:"
+ENCODINGS: Final = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+OF_SAME_RANKS: Final = {"p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
+
+
+def find_encoding(name: str) -> Path:
+    """Return the file of an encoding's ranks that the library tiktoken has downloaded.
+
+    Its cache: ``read_file_cached`` in tiktoken/load.py; addresses: tiktoken_ext/openai_public.py.
+    Raises :class:`NotFound`, with download instructions, if there is no such file.
+    """
+    import hashlib
+    import tempfile
+
+    encodings = tuple(set(get_args(TiktokenName)) - {"gpt2"})  # its ranks have another format
+    if name not in encodings:
+        listed = ", ".join(sorted(encodings))
+        raise NotFound(f"{ENCODING}{name}: no such encoding, wanted one of {listed}")
+    url = ENCODINGS.format(OF_SAME_RANKS.get(name, name)).encode()
+    folder = os.getenv("TIKTOKEN_CACHE_DIR") or os.getenv("DATA_GYM_CACHE_DIR")
+    cache = Path(folder or Path(tempfile.gettempdir(), "data-gym-cache"))
+    file = cache / hashlib.sha1(url, usedforsecurity=False).hexdigest()
+    if file.is_file():
+        return file
+    raise NotFound(
+        f"{ENCODING}{name}: not in tiktoken's cache, {cache} (TIKTOKEN_CACHE_DIR). To download it "
+        f"into the cache:\n  python -c 'import tiktoken; tiktoken.get_encoding(\"{name}\")'"
     )
 
 

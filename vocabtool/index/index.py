@@ -54,7 +54,7 @@ from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.own_files import lock_folder
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.tokenization.words import GivenWords
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,7 +89,7 @@ class Index:
         model: Model | None = None,
         *,
         dim: int | None = None,
-        vocabulary: Vocabulary | Iterable[str] | None = None,
+        vocabulary: GivenWords | None = None,
         rule: str | None = None,
         sample: Iterable[str | bytes] | None = None,
         metric: Metric = "cosine",
@@ -104,10 +104,12 @@ class Index:
         """Create an empty index in a new folder.
 
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
-          ``options``. Without a model: ``dim``, the length of your own vectors, and optionally the
-          ``vocabulary`` of their model and the ``rule`` that splits texts (see :meth:`Words.of`).
-          For vocabularies of subword pieces the rule is ``tokenizer:FILE``; FILE is copied into the
-          folder.
+          ``options``. Without a model: ``dim``, the length of your own vectors.
+        - ``vocabulary``: the words that the model knows, if it has none of its own (a callable, a
+          server, your own vectors): :class:`Words`, a file or model, or entries with the ``rule``
+          that splits texts (see :meth:`Words.of`). For subword pieces the rule is
+          ``tokenizer:FILE``. The folder gets a copy of vocabulary and rule. A rule in the graph of
+          a model is not copied; the index finds that model by its path.
         - ``sample``: texts on which the weights of word vectors are fitted.
         - ``metric``: how vectors are compared. ``dtype``: type of the stored vectors.
         - ``language``: language of stems and stop words.
@@ -120,9 +122,11 @@ class Index:
         an index), :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
         if model is not None:
-            if dim is not None or vocabulary is not None:
-                raise ValueError("dim and vocabulary come from the model: do not pass them")
-            opened = open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
+            if dim is not None:
+                raise ValueError("dim comes from the model: do not pass it")
+            given = {"vocabulary": vocabulary, "rule": rule}
+            options |= {name: each for name, each in given.items() if each is not None}
+            opened = open_model(model, options, sample)
         elif dim is None:
             raise ValueError("pass a model, or dim, the length of your own vectors")
         elif options:
@@ -173,8 +177,8 @@ class Index:
             finally:
                 files.close()
             folder.make_current(part, final)
-        given = encoder if model is not None else None  # so that the model is not opened twice
-        index = cls(where, given)
+        # So that neither the model nor the vocabulary is opened twice.
+        index = cls(where, encoder, {"vocabulary": words if vocabulary is not None else None})
         return index.put_in_place() if replaces else index
 
     @classmethod
@@ -235,12 +239,16 @@ class Index:
         """Open the last commit of an index.
 
         ``model``: the model of its vectors, if the index cannot find it by its recorded path.
-        ``options``: those of :func:`open_encoder`. The model is opened on first use.
+        ``options``: those of :func:`open_encoder`; ``vocabulary`` is needed only if the words are
+        in the graph of a model that the index cannot find. The model is opened on first use.
         Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file,
         :class:`VocabtoolError` if you pass a model for an index of your own vectors. When the model
         is opened, raises :class:`OtherModel` with both fingerprints if it is another one.
         """
-        return cls(Path(path), model, options)
+        index = cls(Path(path), model, options)
+        if options.get("vocabulary") is not None:
+            _ = index.snapshot().known_words  # another vocabulary is refused at once
+        return index
 
     @classmethod
     def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
@@ -536,10 +544,10 @@ class Index:
 
     def put_in_place(self) -> Index:
         """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""
-        given = self._model.encoder
+        given, vocabulary = self._model.encoder, self._model.vocabulary
         self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)
-        return Index(path, given)
+        return Index(path, given, {"vocabulary": vocabulary})
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of the keyword leg for all later searches."""

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,13 +30,10 @@ from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary, encode
+from vocabtool.tokenization.words import GivenWords, Words, words_of
 
-RULE: Final = "keras"  # default for a bare vocabulary: lower-case, without ASCII punctuation
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # Options that are recorded and used again. None of them gives a model more permissions.
 OPTIONS: Final = frozenset(
@@ -108,13 +106,14 @@ def open_model(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    if (words := encoder.options.words) is not None:
+        kept.pop("rule", None)
+        return _with_vocabulary(OpenedModel(encoder, words, _name(model), kept), words)
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
 
 
-def vocabulary_alone(
-    vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
-) -> OpenedModel:
+def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedModel:
     """Return the model of an index whose vectors the user supplies: it has no encoder.
 
     Raises ``ValueError`` for a rule without a vocabulary.
@@ -123,11 +122,27 @@ def vocabulary_alone(
         if rule is not None:
             raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
         return OpenedModel(None, None)
-    if not isinstance(vocabulary, Vocabulary):
-        entries = ByteStrings.of(encode(word) for word in vocabulary)
-        vocabulary = Vocabulary("words", "list", entries)
-    rule = rule or RULE
-    return _with_tokenizer(OpenedModel(None, Words.of(vocabulary, rule=rule), rule=rule))
+    words = words_of(vocabulary, rule)
+    return _with_vocabulary(OpenedModel(None, words), words)
+
+
+def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
+    """Return the model with what is recorded of words that the caller gave.
+
+    If their vocabulary and rule suffice to look words up, the index keeps both. In any case it
+    records the address of the model or file: ``vocabulary`` in the options, empty if there is none.
+    """
+    model, name = words.source or (None, None)
+    address = "" if model is None else (_name(model) or "") + (f"#{name}" if name else "")
+    options = {**opened.options, "vocabulary": address}
+    opened = replace(opened, options=options)
+    if words.rule is None:
+        return opened
+    kept = _with_tokenizer(replace(opened, rule=words.rule))
+    if words.how == "recovered":  # by a file that may contain several tokenizers
+        again = Words.of(words.vocabulary, rule=words.rule)
+        return kept if again.fingerprint == words.fingerprint else opened
+    return kept
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
@@ -164,7 +179,9 @@ def _name(model: Model) -> str | None:
 class IndexModel:
     """The model of one index. ``given``, ``options``: the model and options the caller passes.
 
-    Raises :class:`VocabtoolError` if a model is ``given`` but the index was created without one.
+    ``vocabulary``: the words that the caller passes in the options, or ``None``.
+    Raises :class:`VocabtoolError` if a model is ``given`` but the index was created without one,
+    and if a vocabulary is given although the index has none or that of its model.
     """
 
     def __init__(
@@ -184,7 +201,25 @@ class IndexModel:
                 "--force)"
             )
         self._given = given
-        self._options = options or {}
+        self._options = {**(options or {})}
+        self.vocabulary: GivenWords | None = self._options.pop("vocabulary", None)
+        if self.vocabulary is None:
+            return
+        self._words_rule: str | None = self._options.pop("rule", None)
+        if self._configuration.words is None:
+            raise VocabtoolError(
+                f"{folder}: created without a vocabulary, so no word of a query counts as unknown. "
+                "Omit the vocabulary, or index the documents again with it (in a new folder, or "
+                "with --force)"
+            )
+        if self._configuration.encoder is not None and self._address is None:
+            raise VocabtoolError(f"{folder}: its model has its own words; omit the vocabulary")
+
+    @property
+    def _address(self) -> str | None:
+        """Where the words come from if the model has none; ``""`` for an object in Python."""
+        found = self._configuration.options.get("vocabulary")
+        return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
         """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
@@ -203,26 +238,15 @@ class IndexModel:
             return None
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        options: dict[str, Any] = dict(held.options)
+        options: dict[str, Any] = {**held.options}
+        options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
         options |= self._options
         if given is not None:  # an open encoder already has its options
             encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
         else:
-            model = held.model
-            path = split_kind(model)[1] if model else ""
-            # A name that is not an absolute path could be one to import or download.
-            if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - accept any text
-                maker = (
-                    f"{model[:100]!r}, which does not exist here"
-                    if model
-                    else "an object in Python"
-                )
-                raise NotFound(
-                    f"{self._folder}: its vectors were made by {maker}; pass the model (--model, "
-                    "in Python model=)"
-                )
+            model = self._here(held.model, "its vectors were made by", "model")
             known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
             if held.kind == "static":
                 known |= {"rule": self._rule(str(held.rule)), "fitted": fitted}
@@ -249,21 +273,53 @@ class IndexModel:
         held = self._configuration
         if held.words is None:
             return None
-        if held.rule is not None and vars(self).get("encoder") is None:
-            # A keyword search does not need the model, which may be missing.
-            file = self._files.get("vocabulary")
-            words = Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
-        else:
-            words = self.encoder.words if self.encoder is not None else None
+        words = self._words()
         if words is None:
             return None
+        of = "" if self._address is None else " of the vocabulary"
         for part, wanted, found in (
-            ("word rule", held.words, words.fingerprint),
+            (f"word rule{of}", held.words, words.fingerprint),
             ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
         ):
             if found != wanted:
-                raise OtherModel(str(self._folder), part, wanted or "none", found)
+                made_with = self._address or None
+                raise OtherModel(str(self._folder), part, wanted or "none", found, made_with)
         return KnownWords(words)
+
+    def _words(self) -> Words | None:
+        """Return the words: given ones, those of the opened encoder, the copy, or the recorded."""
+        held, file = self._configuration, self._files.get("vocabulary")
+        opened: Encoder | None = vars(self).get("encoder")
+        if self.vocabulary is not None:
+            given, rule = self.vocabulary, self._words_rule
+            is_tokenizer = isinstance(given, str | Path) and TOKENIZER.fullmatch(held.rule or "")
+            if rule is None and held.rule is not None and not is_tokenizer:
+                rule = self._rule(held.rule)
+            return given if isinstance(given, Words) else words_of(given, rule)
+        if opened is not None and opened.words is not None:
+            return opened.words
+        if held.rule is not None:
+            # A keyword search does not need the model, which may be missing.
+            return Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
+        if is_encoder(self._given) or self._address is None:
+            return self.encoder.words if self.encoder is not None else None
+        return words_of(self._here(self._address, "its words are those of", "vocabulary"))
+
+    def _here(self, address: str | None, what: str, option: str) -> str:
+        """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.
+
+        A name that is not an absolute path could be one to import or download.
+        """
+        path = split_kind(address or "")[1]
+        paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
+        if address and os.path.isabs(path) and any(map(os.path.exists, paths)):  # noqa: PTH117 - accepts any text
+            return address
+        maker = (
+            f"{address[:100]!r}, which does not exist here" if address else "an object in Python"
+        )
+        raise NotFound(
+            f"{self._folder}: {what} {maker}; pass the {option} (--{option}, in Python {option}=)"
+        )
 
     def _rule(self, rule: str) -> str:
         """Return a word rule, with the full path of the index's tokenizer file if it names one."""

@@ -3,9 +3,10 @@ r"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps a
 ``tokenizer_files.py`` makes documents of these parts. The patterns of GGUF have the names that
 ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). They are those of each
 model's own ``tokenizer.json``, except that English contractions (``'s``) and capital letters match
-as in llama.cpp. Names that need more than patterns are left out: ``kimi-k2``, ``afmoe``,
-``superbpe``. The patterns of tiktoken are those of ``tiktoken_ext/openai_public.py`` in
-openai/tiktoken. The syntax is that of Oniguruma, which the ``tokenizers`` library uses.
+as in llama.cpp. Where llama.cpp has code instead of a pattern (``kimi-k2``, ``afmoe``), the pattern
+does what that code does, ``src/unicode.cpp``. The patterns of tiktoken are those of
+``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of Oniguruma, which the
+``tokenizers`` library uses.
 """
 
 from __future__ import annotations
@@ -39,6 +40,18 @@ DEEPSEEK_LETTERS: Final = (
     "[[\\p{Lu}\\p{Ll}\\p{Lt}]&&[^\u0560-\u0588\u10c7-\u10ff\u1c80-\u1c8f\u2d00-\u2d2d"
     "\ua790-\ua7fa\uab30-\uab68\U00010570-\U000105bc\U00016e40-\U00016e7f"
     "\U0001d400-\U0001d7cb\U0001df00-\U0001df1e]]"
+)
+HAN: Final = (
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0002a6df\U0002a700-\U0002ebef\U0002f800-\U0002fa1f"
+)
+# Groups of three digits, counted from the end of a number; the first one may be shorter.
+THOUSANDS: Final = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
+# Scripts without blanks between words, in the ranges of llama.cpp.
+UNSPACED: Final = (
+    "[\u4e00-\u9fff\u3400-\u4dbf\u8c48-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+    "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+    "\u1100-\u11ff]+"
 )
 BLOOM: Final = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
@@ -101,6 +114,13 @@ BY_NAMES: Final[dict[str, tuple[str, ...]]] = {
         *("<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\t\n]|    |  ", r"\p{N}"),
         *(r"[\p{P}!-/:-@\[-`{-~]", GPT2),
     ),
+    "kimi-k2": (
+        rf"[{HAN}]+|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}&&[^{HAN}]]+(?:{ENGLISH})?|\p{{N}}{{1,3}}|{SIGNS}"
+        rf"|{BLANKS}",
+    ),
+    "afmoe": (THOUSANDS, UNSPACED, DEEPSEEK3),
+    # A word may contain blanks. Numbers are split before each group of three digits.
+    "superbpe": (r"\p{N}+", r"\p{N}(?:(?!(?:[0-9]{3})+(?![0-9]))\p{N})*"),
     "minicpm5": (r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")),
 }
 GGUF: Final = {name: each for names, each in BY_NAMES.items() for name in names.split()}
@@ -176,7 +196,9 @@ def document(
 
 
 def split(pattern: str) -> Json:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    # In llama.cpp, the first digits of a number stay with the text before them.
+    behavior = "MergedWithPrevious" if pattern == THOUSANDS else "Isolated"
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
 def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
 from vocabtool.formats.saved_model import graph_files
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
@@ -84,6 +85,10 @@ class Words:
       running model makes the words.
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
+    - ``rule``: The rule with which :meth:`of` makes the same words of the vocabulary; ``None`` if
+      there is none, because the rule is in the graph of a model.
+    - ``source``: The model or file that was passed to :meth:`of`, and the name of the vocabulary.
+      ``None`` for a vocabulary and for exact words.
     """
 
     vocabulary: Vocabulary
@@ -91,6 +96,8 @@ class Words:
     tokenizer: Tokenizer
     others: tuple[Words, ...] = ()
     notes: tuple[str, ...] = ()
+    rule: str | None = None
+    source: tuple[str | Path, str | None] | None = None
 
     @classmethod
     def of(
@@ -118,29 +125,13 @@ class Words:
         if exact and rule is not None:
             raise VocabtoolError("exact words cannot be combined with a rule; use only one of them")
         if rule is not None:
-            vocabulary = model
-            if not isinstance(vocabulary, Vocabulary):
-                from vocabtool.formats.registry import extract
+            if isinstance(model, Vocabulary):
+                return cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
+            from vocabtool.formats.registry import extract
 
-                vocabulary = extract(vocabulary, name)
-            file = tokenizer_file(rule)
-            if file is not None:
-                words = tokenizer_of(file)
-                check_pieces(words, file, vocabulary)
-                return cls(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
-            if makes_pieces(rule):
-                from vocabtool.tokenization import tokenizer_files
-
-                return cls(vocabulary, "named", tokenizer_files.tokenizer_by_name(rule, vocabulary))
-            steps = Rule(parse_rule(rule))
-            marker = vocabulary.marker or guess_marker(vocabulary.stored)
-            if marker is not None or vocabulary.kind in SUBWORDS:
-                how = f"marker {marker!r}" if marker else vocabulary.kind
-                raise VocabtoolError(
-                    f"{vocabulary.name}: its entries are subword pieces ({how}), but the rule "
-                    f"{rule!r} makes whole words; {NAME_TOKENIZER}"
-                )
-            return cls(vocabulary, "named", RuleTokenizer(steps, vocabulary))
+            vocabulary = extract(model, name)
+            tokenizer = _tokenizer_by_rule(vocabulary, rule)
+            return cls(vocabulary, "named", tokenizer, rule=rule, source=(model, name))
         if isinstance(model, Vocabulary):
             raise VocabtoolError(f"{model.name}: {LIST}")
         from vocabtool.formats import registry
@@ -153,9 +144,8 @@ class Words:
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
             return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
-        if not registry.has_graphs(model):
-            return _from_file(model, name)
-        return _from_graph(model, name)
+        words = _from_graph(model, name) if registry.has_graphs(model) else _from_file(model, name)
+        return replace(words, source=(model, name))
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
         """Return the words of many texts, both known and unknown ones, as arrays."""
@@ -240,6 +230,56 @@ class Words:
         return self.tokenizer.fingerprint
 
 
+# What defines the words of an encoder that has none: a file or model, or entries.
+GivenWords: TypeAlias = Words | Vocabulary | str | Path | Iterable[str]
+PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punctuation
+
+
+def words_of(given: GivenWords, rule: str | None = None) -> Words:
+    """Return the words of an encoder that has none of its own.
+
+    ``given``: :class:`Words`; a file or model, also as ``FILE#NAME``, as in :meth:`Words.of`; a
+    vocabulary or entries, whose ``rule`` is ``keras`` by default.
+    Raises the errors of :meth:`Words.of`, and :class:`VocabtoolError` for words with another rule.
+    """
+    if isinstance(given, Words):
+        if rule not in (None, given.rule):
+            raise VocabtoolError(f"these words have a rule: leave out the rule {rule!r}")
+        return given
+    if isinstance(given, str):
+        from vocabtool.formats.registry import split_name
+
+        path, name = split_name(given)
+        return Words.of(path, name=name, rule=rule)
+    if isinstance(given, Path):
+        return Words.of(given, rule=rule)
+    if not isinstance(given, Vocabulary):
+        given = Vocabulary("words", "list", ByteStrings.of(map(encode, given)))
+    return Words.of(given, rule=rule or PLAIN_RULE)
+
+
+def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
+    """Return the tokenizer that a named rule makes for a vocabulary, with the errors of ``of``."""
+    file = tokenizer_file(rule)
+    if file is not None:
+        words = tokenizer_of(file)
+        check_pieces(words, file, vocabulary)
+        return PieceTokenizer(words.tokenizer, vocabulary)
+    if makes_pieces(rule):
+        from vocabtool.tokenization import tokenizer_files
+
+        return tokenizer_files.tokenizer_by_name(rule, vocabulary)
+    steps = Rule(parse_rule(rule))
+    marker = vocabulary.marker or guess_marker(vocabulary.stored)
+    if marker is not None or vocabulary.kind in SUBWORDS:
+        how = f"marker {marker!r}" if marker else vocabulary.kind
+        raise VocabtoolError(
+            f"{vocabulary.name}: its entries are subword pieces ({how}), but the rule "
+            f"{rule!r} makes whole words; {NAME_TOKENIZER}"
+        )
+    return RuleTokenizer(steps, vocabulary)
+
+
 def _from_file(model: str | Path, name: str | None) -> Words:
     """Return the ``Words`` of a file without graphs: a file of a tokenizer, or of word vectors.
 
@@ -252,15 +292,17 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
-        tokenizer = _own_tokenizer(vocabulary, path)
-        if tokenizer is None:
+        own = _own_tokenizer(vocabulary, path)
+        if own is None:
             continue
+        tokenizer, file = own
         notes = found.warnings
         left_out = [other.name for other in found.vocabularies if other is not vocabulary]
         if name is None and left_out:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
-        return Words(vocabulary, "recovered", tokenizer, notes=notes)
+        rule = f"tokenizer:{file}"
+        return Words(vocabulary, "recovered", tokenizer, notes=notes, rule=rule)
     if chosen.rule is not None:
         words = Words.of(chosen, rule=chosen.rule)
         return replace(words, how="recovered", notes=found.warnings)
@@ -279,23 +321,24 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     )
 
 
-def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
-    """Return the tokenizer of the file that contains the vocabulary; ``None`` if there is none."""
+def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path] | None:
+    """Return the tokenizer of a vocabulary, and its file; ``None`` if there is none."""
     from vocabtool.tokenization import hf_tokenizer, tokenizer_files
 
-    model = vocabulary.stored.data  # SentencePiece models are read in place
-    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
-        return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
     files = [path]
     if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
+    model = vocabulary.stored.data  # SentencePiece models are read in place
+    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
+        pieces = SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
+        return pieces, files[0] if files else path
     readers = (hf_tokenizer.tokenizer_for, keras_tokenizer_for, tokenizer_files.tokenizer_for)
     for tokenizer_for in readers:  # settings beside the entries count if nothing else does
         for file in files:
             tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
             if tokenizer is not None:
-                return tokenizer
+                return tokenizer, file
     return None
 
 
@@ -310,12 +353,12 @@ def tokenizer_of(file: Path) -> Words:
     from vocabtool.formats.registry import extract
 
     vocabulary = extract(file)
-    tokenizer = _own_tokenizer(vocabulary, file)
-    if tokenizer is None:
+    own = _own_tokenizer(vocabulary, file)
+    if own is None:
         raise VocabtoolError(
             f"{file}: not a tokenizer that says how it splits texts (expected {TOKENIZER})"
         )
-    return Words(vocabulary, "recovered", tokenizer)
+    return Words(vocabulary, "recovered", own[0])
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:

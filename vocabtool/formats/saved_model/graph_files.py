@@ -144,7 +144,7 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 
 def path_of(model: str | Path) -> Path:
-    """Return the path of a model: the argument, or the folder of a handle or name in a cache.
+    """Return the path of a model: the argument, or where a cache has a handle or name.
 
     A prefix such as ``static:`` is left out. For a static embedding, this is the tokenizer's path
     if ``model`` is the tensor file, or a folder that has the tokenizer in a subfolder.
@@ -155,6 +155,8 @@ def path_of(model: str | Path) -> Path:
     if isinstance(model, str) and files.HANDLE.match(model):
         return files.find(model)
     path = Path(model)
+    if str(model).startswith(files.ENCODING) and not path.exists():
+        return files.find_encoding(str(model).removeprefix(files.ENCODING))
     if kind.removesuffix(":") in files.FOLDERS and not path.exists():
         path = files.find_folder(model)
     if not path.exists():

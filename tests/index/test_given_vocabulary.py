@@ -1,0 +1,202 @@
+"""Indexes of encoders that have no words, with a vocabulary that was given: the same answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.builders.set_manifest import set_manifest
+from tests.builders.small_indexes import DIM, add, documents, ids, scored, vectors
+from tests.cli.running import run
+from tests.conftest import ROOT
+from tests.counted_letters import encode
+from tests.encoder_cases import PIECES, tokenizer_of
+from vocabtool import Document, Index, Words, extract, open_encoder
+from vocabtool.errors import NotFound, OtherModel, VocabtoolError
+
+GLOVE = ROOT / "data" / "small_glove.txt"
+GRAPH = ROOT / "data" / "sentence_encoder"
+QUERIES = ("I love Xapian", "xyzzy plugh", "love", "ERR-48007-X", "the index", "zzz love")
+DOCUMENTS = [
+    Document("a", "I love to use Xapian"),
+    Document("b", "I love to use the index"),
+    Document("c", "the error ERR-48007-X came back"),
+    Document("d", "an error came back"),
+]
+
+
+def glove(texts: list[str]) -> NDArray[np.float32]:
+    """The same vectors as the file itself gives, behind a callable."""
+    return open_encoder(GLOVE, weights="none").encode(texts)
+
+
+def answers(index: Index) -> list[Any]:
+    """What is found, what is known, and what is told."""
+    found = [index.search(query, explain=True) for query in QUERIES]
+    return [
+        (scored(hits), [word.known for word in hits.query.words], hits.query.m, hits.notes)
+        for hits in found
+    ]
+
+
+def test_the_same_answers_as_an_encoder_with_its_own_words(tmp_path: Path) -> None:
+    """Coverage, refusal of nonsense and explanations, now and opened again."""
+    own = Index.create(tmp_path / "own", GLOVE, weights="none")
+    lent = Index.create(tmp_path / "lent", glove, vocabulary=GLOVE)
+    bare = Index.create(tmp_path / "bare", glove)
+    for index in (own, lent, bare):
+        add(index, DOCUMENTS)
+    assert answers(lent) == answers(own) != answers(bare)
+    assert answers(Index.open(tmp_path / "lent", glove)) == answers(own)
+
+
+def test_nonsense_is_refused(tmp_path: Path) -> None:
+    """Although every text has a vector."""
+    lent = Index.create(tmp_path / "lent", encode, vocabulary=["love", "error"])
+    bare = Index.create(tmp_path / "bare", encode)
+    for index in (lent, bare):
+        add(index, DOCUMENTS)
+    assert (ids(lent.search("xyzzy plugh")), len(bare.search("xyzzy plugh"))) == ([], 4)
+    assert len(lent.search("love plugh")) == 4
+
+
+def tokenizer(folder: Path, entries: list[str] = PIECES) -> Path:
+    tokenizer_of(entries).save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+def known(index: Index, query: str = "love lucene") -> list[bool | None]:
+    found = index.search(query, vector=np.ones(index.configuration.dim))
+    return [word.known for word in found.query.words]
+
+
+@pytest.mark.parametrize("given", ["path", "Words", "rule"])
+def test_it_is_not_needed_again(tmp_path: Path, given: str) -> None:
+    """The index has a copy; a file that changed is refused only if it is given again."""
+    file = tokenizer(tmp_path)
+    vocabulary: Any = {"path": file, "Words": Words.of(file), "rule": extract(file)}[given]
+    rule = f"tokenizer:{file}" if given == "rule" else None
+    index = Index.create(tmp_path / "index", dim=DIM, vocabulary=vocabulary, rule=rule)
+    add(index, documents(range(4)), vectors(range(4)))
+    assert known(index) == [True, False]
+    assert known(Index.open(tmp_path / "index", vocabulary=file)) == [True, False]
+    tokenizer(tmp_path, [*PIECES, "lucene"])
+    with pytest.raises(OtherModel, match="vocabulary") as caught:
+        Index.open(tmp_path / "index", vocabulary=file)
+    if given == "path":
+        assert str(file) in str(caught.value)
+    file.unlink()
+    again = Index.open(tmp_path / "index")
+    assert known(again) == [True, False]
+    assert again.verify().documents == 4
+    add(again, documents([7]), vectors([7]))
+    again.compact()
+    assert known(Index.open(tmp_path / "index")) == [True, False]
+
+
+def test_another_rule_of_the_same_entries_is_refused(tmp_path: Path) -> None:
+    """The rule of a list is the recorded one, unless another is given."""
+    index = Index.create(tmp_path / "index", dim=DIM, vocabulary=["love"], rule="lower")
+    assert known(Index.open(index.path, vocabulary=["love"])) == [True, False]
+    with pytest.raises(OtherModel, match="word rule of the vocabulary"):
+        Index.open(index.path, vocabulary=["love"], rule="whitespace")
+
+
+def test_a_rule_in_a_graph_needs_the_model(tmp_path: Path) -> None:
+    """The index finds it by its path; elsewhere, the caller names it."""
+    model = tmp_path / "model"
+    shutil.copytree(GRAPH, model)
+    index = Index.create(tmp_path / "index", dim=DIM, vocabulary=model)
+    assert index.configuration.options == {"vocabulary": str(model)}
+    assert known(index, "love xapian") == [True, False]
+    assert known(Index.open(index.path), "love xapian") == [True, False]
+    model.rename(tmp_path / "moved")
+    with pytest.raises(NotFound, match=r"model.*--vocabulary"):
+        known(Index.open(index.path))
+    moved = Index.open(index.path, vocabulary=tmp_path / "moved")
+    assert known(moved, "love xapian") == [True, False]
+    with pytest.raises(OtherModel):
+        Index.open(index.path, vocabulary=GLOVE)
+    named = Index.create(tmp_path / "named", dim=DIM, vocabulary=f"{GRAPH}#Embeddings_words")
+    assert known(Index.open(named.path), "love xapian") == [True, False]
+
+
+def test_a_name_is_not_downloaded(tmp_path: Path) -> None:
+    """What an index, perhaps of somebody else, names is opened only if it is a file here."""
+    index = Index.create(tmp_path / "index", dim=DIM, vocabulary=Words.of(GRAPH))
+    assert index.configuration.options == {"vocabulary": str(GRAPH)}
+    options = {"vocabulary": "https://tfhub.dev/google/nnlm/1"}
+    changed = replace(index.configuration, options=options)
+    set_manifest(tmp_path / "index", replace(index.manifest, configuration=changed))
+    with pytest.raises(NotFound, match=r"tfhub.*--vocabulary"):
+        known(Index.open(tmp_path / "index"))
+
+
+def test_refused(tmp_path: Path) -> None:
+    """By indexes that have no words, or those of their model."""
+    with pytest.raises(VocabtoolError, match="own words"):
+        Index.create(tmp_path / "index", GLOVE, weights="none", vocabulary=["love"])
+    assert not (tmp_path / "index").exists()
+    own = Index.create(tmp_path / "own", GLOVE, weights="none")
+    with pytest.raises(VocabtoolError, match="omit the vocabulary"):
+        Index.open(own.path, vocabulary=GLOVE)
+    bare = Index.create(tmp_path / "bare", dim=DIM)
+    with pytest.raises(VocabtoolError, match=r"without a vocabulary.*--force"):
+        Index.open(bare.path, vocabulary=GLOVE)
+
+
+def command(*arguments: object, code: int = 0) -> str:
+    done = run(*map(str, arguments))
+    assert done.returncode == code, done.stderr.decode()
+    return (done.stderr if code else done.stdout).decode()
+
+
+def test_commands(tmp_path: Path) -> None:
+    """index, search, update, eval and calibrate; embed, and an index of its folder."""
+    corpus = tmp_path / "corpus.jsonl"
+    rows = [{"id": each.id, "text": each.text} for each in DOCUMENTS]
+    corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "words.txt").write_text("i\nlove\nto\nuse\nthe\nerror\ncame\nback\n")
+    (tmp_path / "other.txt").write_text("i\nlove\n")
+    model = ("--model", "python:tests.index.test_given_vocabulary:glove")
+    words = ("--vocabulary", tmp_path / "words.txt")
+    at = tmp_path / "index"
+    make = (*("index", corpus, "--id-field", "id", *model, *words), "--rule", "lower", "-o", at)
+    command(*make)
+    command(*make, "--existing", "skip")
+    command(*make, "--force")
+    command("update", at, *model, *words)
+    for more in ((), words):
+        found = json.loads(command("search", at, "xyzzy", *model, *more, "--format", "json"))
+        assert found["hits"] == []
+    found = json.loads(
+        command("search", at, "love xapian", *model, "--explain", "--format", "json")
+    )
+    assert [word["known"] for word in found["query"]["words"]] == [True, False]
+    queries = [json.dumps({"_id": str(at), "text": "love xapian"}) for at in range(10)]
+    (tmp_path / "queries.jsonl").write_text("\n".join(queries))
+    lines = ("query-id\tcorpus-id\tscore", *(f"{number}\ta\t1" for number in range(10)))
+    (tmp_path / "qrels.tsv").write_text("\n".join(lines))
+    judged = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv")
+    command("eval", at, *model, *words, *judged)
+    command("calibrate", at, *model, *words, *judged)
+    wrong = ("--vocabulary", tmp_path / "other.txt")
+    for name in (("search", at, "love"), ("update", at), ("eval", at, *judged)):
+        told = command(*name, *model, *wrong, code=3)
+        assert "another vocabulary" in told
+        assert "words.txt" in told
+
+    shards = tmp_path / "shards"
+    command("embed", corpus, *model, *words, "--rule", "lower", "-o", shards, "--id-field", "id")
+    given = tmp_path / "given"
+    command("index", shards, *words, "--rule", "lower", "-o", given)
+    found = json.loads(command("search", given, "love xapian", "--format", "json"))
+    assert [word["known"] for word in found["query"]["words"]] == [True, False]
+    assert "own words" in command("embed", corpus, "--model", GLOVE, *words, "-o", at, code=3)
