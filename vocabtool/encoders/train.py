@@ -156,16 +156,20 @@ def train(
         most = _most_pairs(len(words), dim, memory)
         blocks = texts.blocks(rows, max(memory // BLOCK_SHARE // window, 1))
         near = _count_pairs(blocks, window, len(words), most, threads, show)
-    matrix = _associations(near.pairs, near.totals) if near.pairs.nnz else near.pairs
+    above, below = _associations(near.pairs, near.totals)
+    dropped = near.dropped
+    del near  # frees memory for the sum
+    matrix = above + below.T
+    del above, below
     if not matrix.nnz:
         raise VocabtoolError(
             "no two words are nearer to each other than by chance, so there is nothing to learn: "
             "train on more texts, or lower --min-count"
         )
-    if near.dropped:
+    if dropped:
         notes += (
             "the pairs of near words exceeded the memory, so the rarest were dropped: those of at "
-            f"most {near.dropped / window:,.1f} occurrences beside each other (--memory)",
+            f"most {dropped / window:,.1f} occurrences beside each other (--memory)",
         )
     if dim > len(words):
         notes += (f"only {len(words):,} words are frequent enough, so vectors have this length",)
@@ -378,14 +382,14 @@ def _count_block(
     return keys[first], np.diff(weights[np.append(first, len(keys))]), done
 
 
-def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> csr_array:
-    """Return M: the smoothed positive pointwise mutual information, shape (n, n).
+def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_array, csr_array]:
+    """Return the halves of M, shape (n, n): above its diagonal, with it, and below, transposed.
 
-    It is float64 for up to ``EXACT`` words, else float32.
+    They are float64 for up to ``EXACT`` words, else float32.
     """
     kind = np.float64 if len(totals) <= EXACT else np.float32
     smooth = totals**SMOOTHING
-    with np.errstate(divide="ignore"):  # a word without neighbours is in no pair
+    with np.errstate(divide="ignore", invalid="ignore"):  # a word without neighbours is in no pair
         of_word = np.log(totals).astype(kind)
         of_context = np.log(smooth / smooth.sum()).astype(kind)
     columns = pairs.indices
@@ -402,7 +406,7 @@ def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> csr_array:
     below.data[is_same] = 0
     above.eliminate_zeros()
     below.eliminate_zeros()
-    return above + below.T
+    return above, below
 
 
 def _decompose(
