@@ -128,8 +128,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: from 1,000 documents on, if the index "
-    "is new, or twice as large as at the last calibration]",
+    help="Calibrate the weight of the keyword leg. [default: if the index has at least 1,000 "
+    "documents and is new, or has doubled since it was last calibrated]",
 )
 
 
@@ -208,8 +208,8 @@ def index_command(
                 names = ", ".join(f"'{safe(name)}'" for name in lost)
                 keep = " ".join(f"--keep {safe(name)}" for name in lost)
                 raise click.UsageError(
-                    f"existing documents have {plural(len(lost), 'field', 'fields')} that the new "
-                    f"ones would lose: {names}. To keep them, add: {keep}"
+                    f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
+                    f"would not have: {names}. To keep them, add: {keep}"
                 )
             with step_progress(quiet) as progress:
                 report = index.load(

@@ -74,7 +74,7 @@ class Reading:
             if found[number] != documents:
                 raise VocabtoolError(
                     f"the sources changed: shard {number} contains {documents:,} documents, but "
-                    f"the sources now have {found[number]:,} at its place; start over with --force"
+                    f"would now contain {found[number]:,}; start over with --force"
                 )
 
 

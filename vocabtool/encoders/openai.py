@@ -216,8 +216,8 @@ class OpenAIEncoder(Encoder):
             if len(data) <= limit:
                 return data
             raise VocabtoolError(
-                f"{self._url}: an answer of more than {limit:,} bytes to {texts:,} texts, wanted "
-                f"at most {dim:,} numbers for each text"
+                f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes, the "
+                f"limit for vectors of {dim:,} numbers"
             )
         what = f"the server answered with status {response.status}: {self._show(data)}"
         if response.status in RETRIED or response.status >= 500:

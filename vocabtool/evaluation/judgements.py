@@ -121,7 +121,7 @@ def intervals(
     outside 0..1.
     """
     if not 0 < level < 1:
-        raise ValueError(f"the level must be between 0 and 1, got {level}")
+        raise ValueError(f"the confidence level must be between 0 and 1, got {level}")
     queries = len(differences)
     if not queries:
         return [Interval(*[float("nan")] * 3)] * differences.shape[1]

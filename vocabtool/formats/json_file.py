@@ -442,7 +442,7 @@ def _weights(
 ) -> Iterator[Finding]:
     """Yield the strings of each string weight, read from the files of one group of weights."""
     if not paths:
-        raise InvalidFile("a group has weights of strings, but lists no files")
+        raise InvalidFile("a group of weights contains strings, but lists no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)
     first = PurePosixPath(source.name).with_name(show(paths[0]))
     at = 0
@@ -457,7 +457,9 @@ def _weights(
                 start = at + LENGTH
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
-                    raise InvalidFile("a string runs past the end of the files", offset=at)
+                    raise InvalidFile(
+                        "a string runs past the end of the files of its group", offset=at
+                    )
                 entries.append(data[start:end])
                 at = end
             place = Place(str(first), f"weight {show(name)}")

@@ -62,7 +62,7 @@ class Settings:
             if number is not None and not lowest <= number < float("inf"):
                 raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
-            raise ValueError(f"a must be from 0 to 1, got {self.a}")
+            raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
             try:
                 re.compile(self.identifier)

@@ -241,7 +241,8 @@ def text_length(item: object) -> int:
     if not isinstance(text, str | bytes):
         got = type(item).__name__
         raise TypeError(
-            f"wanted a text or a document, got {got}: pass a function of its length (length=)"
+            f"wanted a text or a document, got {got}: use length= to pass a function "
+            "that returns the length of an item"
         )
     return len(text)
 

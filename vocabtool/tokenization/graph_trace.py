@@ -98,7 +98,7 @@ class TracePoint(NamedTuple):
                 raise NotUnderstood(node.op, "the loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(
-                node.op, "it calls a function, and it is unknown how it passes the arguments"
+                node.op, "unknown how this op passes arguments to the function that it calls"
             )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 

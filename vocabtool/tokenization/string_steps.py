@@ -268,8 +268,8 @@ class Substr(ChangeStep):
         start = self.start + len(units) if self.start < 0 else self.start
         if not 0 <= start <= len(units):
             raise VocabtoolError(
-                f"the model fails on the text {quote(text[:40])}: it has only {len(units)} units "
-                f"(step: {self.describe()})"
+                f"the model fails on the text {quote(text[:40])}, which is too short for a "
+                f"step: {self.describe()}"
             )
         return b"".join(units[start : start + self.length])
 

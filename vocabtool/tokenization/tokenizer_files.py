@@ -222,7 +222,7 @@ def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list
     if not len(found.scores) or not found.types:
         raise InvalidFile("no scores or no types of tokens, which this tokenizer needs")
     if found.flags.get("treat_whitespace_as_suffix"):
-        raise UnsupportedFormat(f"blanks behind words are not supported; {OTHERWISE}")
+        raise UnsupportedFormat(f"treat_whitespace_as_suffix is not supported; {OTHERWISE}")
     lowest = float(found.scores.min())
     pieces = []
     for token, kind, score in zip(ids, found.types, found.scores.tolist(), strict=True):
@@ -285,8 +285,8 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     }
     if missing := sum(character not in ids for character in ALPHABET):
         raise VocabtoolError(
-            f"{vocabulary.name}: not the ranks of tiktoken: {missing:,} of the 256 bytes are not "
-            "entries"
+            f"{vocabulary.name}: not the ranks of tiktoken: {missing:,} of the 256 byte "
+            "values are not entries"
         )
     first = min(map(ids.__getitem__, ALPHABET))
     ids = {token: number for token, number in ids.items() if number >= first}

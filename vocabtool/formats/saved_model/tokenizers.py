@@ -155,8 +155,8 @@ class DoubleArray:
             wrong = np.flatnonzero(outside | (found < VALUE))
             if len(wrong):
                 raise InvalidFile(
-                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to a value at unit "
-                    f"{positions[wrong[0]]:,}, which is not a value"
+                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to unit "
+                    f"{positions[wrong[0]]:,}, which should be a value but is not"
                 )
             ends.append(ending.astype(np.int32))
             values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
