@@ -125,8 +125,8 @@ def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float3
 
     The vectors are a truncated singular value decomposition of the positive pointwise mutual
     information of nearby words (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix
-    Factorization", 2014). Equal texts give equal vectors. Rare words get no vector, so the model
-    does not know them. ``rule``: the rule that splits texts into words, as in ``Words.of``.
+    Factorization", 2014). The training is repeatable. Rare words get no vector, so the model does
+    not know them. ``rule``: the rule that splits texts into words, as in ``Words.of``.
     """
     no_words = Vocabulary("words", "list", ByteStrings.of([]))
     lookup = Words.of(no_words, rule=rule).look_up([text.lower() for text in texts])

@@ -351,7 +351,7 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: int) -> float:
-        """Return 0 and count a request of ``tokens``, or return how many seconds to wait first."""
+        """Return the seconds to wait before a request of n ``tokens``; if 0, count the request."""
         with self._lock:
             now = monotonic()
             wait = max(self._next_request, self._next_tokens) - now
@@ -362,7 +362,7 @@ class Pace:
             return 0.0
 
     def correct(self, tokens: int) -> None:
-        """Correct the tokens counted for a request: add these (negative: it had fewer)."""
+        """Add to the tokens that :meth:`take` counted; a negative number is subtracted."""
         with self._lock:
             self._next_tokens += tokens * self._token_seconds
 

@@ -322,7 +322,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """Yield lines that are not blank. Raises :class:`InvalidFile` for one of over a megabyte."""
+    """Yield lines that are not blank. Raises :class:`InvalidFile` for a line over a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

@@ -276,8 +276,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 
     ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
     the same name. Raises :class:`NotFound` if this list does not exist, :class:`InvalidFile` for a
-    damaged file, and :class:`UnsupportedFormat` for an archive that lacks one of the two
-    arrays, or has compressed vectors, which cannot be memory-mapped.
+    damaged file, and :class:`UnsupportedFormat` for an ``.npz`` archive without the arrays
+    ``words`` and ``vectors``, or with compressed vectors, which cannot be memory-mapped.
     """
     file, notes = source.file, list[str]()
     if source.head.startswith(NUMPY_MAGIC):

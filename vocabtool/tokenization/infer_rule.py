@@ -232,7 +232,7 @@ class LookupPath(NamedTuple):
 
     @property
     def places(self) -> frozenset[tuple[bytes, bytes]]:
-        """The name of the function and the name of the node, for each site."""
+        """For each op that looks words up: the name of its function, and its own name."""
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:

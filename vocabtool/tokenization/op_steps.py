@@ -334,9 +334,9 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Return no step, and the input of the slice. Raise an error if it may not keep all words.
+    """Skip a slice that keeps all words: return its input. Raise an error for any other slice.
 
-    A slice that keeps all words adds an axis, or takes the only row.
+    A slice keeps all words if it takes everything, only adds an axis, or takes the only row.
     """
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))

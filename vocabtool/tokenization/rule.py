@@ -218,7 +218,7 @@ class Matches(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether a match is a run of characters without blanks, independent of its context."""
+        """Whether all matches are free of blanks and do not depend on the text around them."""
         return RegexReplace(self.pattern, "x").local
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
