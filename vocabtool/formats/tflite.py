@@ -284,8 +284,8 @@ class _Model:
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
-                f"the strings start at byte {bounds[0]:,} and end at byte {bounds[-1]:,} of "
-                f"{len(data):,}, wanted offsets in ascending order from byte {head:,} on"
+                f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
+                f"{len(data):,} bytes, wanted offsets in ascending order from byte {head:,} on"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
