@@ -7,7 +7,7 @@ from which of these words occur near each other. README.md describes its purpose
 
 The structure is that of the Universal Sentence Encoder, version 4, as far as it is publicly known:
 a graph of TensorFlow 1 that TensorFlow 2 loaded and saved again. The words are a constant in a
-function of the library, which puts them into a hash table; another function looks words up in the
+function of the graph, which puts them into a hash table; another function looks words up in the
 table with the same shared name. The graph does all text processing itself.
 """
 

@@ -160,7 +160,7 @@ class Vocabulary:
 
     @property
     def id_range(self) -> str:
-        """The ids as text: ``0..1999``; with ``, uneven`` if they have gaps or repeat."""
+        """The ids as text: ``0..1999``, or ``0..1999, uneven`` if they have gaps or repeat."""
         if not len(self):
             return "none"
         return f"{self.first_id}..{self.last_id}" + ", uneven" * (self.ids is not None)

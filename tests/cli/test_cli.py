@@ -144,7 +144,7 @@ def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
     )
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
     assert run("extract", tmp_path).stderr.decode().splitlines()[-1] == (
-        "vocabtool: ids are 2..5, uneven: text does not contain the ids, use json"
+        "vocabtool: ids are 2..5, uneven: --format text omits them, use --format json"
     )
 
 

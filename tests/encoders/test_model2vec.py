@@ -345,7 +345,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
             '[{"type": "sentence_transformers.models.StaticEmbedding", "path": "../model"}]',
         ),
         InvalidFile,
-        "a path: it is not opened",
+        "names a file by the path",
     ),
     "missing": (
         lambda model: (model / "tokenizer.json").unlink(),

@@ -115,10 +115,10 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (strings(b.field(8, b"boom"), 1 << 40), "1,099,511,627,776 elements, but only 1 values"),
-        (strings(b.field(8, b"boom"), 1 << 26), "67,108,864 elements, but only 1 values"),
+        (strings(b.field(8, b"boom"), 1 << 40), "627,776 elements, but the file stores only 1"),
+        (strings(b.field(8, b"boom"), 1 << 26), "67,108,864 elements, but the file stores only 1"),
         (orphan(b.string_tensor(WORDS, -5)), r"invalid shape of a tensor: \[-5\]"),
-        (orphan(b.string_tensor(WORDS, 11)), "11 elements, but 12 values"),
+        (orphan(b.string_tensor(WORDS, 11)), "11 elements, but the file stores 12"),
         (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings need 24 bytes, got 15"),
         (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (
@@ -158,7 +158,7 @@ def test_asset_outside_is_not_opened(name: bytes, model: Writer) -> None:
     found = vocabtool.inspect(folder)
     assert found.vocabularies == ()
     assert not found.complete
-    assert "a path: it is not opened" in found.warnings[0]
+    assert "names a file by the path" in found.warnings[0]
 
 
 def test_folder_one_level_too_high(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     assert ids_and_entries(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
     assert ids_and_entries(two) == [(2, "the naïve".encode()), (3, b"of the")]
     assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
-    assert two.notes == ("each entry consists of 2 strings of the file, joined by spaces",)
+    assert two.notes == ("each entry is an n-gram: its 2 strings are joined by spaces",)
     assert found.warnings == ()
 
 

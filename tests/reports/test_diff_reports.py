@@ -23,7 +23,7 @@ SHARED = 2 + 3
 def test_what_holds_the_whole_comparison(form: str, tmp_path: Path) -> None:
     """JSON and the page; the latter has a plot less without a corpus."""
     with pytest.raises(
-        ValueError, match=f"only cannot be used with {form}, which contains the whole comparison"
+        ValueError, match=f"`only` does not work with {form}, which contains the whole comparison"
     ):
         save_diff(nasty_diff(), tmp_path / f"diff.{form}", only="a")
     assert saved(nasty_diff(corpus=False), tmp_path, form).count(b"<svg") == 3 * (form == "html")

@@ -376,7 +376,7 @@ def test_hits() -> None:
         ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
         ({"empty": "all"}, "empty must be one of nothing, nearest, spelling, got 'all'"),
         ({"phrases": "no"}, "phrases must be one of required, preferred, got 'no'"),
-        ({"a": 1.5}, r"^a must be from 0 to 1, got 1\.5"),
+        ({"a": 1.5}, r"^the weight a must be from 0 to 1, got 1\.5"),
         *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),
         *(
             ({"boost": -1}, "^boost .* got -1"),

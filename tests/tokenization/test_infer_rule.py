@@ -98,7 +98,7 @@ def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
 
 # Reasons and the nodes that cause them; the op comes first.
 UNKNOWN = "vocabtool does not support this op"
-PART = "it may select only some of the words"
+PART = "it might leave out words"
 CONSTANTS = "its words are constants, not from a text"
 UTF8 = {"output_encoding": b"UTF-8"}
 REFUSED: list[tuple[str, Nodes]] = [
@@ -112,7 +112,7 @@ REFUSED: list[tuple[str, Nodes]] = [
     (f"StridedSlice: {PART}", slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)),
     ("Pack: it combines several texts", [y(b"Pack", b"text", b"text")]),
     (
-        "StringSplitV2: the lookup reads an output that does not contain the words",
+        "StringSplitV2: the lookup does not read the output that contains the words of the text",
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
     (
@@ -148,7 +148,7 @@ REFUSED: list[tuple[str, Nodes]] = [
         [y(b"NormalizeUTF8", b"text", normalization_form=b"nfx")],
     ),
     (
-        "RaggedTensorToTensor: it may drop words",
+        "RaggedTensorToTensor: it might drop words",
         [
             b.const(b"shape", b.int64_tensor([-1, 8])),
             y(b"RaggedTensorToTensor", b"shape", b"text", b"blank"),

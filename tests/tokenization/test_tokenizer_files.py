@@ -377,7 +377,7 @@ def test_refused_rules() -> None:
     glove = ROOT / "data" / "small_glove.txt"
     for rule, message in {
         "tiktoken:cl200k": "unknown encoding 'cl200k'.*cl100k_base",
-        "tiktoken:cl100k_base": "of the 256 bytes are not entries",
+        "tiktoken:cl100k_base": "of the 256 byte values are not entries",
         "bert-uncased": "needs pieces that begin with ##",
     }.items():
         with pytest.raises(VocabtoolError, match=message):

@@ -108,8 +108,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: from 1,000 documents on, if the index "
-    "is new, or twice as large as at the last calibration]",
+    help="Calibrate the weight of the keyword leg. [default: if the index has at least 1,000 "
+    "documents and is new, or has doubled since it was last calibrated]",
 )
 
 
@@ -188,8 +188,8 @@ def index_command(
                 names = ", ".join(f"'{safe(name)}'" for name in lost)
                 keep = " ".join(f"--keep {safe(name)}" for name in lost)
                 raise click.UsageError(
-                    f"existing documents have {plural(len(lost), 'field', 'fields')} that the new "
-                    f"ones would lose: {names}. To keep them, add: {keep}"
+                    f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
+                    f"would not have: {names}. To keep them, add: {keep}"
                 )
             with step_progress(quiet) as progress:
                 report = index.load(
@@ -230,8 +230,8 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    Each FILE is read with the options that were passed to index for it; a new FILE is read with the
-    options of the last known FILE. Documents with new ids are added; changed ones are replaced.
+    A known FILE is read with the options that `vocabtool index` was given for it, a new FILE with
+    the options of the last known FILE. Documents with new ids are added; changed ones are replaced.
     Only changed texts are encoded. --sync also deletes documents that came from a FILE and are no
     longer in it, but no other documents. It needs every FILE to be complete and readable. The last
     commit contains the deletions.

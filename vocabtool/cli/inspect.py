@@ -123,7 +123,7 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
     if escaped:
         tell(f"{plural(escaped, 'entry', 'entries')} backslash-escaped (line breaks, or not UTF-8)")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
-        tell(f"ids are {vocabulary.id_range}: text does not contain the ids, use json")
+        tell(f"ids are {vocabulary.id_range}: --format text omits them, use --format json")
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub

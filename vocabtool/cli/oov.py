@@ -258,6 +258,6 @@ def _print_masked(
             "unknown words",
         )
         tell(
-            f"{aligned:,} of {totals.lines:,} lines {was} aligned word by word; "
-            f"{strange} not found in the line, printed in the model's spelling"
+            f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
+            f"looks up; not found, so printed in the model's spelling: {strange}"
         )

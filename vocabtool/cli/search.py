@@ -50,7 +50,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=0.5,
         show_default=True,
-        help="Weight of an unknown word in keyword search: 1 + X.",
+        help="Give words that the model does not know the weight 1 + X in keyword search.",
     ),
     click.option(
         "--code-boost",
@@ -58,7 +58,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=2.0,
         show_default=True,
-        help="Weight of a whole identifier in keyword search: 1 + X or more.",
+        help="Give identifiers, but not their parts, at least the weight 1 + X in keyword search.",
     ),
     click.option(
         "--k-rrf",
@@ -78,7 +78,7 @@ SETTINGS = gather(
         "--guarantee/--no-guarantee",
         default=True,
         show_default=True,
-        help="If the query holds an identifier, rank the documents that hold it as a whole first.",
+        help="Rank documents that contain an identifier of the query above all others.",
     ),
     click.option(
         "--identifier",
@@ -98,7 +98,7 @@ SETTINGS = gather(
         type=click.Choice(NO_RESULTS),
         default="nothing",
         show_default=True,
-        help="What to show if the model knows no word of the query and no document contains one.",
+        help="What to show if the words of the query are unknown to the model and in no document.",
     ),
 )
 
@@ -109,7 +109,7 @@ SETTINGS = gather(
 @INDEX_MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits.")
 @click.option("--where", metavar="CONDITION", help=WHERE)
-@click.option("--explain", is_flag=True, help="Explain the weights of words and each hit.")
+@click.option("--explain", is_flag=True, help="Explain each hit and the weight of each word.")
 @SETTINGS
 @format_option("json: one object for each query.")
 def search_command(

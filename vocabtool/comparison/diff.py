@@ -143,9 +143,9 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return the indexes of the words that shift most in either direction; ties in A's order.
+        """Return the indexes of the words whose ranks differ most; ties in A's order.
 
-        ``among``: which words to consider, bool of shape (c,); by default all.
+        ``among``: mask of the shared words to consider, shape (c,); by default all.
         """
         far = np.abs(self.shifts)
         if among is not None:

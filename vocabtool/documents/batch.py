@@ -234,7 +234,7 @@ def in_size(batch: Batch, size: int) -> Iterator[Batch]:
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield (first row, end) of each part of :func:`in_size`; ``ends``: text offsets, (n + 1,)."""
+    """Yield start and end row of each part for :func:`in_size`; ``ends``: offsets of the texts."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1

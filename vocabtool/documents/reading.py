@@ -350,7 +350,7 @@ class Extent(NamedTuple):
 
 
 def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as in ReadOptions
-    """Return the number of rows and bytes of all ``sources``, given as to :func:`batches`.
+    """Return the number of rows and bytes of all ``sources``, the argument of :func:`batches`.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``, the number of
     bytes for regular files. If a file is missing or damaged, both are unknown; the error is raised

@@ -74,7 +74,7 @@ class Reading:
             if found[number] != documents:
                 raise VocabtoolError(
                     f"the sources changed: shard {number} contains {documents:,} documents, but "
-                    f"the sources now have {found[number]:,} at its place; start over with --force"
+                    f"would now contain {found[number]:,}; start over with --force"
                 )
 
 
@@ -214,7 +214,7 @@ class Actor:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row, and return its result as a row; return a read log as it is."""
+        """Make the shard of a row; return a row with its result. The last row is not changed."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))

@@ -1,12 +1,12 @@
 """Static embeddings of tokens: a text's vector is the mean of the vectors of its tokens.
 
 Models of model2vec, ``StaticEmbedding`` of sentence-transformers, and WordLlama, without their
-libraries: ``formats/static_embedding.py`` finds and maps the files. With t the n tokens of a text,
+libraries: ``formats/static_embedding.py`` finds and maps the files. For a text of n tokens,
 
-    vector = 1/n sum over t of weight(t) matrix[mapping(t)], perhaps scaled to length 1
+    vector = 1/n sum over each token t of weight(t) matrix[mapping(t)]
 
-in float32 (float64 if the matrix is). Without weights, ``weight(t)`` is 1; without a mapping,
-``mapping(t)`` is t. The libraries differ in t:
+in float32 (float64 if the matrix is), perhaps scaled to length 1. Without weights, ``weight(t)`` is
+1; without a mapping, ``mapping(t)`` is t. The libraries use different tokens of a text:
 
 ``model2vec``              the text is cut to ``max_length`` times the median entry length in
                            characters; its first ``max_length`` tokens, minus the unknown token
@@ -56,7 +56,7 @@ class Model2VecEncoder(Encoder):
     """Means of token vectors, memory-mapped. Thread-safe; pickling stores the path and options.
 
     A text without tokens has the vector zero. ``max_tokens``: how many tokens of a text are used at
-    most; ``None``: all. ``words``: the words of the tokenizer.
+    most; ``None``: all. ``words``: the tokenizer as :class:`Words`.
     """
 
     kind = "model2vec"
@@ -213,7 +213,7 @@ class Model2VecEncoder(Encoder):
 def _settings(files: EmbeddingFiles) -> tuple[bool, int | None]:
     """Read from the settings whether vectors are normalised, and how many tokens are used.
 
-    Raises :class:`InvalidFile` for other values.
+    Raises :class:`InvalidFile` for invalid settings.
     """
     if files.config is None:
         return files.normalize, None

@@ -223,8 +223,8 @@ class OpenAIEncoder(Encoder):
             if len(data) <= limit:
                 return data
             raise VocabtoolError(
-                f"{self._url}: an answer of more than {limit:,} bytes to {texts:,} texts, wanted "
-                f"at most {dim:,} numbers for each text"
+                f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes, the "
+                f"limit for vectors of {dim:,} numbers"
             )
         what = f"the server answered with status {response.status}: {self._show(data)}"
         if response.status in RETRIED or response.status >= 500:
@@ -358,7 +358,7 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: int) -> float:
-        """Return 0 and count a request of ``tokens``, or return how many seconds to wait first."""
+        """Return the seconds to wait before a request of n ``tokens``; if 0, count the request."""
         with self._lock:
             now = monotonic()
             wait = max(self._next_request, self._next_tokens) - now
@@ -369,7 +369,7 @@ class Pace:
             return 0.0
 
     def correct(self, tokens: int) -> None:
-        """Correct the tokens counted for a request: add these (negative: it had fewer)."""
+        """Add to the tokens that :meth:`take` counted; a negative number is subtracted."""
         with self._lock:
             self._next_tokens += tokens * self._token_seconds
 

@@ -142,7 +142,7 @@ class TensorFlowEncoder(Encoder):
         if isinstance(self._input, IdInput):
             return self._encode_ids(self._input, texts)
         if self._tap is None or self._exact_words is None:
-            raise TypeError("exact words of a model with text input need an instrumented model")
+            raise TypeError("the model was not instrumented to report the words that it looks up")
         judge = cast(ExactTokenizer, self._exact_words.tokenizer)
         given = _as_byte_list(texts)
         if not given:

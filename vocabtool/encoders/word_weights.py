@@ -76,7 +76,7 @@ class Means:
     def unit(self, known: KnownRows) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), of unit length or zero.
 
-        It is zero if no word is known, or if nothing remains after the component is removed.
+        It is zero if no word is known, or if nothing but the direction ``component`` was in it.
         """
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0

@@ -226,7 +226,7 @@ def calibrate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> WeightEstimate | None:
-    """Estimate the weight ``a`` of an index from its documents; store nothing.
+    """Estimate the weight ``a`` of the keyword leg from the documents of an index; store nothing.
 
     Two queries are made from each of ``sample`` documents. For each query, the document is copied
     without the text that became the query. The encoder of the index encodes queries and copies.

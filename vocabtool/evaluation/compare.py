@@ -1,8 +1,8 @@
 """Compare all fusions, with judged queries or with queries made from documents.
 
 Judged queries are also split by whether they contain a word that the model does not know.
-``judgements.py`` contains the measures. For every other fusion, the difference from ``coverage`` is
-given with a confidence interval.
+``judgements.py`` contains the measures. ``coverage`` is the default fusion; for every other fusion,
+the difference from it is given with a confidence interval.
 Without judgements, a self-check shows whether an index works, not how good it is.
 """
 

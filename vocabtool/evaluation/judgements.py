@@ -121,7 +121,7 @@ def intervals(
     outside 0..1.
     """
     if not 0 < level < 1:
-        raise ValueError(f"the level must be between 0 and 1, got {level}")
+        raise ValueError(f"the confidence level must be between 0 and 1, got {level}")
     queries = len(differences)
     if not queries:
         return [Interval(*[float("nan")] * 3)] * differences.shape[1]
@@ -322,7 +322,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """Yield lines that are not blank. Raises :class:`InvalidFile` for one of over a megabyte."""
+    """Yield lines that are not blank. Raises :class:`InvalidFile` for a line over a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

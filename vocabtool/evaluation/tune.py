@@ -43,12 +43,12 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore:
-    """A store that searches as if the document in ``row`` had another text, the copy.
+    """A store that searches as if a shortened copy replaced the document in ``row``.
 
     ``terms``, ``vector``: those of the copy; the vector is prepared, shape (dim,). ``mean_length``:
     mean length of the field ``words`` in the collection. Plain BM25 scores the copy: term
     frequencies and length are those of the copy, document frequencies and mean length those of the
-    collection. The copy matches no phrase, because queries made from a corpus contain none.
+    collection. The copy matches no phrase: queries made from a corpus have no phrases.
     """
 
     def __init__(

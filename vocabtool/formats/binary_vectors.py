@@ -280,8 +280,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 
     ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
     the same name. Raises :class:`NotFound` if this list does not exist, :class:`InvalidFile` for a
-    damaged file, and :class:`UnsupportedFormat` for an archive that lacks one of the two
-    arrays, or has compressed vectors, which cannot be memory-mapped.
+    damaged file, and :class:`UnsupportedFormat` for an ``.npz`` archive without the arrays
+    ``words`` and ``vectors``, or with compressed vectors, which cannot be memory-mapped.
     """
     file, notes, rule = source.file, list[str](), None
     if source.head.startswith(NUMPY_MAGIC):
@@ -464,7 +464,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("classes that the model assigns to texts, not words of texts",)
+        note = ("classes that the model assigns to texts; these are no words",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
@@ -492,7 +492,7 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            what = f"an entry of type {found}, wanted {wanted} (words, type 0, precede labels, 1)"
+            what = f"an entry of type {found}, wanted {wanted} (first words: 0; then labels: 1)"
             raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))

@@ -57,8 +57,8 @@ def named_file(folder: Path, name: bytes) -> Path:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
         what = (
-            f"the model names the file {printable(name)!r} with a folder: it is not opened; only "
-            "files beside the model are"
+            f"the model names a file by the path {printable(name)!r}; vocabtool opens only files "
+            "in the folder of the model"
         )
         raise InvalidFile(what)
     return folder / text

@@ -440,9 +440,9 @@ def _weight(value: object) -> tuple[str, str, int]:
 def _weights(
     weights: list[tuple[str, str, int]], paths: list[Any], source: Source
 ) -> Iterator[Finding]:
-    """Yield the strings of each string weight, read from the files of one group of weights."""
+    """Yield the strings of each weight that has strings; ``paths``: the files of the group."""
     if not paths:
-        raise InvalidFile("a group has weights of strings, but lists no files")
+        raise InvalidFile("a group of weights contains strings, but lists no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)
     first = PurePosixPath(source.name).with_name(show(paths[0]))
     at = 0
@@ -457,7 +457,8 @@ def _weights(
                 start = at + LENGTH
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
-                    raise InvalidFile("a string runs past the end of the files", offset=at)
+                    what = "a string runs past the end of the files of its group"
+                    raise InvalidFile(what, offset=at)
                 entries.append(data[start:end])
                 at = end
             place = Place(str(first), f"weight {show(name)}")

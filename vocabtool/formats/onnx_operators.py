@@ -165,7 +165,7 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
             yield _table(name, place, words, part)
         elif count:
             entries = ByteStrings.of(map(b" ".join, zip(*[iter(words)] * length, strict=True)))
-            note = f"each entry consists of {length} strings of the file, joined by spaces"
+            note = f"each entry is an n-gram: its {length} strings are joined by spaces"
             yield _table(f"{name}.{length}-grams", place, entries, part, note=note)
     if ids is not None and used != len(ids):
         raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")

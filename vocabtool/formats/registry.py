@@ -50,7 +50,7 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers of files in order. Modules of formats other than graphs load lazily."""
+    """Yield all readers in the order in which they are tried; most modules load only then."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH

@@ -4,12 +4,12 @@ text     One entry per line, each ending in ``\n``; no ids. Entries that do not 
          backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. Entries that
          look escaped are escaped too. In escaped entries, backslashes are doubled; all other
          entries keep them as they are: ``C:\foo``.
-JSON     Everything, as one object: the facts, then ``tokens``, one per line. ``ids`` is present
+JSON     Everything: name, kind and other facts, then ``tokens``, one per line. ``ids`` is present
          only if the ids are not consecutive from ``first_id``. ``base64`` is present only for
          entries that are not UTF-8, by index in ``tokens``; their tokens are escaped for display.
 CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. ``base64`` is set only for
          entries that are not UTF-8; their ``token`` is empty.
-Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the facts as JSON in the
+Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the same facts as JSON in the
          metadata under the key ``vocabtool``. ``bytes`` is set instead of ``token`` for entries
          that are not UTF-8. The same version of pyarrow produces the same bytes.
 
@@ -90,9 +90,9 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
     """Read a file that :func:`save` wrote. By default, its extension selects the format.
 
-    JSON and Parquet restore an equal vocabulary with its name, places and notes. CSV and text
-    do not store these: the name becomes that of the file, the kind ``asset``, and the ids of
-    text count from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension,
+    JSON and Parquet restore an equal vocabulary with its name, places and notes. From CSV
+    or text, the vocabulary has the name of the file and the kind ``asset``. Text contains no ids,
+    so they count from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension,
     and :class:`InvalidFile` if the content was not written by :func:`save`.
     """
     path = Path(path)
@@ -133,7 +133,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read_model(source: Source) -> Findings:
-    """Read the vocabulary in a file. The vocabulary's first place becomes this file.
+    """Read the vocabulary in a file. Its ``places`` then begin with this file.
 
     Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
     for a Parquet file from another program.

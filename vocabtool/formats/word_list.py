@@ -311,7 +311,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         except InvalidFile:  # two in one line, none in another
             continue
         if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
-            raise AssertionError("two columns are two columns of text")
+            raise AssertionError("a column contains numbers, wanted text")
         if all(map(NUMBER.fullmatch, numbers)) and 2 * held.distinct > len(held):
             try:
                 return held, integers(numbers)

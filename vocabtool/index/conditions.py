@@ -369,7 +369,7 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _first_non_number(self, asked: Test, name: str) -> str:
-        """Return the end of an error message, which names the first non-number; "" without one."""
+        """Return text for an error message: the first value that is no number; "" without one."""
         table = "documents" if asked.field in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:

@@ -398,8 +398,8 @@ class Index:
 
         Only documents with a new text are encoded. ``sources``: some of these files, or new ones.
         A known file is read with its recorded options, a new one with those of the last known file.
-        ``sync``: in the last commit, delete the documents that are no longer in these files; if
-        these are more than a third, only with ``force``.
+        ``sync``: in the last commit, delete the documents that the files no longer contain.
+        ``force``: do so even if it deletes more than a third of the documents from these files.
         After an interruption, the same call reads everything again and encodes the rest.
         Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
         documents are gone, because of a stream, a missing or unreadable file, or skipped rows.

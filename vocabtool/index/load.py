@@ -107,8 +107,8 @@ class EncodedBatch:
     """Documents to add, with their vectors.
 
     ``source``: the number of their FILE. ``read``: number of documents read for this batch.
-    ``existing``: rows of the index with the ids of these documents; ``same``: those with
-    equal content, whose documents are not added.
+    ``existing``: rows of the index with the id of a document that was read. ``same``: those rows
+    whose content is unchanged; their documents are not added.
     """
 
     batch: Batch
@@ -247,7 +247,8 @@ class Loader:
         """Delete documents that are no longer in the files; return their number.
 
         Raises :class:`VocabtoolError`, which rolls the load back, if files changed meanwhile.
-        Unless forced, also if invalid rows were skipped or more than a third would be deleted.
+        Unless forced, it also refuses if rows were skipped, or if more than a third would be
+        deleted.
         """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
@@ -416,9 +417,9 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the row of each document's id in a commit, or -1, and whether its content is equal.
+    """Return, for each document, the row with its id, or -1, and whether the row is equal to it.
 
-    ``vectors``: own vectors of the documents, if any, to be compared too; shape (n, dim).
+    ``vectors``: the documents' own vectors, which are compared too, shape (n, dim), or ``None``.
     """
     kinds = before.manifest.fields
     there = "".join(f", field_{at}" for at in range(len(kinds)))

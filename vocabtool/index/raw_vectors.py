@@ -173,8 +173,8 @@ def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
     ``query``: prepared, shape (dim,); ``vectors``: prepared, shape (n, dim), C-contiguous. Each row
     is summed by itself, so that its result depends only on the two vectors. Similarities are the
-    cosine (clipped to -1..1, because float16 rounds lengths), inner product, or negative squared
-    distance. The last two use double precision, because terms may be much larger than their sum.
+    cosine (clipped to -1..1, because stored vectors may be rounded), inner product, or negative
+    squared distance. The last two use double precision, because large numbers may cancel out.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic queries, prepared, shape (n, dim), and the stored row of each, -1 for mixtures."""
+    """Synthetic queries, prepared, shape (n, dim); ``rows``: the row that a query copies, or -1."""
 
     queries: Vectors
     rows: Rows
@@ -231,9 +231,9 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return synthetic queries: random mixtures with the covariance of ``parts``.
+    """Return synthetic queries: random mixtures of ``parts`` that have the covariance of ``parts``.
 
-    For ``l2``, their mean is the mean of ``vectors``, for other metrics zero.
+    The mean of the queries is that of ``vectors`` for ``l2``, and zero for other metrics.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
@@ -330,11 +330,11 @@ def measure_recall(
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
-    For ``inner-product``, queries have length 1. The result is the greater of two 95th percentiles:
-    the similarity of random pairs of documents, and the similarity of random mixtures, which mean
-    nothing, to their nearest documents. The first is greater if all vectors lie in a narrow cone;
-    the second grows with the number of documents. ``None`` if fewer than ten rows have a vector, or
-    if products overflow float32. Reads all rows once.
+    For ``inner-product``, queries have length 1. The result is the greater of two 95th percentiles.
+    The first is that of the similarities of random pairs of documents; it is greater if all vectors
+    lie in a narrow cone. The second is that of the similarities of random mixtures of vectors to
+    their nearest documents; it grows with the number of documents. ``None`` if fewer than ten rows
+    have a vector, or if products overflow float32. Reads all rows once.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)

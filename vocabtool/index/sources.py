@@ -152,8 +152,8 @@ def parts_of_index(
             globbed = has_magic(other.path) and other.is_there()
             if inside or (globbed and source.path in find(other.path)):
                 raise VocabtoolError(
-                    f"{source.name}: part of {other.name}, which the index was made from; sync "
-                    "that one, or omit FILE to sync all"
+                    f"{source.name}: part of {other.name}; sync {other.name}, from which the index "
+                    "was made, or omit FILE to sync all"
                 )
     elif not chosen:
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")

@@ -190,13 +190,13 @@ def build_codes(
     Centroids are trained on a bounded sample; all vectors are then read block by block, so memory
     grows only by their codes. The cheapest search setting is chosen whose measured recall, minus
     its standard error, reaches a target; if none does, the one with the highest recall. The target
-    allows half the misses of ``recall`` (0.975 for 0.95), because recall is measured with synthetic
+    is halfway between ``recall`` and 1 (0.975 for 0.95), because recall is measured with synthetic
     queries, and these are easier than real ones.
 
     ``memory``: limit in bytes, in addition to the present memory of the process. ``lists``: number
-    of lists; default: by the number of rows. ``progress``: called with the number of rows done and
-    of all rows. The same vectors and seed give the same codes. Raises :class:`VocabtoolError` if
-    the build does not fit into ``memory``.
+    of FAISS's inverted lists; default: by the number of rows. ``progress``: called with the number
+    of rows done and of all rows. The same vectors and seed give the same codes. Raises
+    :class:`VocabtoolError` if the build does not fit into ``memory``.
     """
     began = perf_counter()
     if lists is None:

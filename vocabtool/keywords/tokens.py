@@ -93,7 +93,7 @@ _VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make ano
 
 
 class _Shapes(dict[int, str]):
-    """A table for ``str.translate`` that computes the shape of a character on first use."""
+    """A table for ``str.translate``: the ASCII character that stands for each character."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -126,9 +126,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text. ``whole``: its span, with joiners. ``runs``: the spans of its runs.
+    """A token of a text. ``whole``: its span. ``runs``: the spans of its letters and digits.
 
-    ``is_compound``: whether the token is more than a single run.
+    ``is_compound``: whether the token is more than a single such span.
     """
 
     whole: Span

@@ -105,10 +105,10 @@ def _shape(written: str, common: set[str | None]) -> Kind:
 def is_random(written: str) -> bool:
     """Return whether a word looks like base64, a hash or another random string.
 
-    - Eight or more hexadecimal digits in which letters and digits change at least twice.
+    - Eight or more hexadecimal characters in which letters and digits alternate at least twice.
     - Or sixteen or more digits.
-    - Or twelve or more characters of base64, one of them a digit, in which every fourth is
-      followed by another class: ``a`` to ``A`` or ``0``, ``A`` to ``0``, ``0`` to ``a`` or ``A``.
+    - Or twelve or more characters of base64 with a digit. At least a quarter must be a small
+      letter before a capital or digit, a capital before a digit, or a digit before a letter.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER

@@ -161,7 +161,7 @@ def split_table(
 
 
 def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
-    """Return the kind of each split word. Entries that continue a word do not count as similar."""
+    """Return the kind of each split word. Only entries that begin a word count as similar to it."""
     if vocabulary is None:
         return [None] * len(words)
     entries = vocabulary.stored

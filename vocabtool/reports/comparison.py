@@ -110,7 +110,7 @@ def save_diff(
     """
     chosen = format or renderers.format_of(path)
     if only is not None and chosen in ("json", "html"):
-        raise ValueError(f"only cannot be used with {chosen}, which contains the whole comparison")
+        raise ValueError(f"`only` does not work with {chosen}, which contains the whole comparison")
     report = diff_report(comparison, most, only)
     renderers.save(report, path, chosen, renderers.FILE_WIDTH if only is None else None)
 

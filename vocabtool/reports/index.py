@@ -262,7 +262,7 @@ def _notes(notes: Iterable[str]) -> Notes:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Describe the weight of the keyword leg: its formula, or which leg found nothing."""
+    """Show the weight of the keyword leg with its formula, or say that a leg found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told

@@ -230,11 +230,11 @@ def words_report(
 ) -> Report:
     """Return the report: the steps of the rule as numbered lines, then the words of each text.
 
-    ``model``: the name of the model. ``beside``: names and words of models whose pieces are shown
-    beside its own.
+    ``model``: the name of the model. ``beside``: names and words of other models, whose pieces
+    are shown in further columns.
 
     JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``; ``unknown_pieces``: the
-    indices, from 0, of a word's ``pieces`` that the model does not know; ``beside``: the same for
+    indices, from 0, of the unknown ones among the ``pieces`` of a word; ``beside``: the same for
     the other models, each with its name as ``model``.
     """
     rows = _words_of(words, texts)

@@ -47,7 +47,7 @@ class Table:
     """A table for people. ``bars``: name of a column that a page draws as bars, too.
 
     ``small``: name of a column that a page shows in small print within the first column.
-    ``plain``: whether to draw no lines on a terminal and to separate cells by tabs elsewhere.
+    ``plain``: omit the lines on a terminal; elsewhere, separate cells by tabs.
     """
 
     columns: Sequence[Column]
@@ -154,8 +154,8 @@ class Report:
 
     ``sections``: a function that returns the sections; its argument tells whether they are for a
     page, which shows more than a terminal. ``data``: returns the JSON object. ``lists``: further
-    lists of the JSON object by name, which may not fit into memory. ``rows``: complete lists; CSV
-    and Parquet contain only the first one.
+    lists of the JSON object, by name; each function yields the items one by one. ``rows``: tables
+    for programs; CSV and Parquet contain only the first table.
     """
 
     title: str = ""

@@ -29,12 +29,12 @@ class WordSummary:
 
     - ``start``, ``end``: its place in the query, in characters.
     - ``known``: whether the model knows it; ``None`` without a vocabulary.
-    - ``identifier``: whether it is an identifier: a name, or a code that the model does not know.
+    - ``identifier``: whether it is an identifier: an unknown code, or any name.
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
     - ``pieces``: number of subword pieces.
-    - Only with ``explain``: ``document_frequency``; ``part_frequency``: the document frequency of
-      the rarest part of a joined word; ``idf``: the idf of the word's rarest term; ``weight``: the
-      factor by which its score is multiplied.
+    - Only with ``explain``: ``document_frequency``; ``part_frequency``: for a word of several
+      parts, the document frequency of the rarest part; ``idf``: the idf of the word's rarest term;
+      ``weight``: the factor by which its score is multiplied.
     """
 
     surface: str

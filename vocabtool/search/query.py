@@ -63,10 +63,10 @@ class Query:
 
     ``counted``: the clause of each term, with its weight. ``should``: these clauses, and phrases
     that are not required. ``required``: phrases that a document must contain. ``frequencies``:
-    document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``: identifiers;
-    documents with one of them rank first. ``unstemmed``: the same identifiers, but with names in
-    mixed case not stemmed. ``is_cut``: whether the query has more than a thousand words.
-    ``is_unknown``: whether it has words, and the model knows none.
+    document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``: a clause for each
+    identifier; documents that match one rank first. ``unstemmed``: the same, but names in mixed
+    case match only in their exact spelling. ``is_cut``: whether the query has more than a thousand
+    words. ``is_unknown``: whether it has words, and the model knows none.
     """
 
     text: str
@@ -205,9 +205,9 @@ def term_clauses(
 ) -> dict[Term, Clause]:
     """Return a clause for each term, with the highest weight of the words that have the term.
 
-    A whole word scores at least as much as all its parts together. The whole of an identifier
-    counts in addition to its parts; the whole of another joined word replaces those parts that no
-    other word needs. ``code_boost`` raises the weight of a whole identifier, but not of its parts.
+    A whole word scores at least as much as all its parts together. An identifier counts in addition
+    to its parts. Any other joined word replaces its parts, except parts that are in other words of
+    the query, too. ``code_boost`` raises the weight of an identifier, but not of its parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}

@@ -29,8 +29,8 @@ class Settings:
     - ``k_rrf``: the constant of reciprocal rank fusion.
     - ``depth``: number of candidates per leg. ``None``: 100, or all rows if there are at most
       2,000.
-    - ``guarantee``: rank documents with an identifier of the query first: a name, or a code that
-      the model does not know.
+    - ``guarantee``: rank documents with an identifier of the query first. Identifiers are codes
+      that the model does not know, and all names.
     - ``identifier``: which words are identifiers: a predicate, or a regular expression that must
       match the whole word. ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
     - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the
@@ -62,7 +62,7 @@ class Settings:
             if number is not None and not lowest <= number < float("inf"):
                 raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
-            raise ValueError(f"a must be from 0 to 1, got {self.a}")
+            raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
             try:
                 re.compile(self.identifier)

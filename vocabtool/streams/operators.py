@@ -236,12 +236,12 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Return the length of a text or an object's ``text``: in characters, or bytes of ``bytes``."""
+    """Return ``len`` of a text, which is a string or bytes, or of the ``text`` of an object."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
         got = type(item).__name__
         raise TypeError(
-            f"wanted a text or a document, got {got}: pass a function of its length (length=)"
+            f"wanted a text or a document, got {got}: pass a function that measures it (length=)"
         )
     return len(text)
 

@@ -191,9 +191,9 @@ class Stream(Generic[T]):
         documents of an indexable. Any other file is one shard; if bad rows are skipped, every
         source is one shard. The shards are put in random order. ``at_once`` of them are open at a
         time and yield one document each in turn, through a shuffle buffer of ``buffer`` documents
-        (see :meth:`shuffle`). So the documents of a shard are mixed with those of about
-        ``at_once`` shards and the buffer. The same ``seed`` gives the same order in every pass.
-        Raises ``ValueError`` unless :func:`stream` created this stream from such sources.
+        (see :meth:`shuffle`). So the documents of several shards are mixed. The same ``seed`` gives
+        the same order in every pass. Raises ``ValueError`` unless :func:`stream` created this
+        stream from such sources.
         """
         if self.documents is None:
             raise ValueError("shuffle_shards must come right after vocabtool.stream(...)")

@@ -338,7 +338,7 @@ class Entry:
         return not self.shape or self.shape[0] == 1
 
     def tensor(self, texts: Sequence[bytes]) -> Tensor:
-        """Return the input tensor for texts. If ``one_by_one``, there must be exactly one."""
+        """Return the input tensor for texts. If ``one_by_one``, pass exactly one text."""
         tensorflow = import_tensorflow()
         if not texts:
             flat = tensorflow.zeros([0], tensorflow.string)
@@ -351,7 +351,7 @@ class Entry:
         return tensorflow.reshape(flat, shape)
 
     def feed(self, texts: Sequence[bytes]) -> Any:
-        """Call the model's function with texts. If ``one_by_one``, there must be exactly one."""
+        """Call the model's function with texts. If ``one_by_one``, pass exactly one text."""
         return self.call(self.tensor(texts))
 
 

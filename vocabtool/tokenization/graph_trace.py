@@ -84,9 +84,9 @@ class TracePoint(NamedTuple):
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor that the call ``node`` passes for this argument of the function.
+        """Return the tensor that the call ``node`` passes for this tensor, a function's argument.
 
-        Inputs and arguments are matched from the last one on.
+        The last input of the call is the last argument, and so on backwards.
         """
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
@@ -98,7 +98,7 @@ class TracePoint(NamedTuple):
                 raise NotUnderstood(node.op, "the loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(
-                node.op, "it calls a function, and it is unknown how it passes the arguments"
+                node.op, "unknown how this op passes arguments to the function that it calls"
             )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 

@@ -232,7 +232,7 @@ class LookupPath(NamedTuple):
 
     @property
     def places(self) -> frozenset[tuple[bytes, bytes]]:
-        """The name of the function and the name of the node, for each site."""
+        """For each op that looks words up: the name of its function, and its own name."""
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:
@@ -368,6 +368,6 @@ def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> Looku
     rule = f"--rule tokenizer:{model}" if model else "--rule"
     raise NoVocabulary(
         f"{found.path}: no supported op of the model looks words up (its input is ids, or its "
-        f"tokenizer is not supported); name the rule from text to words with {rule}, and the "
-        "vocabulary with --name (`vocabtool inspect` lists the vocabularies)"
+        f"tokenizer is not supported); use {rule} to name a rule that splits texts into words, and "
+        "--name to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
     )

@@ -247,7 +247,7 @@ def _add_queue(
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
     """Mark every call that leads to a report, and each function on the way, as stateful.
 
-    TensorFlow removes stateless calls whose result is not needed or already known.
+    TensorFlow removes a stateless call if its result is not needed, or if it knows the result.
     """
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)

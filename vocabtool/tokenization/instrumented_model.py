@@ -78,7 +78,7 @@ class TracedRun(NamedTuple):
     """The results of running the model on n texts.
 
     ``rows``: what the function ``read`` returned for the model's outputs, shape (n, ...).
-    ``traces``: the trace of each live op.
+    ``traces``: the trace of each op that the model can run.
     """
 
     rows: Rows
@@ -413,7 +413,7 @@ class ExactTokenizer:
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """Return one line which says that the model itself makes the words."""
+        """Return one line: that the model is run, and reports the words that it looks up."""
         entry = self._model.entry.name
         return (f"the model itself is run ({entry}), and reports what it looks up",)
 

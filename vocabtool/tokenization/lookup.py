@@ -188,7 +188,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Return a lookup without words that consist of blanks, which subword models may contain."""
+    """Return the lookup of a subword model without the words that are only blanks."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()

@@ -191,7 +191,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield each line's surface words with an unknown word, and whether the match is exact.
+        """Yield each line's surface words that contain an unknown word, and whether this is exact.
 
         The words of all lines are looked up at once.
         """
@@ -327,10 +327,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return ``parts``, in which no word was found, as surface words that are not masked.
+    """Return the surface words ``parts``, in which no word of the line was found, as not masked.
 
-    But if one of the ``stray`` words is unknown, all stray words replace the parts, or are inserted
-    at ``place`` if the parts contain no words of the model.
+    ``stray``: the words that were searched there. If one of them is unknown, they replace the
+    parts, or are inserted at ``place`` if the parts have no words (punctuation).
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -420,9 +420,9 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return the position ahead at which the letters ``folded`` are found, or -1.
+        """Return a position after ``self._at`` at which the letters ``folded`` are found, or -1.
 
-        A position at which a whole surface word matches is preferred, then one at which one begins.
+        The first whole surface word is preferred, then the first beginning of a surface word.
         """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1

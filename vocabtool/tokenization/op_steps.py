@@ -173,7 +173,7 @@ def steps_of(op: OpOnWay) -> StepsOfOp:
     name = node.op.removeprefix(b"TFText>")
     part, output = OUTPUTS.get(name, (tensor.part, tensor.output))
     if not (tensor.part == part if tensor.part else tensor.output == output):
-        raise op.refuse("the lookup reads an output that does not contain the words")
+        raise op.refuse("the lookup does not read the output that contains the words of the text")
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)
     if name in SOURCES:
@@ -317,7 +317,7 @@ def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
     """Return the step for RaggedTensorToTensor. Raise an error if a fixed length may drop words."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
-        raise op.refuse("it may drop words")
+        raise op.refuse("it might drop words")
     return _drop_padding(op, 2, 1)
 
 
@@ -329,14 +329,14 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
     if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
         raise op.refuse("it selects an unknown part of the texts")
     if op.here.input(test, 1).scalar() != b"":
-        raise op.refuse("it may drop texts that are not empty")
+        raise op.refuse("it might drop texts that are not empty")
     return (DropEmpty(),), texts
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Return no step, and the input of the slice. Raise an error if it may not keep all words.
+    """Skip a slice that keeps all words: return its input. Raise an error for any other slice.
 
-    A slice that keeps all words adds an axis, or takes the only row.
+    A slice keeps all words if it takes everything, only adds an axis, or takes the only row.
     """
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
@@ -353,7 +353,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
         bounds = (node.data_input(1), node.data_input(2))
         if single and all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds):
             return (), node.data_input(0)
-    raise op.refuse("it may select only some of the words")
+    raise op.refuse("it might leave out words")
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
@@ -386,7 +386,7 @@ def _pack(op: OpOnWay) -> StepsOfOp:
 
 def _list_item(op: OpOnWay) -> StepsOfOp:
     if not takes_every_item(op.here.linker, op.here.body, op.node):
-        raise op.refuse("it may select only some of the texts")
+        raise op.refuse("it might leave out texts")
     return (), op.node.data_input(0)
 
 

@@ -30,7 +30,7 @@ Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """The p pieces that a tokenizer makes of m strings. A field that no output has is ``None``.
+    """The p pieces that a tokenizer makes of m strings. A field is ``None`` if the op lacks it.
 
     ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
     1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
@@ -54,7 +54,7 @@ class Pieces(NamedTuple):
         )
 
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
-        """Return only the pieces of the strings that the mask selects, shape (m,)."""
+        """Return only the pieces of some strings; ``strings``: the mask of these, shape (m,)."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
         _, values, *numbers = self

@@ -85,8 +85,8 @@ class Rule:
             tokens = step.apply(tokens)
             if tokens.values.nbytes > most:
                 raise VocabtoolError(
-                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes of much "
-                    f"shorter texts, wanted at most {most:,}; the model may be malicious"
+                    f"the step {step.describe()!r} lengthens the texts to {tokens.values.nbytes:,} "
+                    f"bytes, wanted at most {most:,}; the model may be malicious"
                 )
         return tokens
 
@@ -218,7 +218,7 @@ class Matches(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether a match is a run of characters without blanks, independent of its context."""
+        """Whether all matches are free of blanks and do not depend on the text around them."""
         return RegexReplace(self.pattern, "x").local
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -248,8 +248,8 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     """
     if makes_pieces(spec):
         raise VocabtoolError(
-            f"the rule {spec!r} needs the pieces of a vocabulary, which its name does not tell; "
-            "use tokenizer:FILE"
+            f"the rule {spec!r} needs the pieces of a vocabulary, but names no vocabulary; use "
+            "tokenizer:FILE"
         )
     match spec:
         case "whitespace":

@@ -268,8 +268,8 @@ class Substr(ChangeStep):
         start = self.start + len(units) if self.start < 0 else self.start
         if not 0 <= start <= len(units):
             raise VocabtoolError(
-                f"the model fails on the text {quote(text[:40])}: it has only {len(units)} units "
-                f"(step: {self.describe()})"
+                f"the model fails on the text {quote(text[:40])}, which is too short for a "
+                f"step: {self.describe()}"
             )
         return b"".join(units[start : start + self.length])
 
@@ -375,9 +375,9 @@ class NGrams(Step):
         return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        """Yield n-grams with the indexes of their texts, once for each width.
+        """Yield n-grams with the indexes of their texts, for one width after the other.
 
-        Then yield the short texts that become one n-gram, once for each length.
+        With ``preserve_short``, then yield the texts that are too short for any n-gram, by length.
         """
         pads = pa.array([self.left_pad, self.right_pad], pa.binary())
         words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()

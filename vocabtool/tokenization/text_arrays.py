@@ -45,7 +45,7 @@ class Tokens(NamedTuple):
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        """Return only the strings that the mask ``kept`` selects, shape (m,)."""
+        """Return only some of the strings; ``kept``: the mask of these, shape (m,)."""
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:

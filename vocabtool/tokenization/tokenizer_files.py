@@ -9,8 +9,8 @@ pieces are merged by their scores. One difference: BERT does not know a word of 
 characters, as in BERT's own tokenizer.
 
 tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
-pattern, so the caller names the encoding, unless OpenAI publishes the file. The pair of neighbours
-that together make the token of the lowest rank is merged first.
+pattern, so the caller names the encoding. The files of OpenAI are recognised by their hash. The
+pair of neighbours that together make the token of the lowest rank is merged first.
 
 ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizers in huggingface/transformers
 that ``tokenizer_config.json`` names, with its settings.
@@ -113,8 +113,8 @@ def copy_of(file: Path) -> bytes:
 def document_of(file: Path) -> Json | None:
     """Return a ``tokenizer.json`` equivalent to a GGUF file, a vocab.json or a vocab.txt.
 
-    Returns ``None`` for other files, and for entries without merges or settings beside them. Raises
-    the errors of :func:`tokenizer_for`.
+    Returns ``None`` for other files, for a vocab.json without merges.txt beside it, and for a
+    vocab.txt without settings beside it. Raises the errors of :func:`tokenizer_for`.
     """
     found = gguf.read_tokenizer(file)
     if found is not None:
@@ -222,7 +222,7 @@ def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list
     if not len(found.scores) or not found.types:
         raise InvalidFile("no scores or no types of tokens, which this tokenizer needs")
     if found.flags.get("treat_whitespace_as_suffix"):
-        raise UnsupportedFormat(f"blanks behind words are not supported; {OTHERWISE}")
+        raise UnsupportedFormat(f"treat_whitespace_as_suffix is not supported; {OTHERWISE}")
     lowest = float(found.scores.min())
     pieces = []
     for token, kind, score in zip(ids, found.types, found.scores.tolist(), strict=True):
@@ -273,9 +273,9 @@ def _pattern_of(file: Path) -> str | None:
 
 
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
-    """Describe tiktoken's BPE. Raises :class:`VocabtoolError` if a byte is missing.
+    """Describe tiktoken's BPE. Raises :class:`VocabtoolError` unless every byte is a token.
 
-    Tokens before the first byte are special tokens, as in ``tekken.json``.
+    Tokens with lower ids than these 256 tokens are special tokens, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {
@@ -285,8 +285,8 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     }
     if missing := sum(character not in ids for character in ALPHABET):
         raise VocabtoolError(
-            f"{vocabulary.name}: not the ranks of tiktoken: {missing:,} of the 256 bytes are not "
-            "entries"
+            f"{vocabulary.name}: not the ranks of tiktoken: {missing:,} of the 256 byte "
+            "values are not entries"
         )
     first = min(map(ids.__getitem__, ALPHABET))
     ids = {token: number for token, number in ids.items() if number >= first}
@@ -316,7 +316,7 @@ def _bert(
     unknown: str = "[UNK]",
     special: Iterable[str] = (),
 ) -> Json:
-    """Describe BERT's tokenizer; ``accents``: remove them (``None``: if ``lowercase``)."""
+    """Describe BERT's tokenizer. ``accents``: remove accents; ``None`` means as ``lowercase``."""
     model = wordpiece(ids, unknown, longest=LONGEST - 1)
     steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)

@@ -57,7 +57,7 @@ BLOOM: Final = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
 
 def _cased_words(end: str, more: str) -> str:
-    """Return the pattern of words that begin with capitals, as in o200k; ``end``: what follows."""
+    """Return a pattern like that of o200k. ``end``: the end of a word; ``more``: numbers."""
     upper, lower = r"(?:(?=\p{L})[^a-z])", r"(?:(?=\p{L})[^A-Z])"
     first = r"[^\r\n\p{L}\p{N}]?"
     words = rf"{first}{upper}*{lower}+{end}|{first}{upper}+{lower}*{end}"
@@ -248,7 +248,7 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    """Return the distinct merges of a file, except merges of pieces that are not tokens."""
+    """Return the distinct merges of a file whose parts and result are all tokens."""
     found: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")

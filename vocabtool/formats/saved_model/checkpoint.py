@@ -400,7 +400,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
         name = "zstd" if compression == ZSTD else f"type {compression}"
         raise UnsupportedFormat(
             f"the checkpoint index is compressed with {name}, wanted Snappy or no compression; "
-            "save the model again with TensorFlow, which does not compress it"
+            "save the model again with TensorFlow, which writes an uncompressed index"
         )
     size = len(content) - 4
     size -= 4 * _uint32(content, size) if size >= 0 else 0

@@ -146,8 +146,8 @@ def open_graphs(model: str | Path) -> GraphFile:
 def path_of(model: str | Path) -> Path:
     """Return the path of a model: the argument, or where a cache has a handle or name.
 
-    A prefix such as ``static:`` is left out. For a static embedding, this is the tokenizer's path
-    if ``model`` is the tensor file, or a folder that has the tokenizer in a subfolder.
+    A prefix such as ``static:`` is ignored. If ``model`` is the tensor file of a static embedding,
+    or a folder with its tokenizer in a subfolder, the path of the tokenizer is returned.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -294,8 +294,8 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
     """Read a model: return all findings, and the linker and the vocabularies of each graph.
 
-    A graph's vocabularies are a dict by table key. The findings include short lists. For a frozen
-    graph, only the assets that it names are read.
+    A graph's vocabularies are a dict by table key. The findings include lists of few entries. For a
+    frozen graph, only the assets that it names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")

@@ -209,7 +209,7 @@ class Linker:
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. If nodes share it in TensorFlow, they get one key."""
+    """Return the table that a node creates. If nodes share a table, their results have one key."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")

@@ -125,8 +125,8 @@ class Asset(NamedTuple):
 class MetaGraph:
     """One graph of a model. ``bodies``: the main graph, then every function.
 
-    ``assets``: those of ``asset_file_def`` in its order, then those that only a collection lists.
-    ``file``, ``label``: each place begins with them; ``label`` is empty if the model has one graph.
+    ``assets``: those of ``asset_file_def`` in its order, then others in the collection
+    ``saved_model_assets``. ``file``, ``label``: the beginning of the :class:`Place` of each node.
     """
 
     file: str

@@ -267,7 +267,7 @@ def _join(
     if isinstance(ids, range):
         ids = ids[: len(entries)]
         if ids and not (ids[0] in INT64 and ids[-1] in INT64):
-            raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} are not 64-bit integers")
+            raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} do not fit into 64-bit integers")
     return TableContents(
         table=table,
         entries=entries,
@@ -402,5 +402,5 @@ def _used_buckets(
         elif isinstance(keys, np.ndarray) and isinstance(marker, int):
             used &= keys != marker
         else:
-            raise InvalidFile("the empty or deleted key is not a constant: words not read")
+            raise InvalidFile("empty_key or deleted_key is not a constant: words not read")
     return np.flatnonzero(used)

@@ -82,8 +82,8 @@ def header(buffer: Buffer, span: Span) -> Tensor:
 def strings(tensor: Tensor) -> ByteStrings:
     """Return the elements of a string tensor in row-major order.
 
-    Raises :class:`InvalidFile` if the values do not match the shape, or if the last
-    of few values would be repeated for too many elements.
+    If fewer values than elements are stored, the last value is repeated. Raises
+    :class:`InvalidFile` for too many values, and for too many repetitions.
     """
     start, end = tensor.span
     data = bytes(tensor.buffer[start:end])
@@ -117,8 +117,8 @@ def strings(tensor: Tensor) -> ByteStrings:
 def integers(tensor: Tensor) -> NDArray[np.int64]:
     """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,).
 
-    Raises :class:`InvalidFile` if the values do not match the shape, or if the last
-    of few values would be repeated for too many elements.
+    If fewer values than elements are stored, the last value is repeated. Raises
+    :class:`InvalidFile` for too many values, and for too many repetitions.
     """
     values_field = 7 if tensor.dtype == DT_INT32 else 10
     packed: list[NDArray[np.int64]] = []
@@ -142,7 +142,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
-            what = f"the integers are in more than {MAX_RUNS} packed fields, or only partly packed"
+            what = f"integers in packed and single fields, or in more than {MAX_RUNS} packed ones"
             raise InvalidFile(what, offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
     repeated = _positions(tensor, len(found))
@@ -175,13 +175,13 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
         raise _too_many(tensor, present)
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
-            f"the tensor has {wanted:,} elements, but only {present:,} values: "
-            "the last one would repeat too often for a vocabulary",
+            f"the tensor's shape has {wanted:,} elements, but the file stores only {present:,}; "
+            "repeating the last one so often is not supported",
             offset=tensor.span[0],
         )
     return np.minimum(np.arange(wanted), max(present - 1, 0))
 
 
 def _too_many(tensor: Tensor, present: int) -> InvalidFile:
-    what = f"the tensor has {tensor.elements:,} elements, but {present:,} values"
+    what = f"the tensor's shape has {tensor.elements:,} elements, but the file stores {present:,}"
     return InvalidFile(what, offset=tensor.span[0])

@@ -1,20 +1,20 @@
 """Read tokenizers in a graph: SentencePiece models and the flatbuffers of tensorflow-text.
 
-A buffer is recognised by the op that uses it, not by its content, because a normaliser's buffer
-looks the same. The compiled tokenizers of tensorflow-text do not need a list of words, so most
-buffers have none: the words are the keys of a trie. Texts are not tokenized here.
+A buffer is recognised by the op that uses it, because the buffers of normalizers look like those of
+tokenizers. The compiled tokenizers of tensorflow-text do not need a list of words, so most buffers
+have none: the words are the keys of a trie. Texts are not tokenized here.
 
 Layouts (in tensorflow_text/core/kernels), with the fields that are read here:
 
     fast_wordpiece_tokenizer_model.fbs
         0 trie, 3 suffix root, 4 longest word, 5 suffix indicator, 6 unknown token, 7 its id,
-        8 pieces of the indicator, 10 end to end, 12 words, 13 suffix flags
+        8 pieces of the indicator, 10 whether it splits texts, 12 words, 13 suffix flags
     phrase_tokenizer_model.fbs
         2 id of the unknown token, 4 phrases, 5 table of the trie
     sentencepiece/encoder_config.fbs
         0 version, 3 unknown id, 5 offset of ids, 6 table of the trie, 7 scores
 
-A value in the first trie encodes id, length and suffix flag: fast_wordpiece_tokenizer_utils.h.
+A value in the trie of WordPiece encodes id, length, suffix flag (fast_wordpiece_tokenizer_utils.h).
 
 A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/darts.h). Each unit of
 32 bits is
@@ -133,8 +133,8 @@ class DoubleArray:
     def walk(self, root: int = 0) -> Leaves:
         """Return every value below unit ``root``, shortest keys first.
 
-        Raises :class:`InvalidFile` if there is no such unit, or the trie refers outside the
-        array, has a cycle, or has too many keys that share suffixes.
+        Raises :class:`InvalidFile` if there is no such unit, or if the trie refers outside the
+        array or has too many nodes, perhaps because of a cycle.
         """
         size = len(self.units)
         if not 0 <= root < size:
@@ -155,8 +155,8 @@ class DoubleArray:
             wrong = np.flatnonzero(outside | (found < VALUE))
             if len(wrong):
                 raise InvalidFile(
-                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to a value at unit "
-                    f"{positions[wrong[0]]:,}, which is not a value"
+                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to unit "
+                    f"{positions[wrong[0]]:,}, which should be a value but is not"
                 )
             ends.append(ending.astype(np.int32))
             values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
