@@ -141,7 +141,8 @@ class Encoder(ABC):
     """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
-    ``max_tokens``: how many tokens of a text are used at most; ``None``: all, or it is unknown.
+    ``max_tokens``: how many tokens of a text are used at most, without the special tokens that the
+    model adds; ``None``: all, or it is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
     """

@@ -41,14 +41,12 @@ from vocabtool.encoders.encoder import (
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import static_embedding
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.json_file import MAX_ID, expect, is_id
-from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS, EmbeddingFiles
+from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.text_arrays import starts_of
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 1_024
-MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 
 
@@ -74,7 +72,9 @@ class Model2VecEncoder(Encoder):
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
-        self._normalize, self.max_tokens = _settings(files)
+        self._normalize, self.max_tokens = files.normalize, None
+        if files.config is not None:
+            self._normalize, self.max_tokens = static_embedding.read_model2vec(files.config)
         with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
             self._open_tokenizer()
         with reading(str(files.tensors)):
@@ -208,19 +208,3 @@ class Model2VecEncoder(Encoder):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path and options; unpickling opens the files again."""
         return Model2VecEncoder, (self._path, self.options)
-
-
-def _settings(files: EmbeddingFiles) -> tuple[bool, int | None]:
-    """Read from the settings whether vectors are normalised, and how many tokens are used.
-
-    Raises :class:`InvalidFile` for other values.
-    """
-    if files.config is None:
-        return files.normalize, None
-    settings = static_embedding.read_settings(files.config, dict)
-    normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
-    with reading(str(files.config)):
-        expect(normalize, bool, "normalize")
-        if most is not None and not (is_id(most) and most):
-            raise InvalidFile(f"max_length is {most!r:.40}, wanted null or 1 to {MAX_ID:,}")
-    return normalize, most

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
@@ -40,6 +41,7 @@ from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
+from vocabtool.tokenization.token_limit import count_cut, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -62,6 +64,8 @@ class LoadReport:
       documents deleted by a sync.
     - ``zero``: added or updated documents without a vector, found by keywords only.
     - ``not_utf8``: documents whose text is not valid UTF-8.
+    - ``too_long``: added or updated documents with more tokens than the model reads;
+      ``tokens_cut``: number of their tokens that it does not read.
     - ``skipped``: invalid rows, the first ones in ``first_skipped``. ``dropped``: documents with a
       repeated id. ``left_out``: skipped values that did not fit their field, the first ones in
       ``first_left_out``; their documents were added.
@@ -76,6 +80,8 @@ class LoadReport:
     removed: int = 0
     zero: int = 0
     not_utf8: int = 0
+    too_long: int = 0
+    tokens_cut: int = 0
     skipped: int = 0
     first_skipped: tuple[Skip, ...] = ()
     dropped: int = 0
@@ -107,6 +113,7 @@ class EncodedBatch:
     """Documents to add, with their vectors.
 
     ``source``: the number of their FILE. ``read``: number of documents read for this batch.
+    ``cut``: how many texts are too long for the model, and how many tokens it does not read.
     ``existing``: rows of the index with the ids of these documents; ``same``: those with
     equal content, whose documents are not added.
     """
@@ -116,6 +123,7 @@ class EncodedBatch:
     source: int
     read: int
     not_utf8: int = 0
+    cut: tuple[int, int] = (0, 0)
     existing: Rows = field(default_factory=lambda: NO_ROWS)
     same: Rows = field(default_factory=lambda: NO_ROWS)
 
@@ -162,6 +170,8 @@ class Loader:
         self._log = ReadLog()
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
+        self._cut = np.zeros(2, np.int64)  # documents that are too long, and tokens cut off
+        self._most = 0  # tokens that the encoder reads
         self._alone = False
 
     def run(self) -> LoadReport:
@@ -210,6 +220,7 @@ class Loader:
                     self._unchanged += each.read - (writer.rows - rows)
                     self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
                     self._not_utf8 += each.not_utf8
+                    self._cut += each.cut
                     if self._read - committed >= self._request.commit_rows:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
@@ -217,6 +228,10 @@ class Loader:
                         self._progress(f"{self._read:,} documents", share())
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
+        too_long, tokens_cut = self._cut.tolist()
+        notes = [note for part in self._parts for note in part.notes]
+        if too_long:
+            notes.append(cut_note(too_long, tokens_cut, self._most))
         return LoadReport(
             read=self._read,
             resumed=self._start,
@@ -226,13 +241,15 @@ class Loader:
             removed=removed,
             zero=self._zero,
             not_utf8=self._not_utf8,
+            too_long=too_long,
+            tokens_cut=tokens_cut,
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
             dropped=self._log.repeated.count,
             seconds=time.monotonic() - began,
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
-            notes=tuple(note for part in self._parts for note in part.notes),
+            notes=tuple(notes),
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
@@ -296,6 +313,7 @@ class Loader:
                 f"{self._path}: contains your own vectors and has no encoder: load a folder of "
                 "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
+        self._most = encoder.max_tokens or 0
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
@@ -307,6 +325,7 @@ class Loader:
                 source=source,
                 read=len(batch),
                 not_utf8=bad,
+                cut=_cut_off(encoder, batch.texts),
             )
 
         threads = self._request.threads or THREADS[encoder.kind]
@@ -399,9 +418,22 @@ class Loader:
             source=source,
             read=len(batch),
             not_utf8=bad,
+            cut=(0, 0) if encoder is None else _cut_off(encoder, changed.texts),
             existing=existing[existing >= 0],
             same=existing[is_same],
         )
+
+
+def _cut_off(encoder: Encoder, texts: pa.StringArray) -> tuple[int, int]:
+    """Return how many texts have more tokens than the encoder reads, and how many it cuts off.
+
+    Only texts of at least half as many bytes as tokens are read are split into tokens.
+    """
+    most, words = encoder.max_tokens, encoder.words
+    if most is None or words is None:
+        return 0, 0
+    long = texts.filter(pc.greater(pc.binary_length(texts), most // 2))
+    return count_cut(words.look_up(long), most)
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
