@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,7 +40,7 @@ SHOWN = [
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a ``model`` that reads 8 tokens, two of them special, and ``corpus.txt``."""
-    folder = tmp_path_factory.mktemp("here")
+    folder = tmp_path_factory.mktemp("limited")
     (folder / "model").mkdir()
     tokenizer().save(str(folder / "model" / "tokenizer.json"))
     settings = {"model_max_length": 8}
@@ -48,8 +49,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tokenizer(special: bool = True) -> Any:
-    ids = {entry: number for number, entry in enumerate(ENTRIES)}
+def tokenizer(special: bool = True, entries: tuple[str, ...] = ENTRIES) -> Any:
+    ids = {entry: number for number, entry in enumerate(entries)}
     found = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
     found.normalizer = tokenizers.normalizers.BertNormalizer(strip_accents=False)
     found.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -191,13 +192,12 @@ def test_words_whose_count_is_not_exact(here: Path) -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of model2vec that reads six tokens."""
-    import numpy as np
-
+    """A model of model2vec that reads six tokens, of the first 6 x 18 characters."""
+    entries = ENTRIES + tuple(f"aaaaaaaaaaaaaaaaa{letter}" for letter in "bcdefghijklmnop")
     library: Any = pytest.importorskip("model2vec", reason="the extra is not installed")
     folder = tmp_path_factory.mktemp("static") / "model"
-    rows = np.random.default_rng(1).normal(size=(len(ENTRIES), 4)).astype(np.float32)
-    library.StaticModel(rows, tokenizer(), max_length=6).save_pretrained(folder)
+    rows = np.random.default_rng(1).normal(size=(len(entries), 4)).astype(np.float32)
+    library.StaticModel(rows, tokenizer(entries=entries), max_length=6).save_pretrained(folder)
     return folder
 
 
@@ -221,7 +221,7 @@ def test_embed(model: Path, here: Path, tmp_path: Path) -> None:
 
 
 def test_index(model: Path, here: Path, tmp_path: Path) -> None:
-    """The same line and figures; an update counts what it adds or changes."""
+    """The same line and figures; an update counts what it encodes."""
     command = ("index", here / "corpus.txt", "--model", model, "-o")
     done = run(*command, tmp_path / "one")
     assert done.stderr.decode().count(NOTE) == 1
@@ -236,6 +236,33 @@ def test_index(model: Path, here: Path, tmp_path: Path) -> None:
     corpus.write_text("i use i\nuse use use use use use use\n")
     changed = index.update()
     assert (changed.too_long, changed.tokens_cut, len(changed.notes)) == (1, 1, 1)
+    # 27 tokens stand in the 108 characters that are read, 73 in the 292 others.
+    corpus.write_text("use " * 100 + "\n")
+    changed = index.update(force=True)
+    assert (changed.too_long, changed.tokens_cut) == (1, 94)
+    assert changed.notes[-1].endswith("the model reads: about 94 tokens are cut off")
+
+
+@pytest.mark.parametrize("kind", ["model2vec", "sentence-transformers"])
+def test_encoder(kind: str, model: Path, tmp_path: Path) -> None:
+    """Vectors are the same, and the counts those of the tokenizer; a tokenizer cuts at words."""
+    if kind == "model2vec":
+        folder, words, lengths = model, tokenizer(special=False), LENGTHS
+    else:
+        pytest.importorskip("sentence_transformers", reason="the extra is not installed")
+        from tests.builders.tiny_sentence_transformer import build
+
+        folder = build(tmp_path / "model")
+        (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 6}')
+        words = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        lengths = tuple(len(words.encode(text, add_special_tokens=False).ids) for text in TEXTS)
+    encoder = open_encoder(folder)
+    most = encoder.max_tokens
+    assert most == (6 if kind == "model2vec" else 4)
+    found = encoder.encode_counting([*TEXTS, ""])
+    assert np.array_equal(found.vectors, encoder.encode([*TEXTS, ""]))
+    cut = [max(length - most, 0) for length in lengths]
+    assert found[1:] == (np.count_nonzero(cut), sum(cut), 0)
 
 
 def test_no_limit(here: Path, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
@@ -41,7 +40,7 @@ from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import count_cut, cut_note
+from vocabtool.tokenization.token_limit import cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -64,12 +63,12 @@ class LoadReport:
       documents deleted by a sync.
     - ``zero``: added or updated documents without a vector, found by keywords only.
     - ``not_utf8``: documents whose text is not valid UTF-8.
-    - ``too_long``: added or updated documents with more tokens than the model reads;
-      ``tokens_cut``: number of their tokens that it does not read.
     - ``skipped``: invalid rows, the first ones in ``first_skipped``. ``dropped``: documents with a
       repeated id. ``left_out``: skipped values that did not fit their field, the first ones in
       ``first_left_out``; their documents were added.
-    - ``seconds``: time of this run. ``notes``: notes about the files.
+    - ``seconds``: time of this run. ``notes``: notes about the files, and on texts that are too
+      long. ``too_long``: encoded documents with more tokens than the model reads;
+      ``tokens_cut``: number of their tokens that it does not read, which may be estimated.
     """
 
     read: int
@@ -80,8 +79,6 @@ class LoadReport:
     removed: int = 0
     zero: int = 0
     not_utf8: int = 0
-    too_long: int = 0
-    tokens_cut: int = 0
     skipped: int = 0
     first_skipped: tuple[Skip, ...] = ()
     dropped: int = 0
@@ -89,6 +86,8 @@ class LoadReport:
     left_out: int = 0
     first_left_out: tuple[Skip, ...] = ()
     notes: tuple[str, ...] = ()
+    too_long: int = 0
+    tokens_cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,8 @@ class EncodedBatch:
     """Documents to add, with their vectors.
 
     ``source``: the number of their FILE. ``read``: number of documents read for this batch.
-    ``cut``: how many texts are too long for the model, and how many tokens it does not read.
+    ``cut``: how many texts are too long, how many tokens are not read, and for how many texts that
+    is estimated, as in :class:`EncodedTexts`.
     ``existing``: rows of the index with the ids of these documents; ``same``: those with
     equal content, whose documents are not added.
     """
@@ -123,7 +123,7 @@ class EncodedBatch:
     source: int
     read: int
     not_utf8: int = 0
-    cut: tuple[int, int] = (0, 0)
+    cut: Sequence[int] = (0, 0, 0)
     existing: Rows = field(default_factory=lambda: NO_ROWS)
     same: Rows = field(default_factory=lambda: NO_ROWS)
 
@@ -170,7 +170,7 @@ class Loader:
         self._log = ReadLog()
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
-        self._cut = np.zeros(2, np.int64)  # documents that are too long, and tokens cut off
+        self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
         self._most = 0  # tokens that the encoder reads
         self._alone = False
 
@@ -228,10 +228,10 @@ class Loader:
                         self._progress(f"{self._read:,} documents", share())
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
-        too_long, tokens_cut = self._cut.tolist()
+        too_long, tokens_cut, estimated = self._cut.tolist()
         notes = [note for part in self._parts for note in part.notes]
         if too_long:
-            notes.append(cut_note(too_long, tokens_cut, self._most))
+            notes.append(cut_note(too_long, tokens_cut, self._most, estimated=estimated > 0))
         return LoadReport(
             read=self._read,
             resumed=self._start,
@@ -319,13 +319,14 @@ class Loader:
             batch, source, bad = read
             if self._compares:
                 return self._compare(batch, None, source, bad, encoder)
+            vectors, *cut = encoder.encode_counting(batch.texts)
             return EncodedBatch(
                 batch=batch,
-                vectors=encoder.encode(batch.texts),
+                vectors=vectors,
                 source=source,
                 read=len(batch),
                 not_utf8=bad,
-                cut=_cut_off(encoder, batch.texts),
+                cut=cut,
             )
 
         threads = self._request.threads or THREADS[encoder.kind]
@@ -402,7 +403,7 @@ class Loader:
     ) -> EncodedBatch:
         """Return the new and changed documents; only texts that the index lacks are encoded."""
         existing, is_same = _compare(self._before, batch, vectors)
-        changed = batch.only(~is_same)
+        changed, cut = batch.only(~is_same), [0, 0, 0]
         if vectors is not None:
             made = vectors[~is_same]
         else:
@@ -411,29 +412,17 @@ class Loader:
             made = np.empty((len(changed), encoder.dim), np.float32)
             made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
             if (new := twins < 0).any():
-                made[new] = encoder.encode(changed.only(new).texts)
+                made[new], *cut = encoder.encode_counting(changed.only(new).texts)
         return EncodedBatch(
             batch=changed,
             vectors=made,
             source=source,
             read=len(batch),
             not_utf8=bad,
-            cut=(0, 0) if encoder is None else _cut_off(encoder, changed.texts),
+            cut=cut,
             existing=existing[existing >= 0],
             same=existing[is_same],
         )
-
-
-def _cut_off(encoder: Encoder, texts: pa.StringArray) -> tuple[int, int]:
-    """Return how many texts have more tokens than the encoder reads, and how many it cuts off.
-
-    Only texts of at least half as many bytes as tokens are read are split into tokens.
-    """
-    most, words = encoder.max_tokens, encoder.words
-    if most is None or words is None:
-        return 0, 0
-    long = texts.filter(pc.greater(pc.binary_length(texts), most // 2))
-    return count_cut(words.look_up(long), most)
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:

@@ -223,10 +223,13 @@ def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]
     return ends, bounds, np.maximum(np.diff(bounds) - most, 0)
 
 
-def cut_note(documents: int, tokens: int, most: int) -> str:
-    """Describe in a line what is cut off. ``most``: how many tokens of a text are read."""
+def cut_note(documents: int, tokens: int, most: int, *, estimated: bool = False) -> str:
+    """Describe in a line what is cut off.
+
+    ``most``: how many tokens of a text are read. ``estimated``: whether ``tokens`` is estimated.
+    """
     if not documents:
         return f"no document is longer than the {most:,} tokens that the model reads"
     are = plural(documents, "document is", "documents are")
-    cut = plural(tokens, "token is", "tokens are")
-    return f"{are} longer than the {most:,} tokens that the model reads: {cut} cut off"
+    cut, about = plural(tokens, "token is", "tokens are"), "about " * estimated
+    return f"{are} longer than the {most:,} tokens that the model reads: {about}{cut} cut off"
