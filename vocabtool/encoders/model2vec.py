@@ -171,7 +171,7 @@ class Model2VecEncoder(Encoder):
         parts, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
-            encoded = self._encoded(batch)
+            encoded = self._encode_all(batch)
             cut += self._cut_off(batch, encoded)
             means = check_vectors(self._means(encoded), len(batch), self.dim, str(self._path))
             if self._normalize:
@@ -201,7 +201,7 @@ class Model2VecEncoder(Encoder):
         means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
 
-    def _encoded(self, texts: list[str]) -> list[Any]:
+    def _encode_all(self, texts: list[str]) -> list[Any]:
         """Return the tokens of each text: one ``Encoding`` of the tokenizers library each."""
         if self._characters is not None:
             texts = [text[: self._characters] for text in texts]

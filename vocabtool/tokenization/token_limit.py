@@ -96,7 +96,9 @@ class TokenLimit:
         settings: dict[str, Any] = {}
         try:
             settings = _settings(folder / TOKENIZER)
-            found = (places, GIVEN) if places is not None else _stated(folder, settings, truncation)
+            found = (
+                (places, GIVEN) if places is not None else _limit_in(folder, settings, truncation)
+            )
         except VocabtoolError:
             if places is None:
                 raise
@@ -127,7 +129,7 @@ def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> tuple[in
     return limit, TRUNCATION
 
 
-def _stated(
+def _limit_in(
     folder: Path, settings: Mapping[str, Any], truncation: Mapping[str, Any]
 ) -> tuple[int | None, str]:
     """Return the limit that the files in a folder state, and where.
