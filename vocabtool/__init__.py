@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from vocabtool.search.settings import Settings
     from vocabtool.streams.stream import Stream, interleave, mix, stream
     from vocabtool.system.byte_strings import ByteStrings
+    from vocabtool.tokenization.token_limit import TokenLimit
     from vocabtool.tokenization.words import Words
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
 
@@ -85,6 +86,7 @@ __all__ = [
     "Shards",
     "Special",
     "Stream",
+    "TokenLimit",
     "Unknown",
     "UnknownFormat",
     "UnsupportedFormat",
@@ -137,6 +139,7 @@ _HOMES = {
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "save_report": "vocabtool.reports.oov",
+    "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }

@@ -18,7 +18,7 @@ MaskMode = Literal["known", "unknown"]
 
 # Counting unknown and split words.
 SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
-LimitedFigure = Literal["unknown", "split3", "fertility"]
+LimitedFigure = Literal["unknown", "split3", "fertility", "cut"]
 
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]

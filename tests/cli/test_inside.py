@@ -157,7 +157,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
 
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
-    one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
+    one = EmbedReport("out", 1, Counts(*[1] * 8), 1, 1, 1, 1, 1, (), 1, 2.0)
     assert lines(embed_report(one)) == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
@@ -168,6 +168,7 @@ def test_one_is_no_plural() -> None:
         "  empty       1 text with only whitespace",
         "  zero        1 vector: the model knows no word of the text",
         "  not UTF-8   1 document, invalid bytes stored as U+FFFD",
+        "  too long    1 document: 1 token that the model does not read",
         "  cached      1 vector from the cache",
         "  unknown     1 of 1 word (100.00%)",
     ]

@@ -52,6 +52,16 @@ def test_values(case: Case, encoder: Encoder, size: int) -> None:
     np.testing.assert_allclose(as_given(encoder, TEXTS[:size]), wanted, rtol=0, atol=1e-6)
 
 
+def test_limit(encoder: Encoder) -> None:
+    """The last token that is used changes the vector, those behind it do not."""
+    if encoder.max_tokens is None:
+        pytest.skip("this kind has no limit, or does not know it")
+    before = "i " * (encoder.max_tokens - 1)
+    love, to, more = as_given(encoder, [f"{before}love", f"{before}to", f"{before}love to use"])
+    np.testing.assert_allclose(more, love, rtol=0, atol=1e-6)
+    assert np.abs(to - love).max() > 1e-5
+
+
 def test_forms(encoder: Encoder) -> None:
     """Strings, bytes and Arrow arrays of any type of string, sliced or not, are the same texts."""
     wanted = as_given(encoder, TEXTS)

@@ -324,7 +324,7 @@ def test_words_of_one_text(here: Path) -> None:
         (["fertility=inf"], 2, "got 'inf'"),
         (["fertility="], 2, "got ''"),
         (["fertility=two"], 2, "got 'two'"),
-        (["split4=2%"], 2, "unknown, split3, fertility before '=', got 'split4'"),
+        (["split4=2%"], 2, "unknown, split3, fertility, cut before '=', got 'split4'"),
     ],
 )
 def test_fail_over(limits: list[str], code: int, told: str, here: Path) -> None:

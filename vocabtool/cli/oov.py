@@ -12,7 +12,7 @@ import click
 
 from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
 from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
-from vocabtool.cli.options import HTML, OUTPUT, text_options
+from vocabtool.cli.options import HTML, OUTPUT, split_model, text_options
 from vocabtool.cli.output import (
     check_ending,
     check_files,
@@ -24,12 +24,14 @@ from vocabtool.cli.output import (
     tell_skipped,
     width,
 )
+from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog
     from vocabtool.oov.report import OovReport
+    from vocabtool.tokenization.token_limit import TokenLimit
     from vocabtool.tokenization.words import Words
 
 RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
@@ -108,7 +110,8 @@ def _share(text: str) -> float:
     callback=_limits,
     help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02. "
     "For subword models also split3=5% (share of tokens in words of three or more pieces) and "
-    "fertility=1.6 (pieces per token). May be repeated.",
+    "fertility=1.6 (pieces per token). cut=5% limits the share of the model's tokens that are cut "
+    "off. May be repeated.",
 )
 @click.option(
     "--sort",
@@ -116,6 +119,13 @@ def _share(text: str) -> float:
     type=click.Choice(get_args(SplitOrder)),
     help="Subword models: the figure by which split words are sorted, highest first; cost is "
     "count x (pieces - 1). [default: cost]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of tokens of a text that the model reads, with the special tokens that it adds. "
+    "[default: as its files state]",
 )
 @click.option(
     "--budget",
@@ -143,6 +153,7 @@ def oov_command(
     mask: MaskMode | None,
     fail_over: dict[LimitedFigure, float],
     order: SplitOrder | None,
+    limit: int | None,
     budget: int,
     threads: int,
 ) -> int:
@@ -161,13 +172,13 @@ def oov_command(
 
     if mask is None and output is None:
         check_ending(file)
-    if mask is not None and (output or html or fail_over or order):
+    if mask is not None and (output or html or fail_over or order or limit):
         raise click.UsageError(
-            "--mask cannot be combined with --format, --html, --fail-over or --sort"
+            "--mask cannot be combined with --format, --html, --fail-over, --sort or --limit"
         )
     check_files(file, html, output)
     words = open_words(model, options)
-    split = order is not None or bool(fail_over.keys() - {"unknown"})
+    split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
     if split and words.look_up(["a"]).pieces is None:
         raise click.UsageError(
             f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
@@ -186,21 +197,17 @@ def oov_command(
         tell_skipped(log.skipped)
         tell_notes(notes)
         return 0
-    counter = OovCounter(words, budget=budget << 20)
+    most, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
+    counter = OovCounter(words, budget=budget << 20, limit=most)
     counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
     report = counter.report(model=model, sources=files, order=order or "cost")
     refuse_nothing(report.documents, files, skipped=log.skipped.first)
-    report = replace(report, notes=report.notes + notes)
+    report = replace(report, notes=(*report.notes, *notes, *unclear))
     deliver_report(oov_report(report), file, html, output)
     if not tells_the_rule:
         tell(rule)
     if fail_over or not tells_the_rule:
-        unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
-        share = percent(report.token_rate)
-        tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
-        if report.split is not None:
-            split3 = percent(report.split_rate())
-            tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
+        _tell_figures(report)
     tell_notes(report.notes)
     tell_skipped(log.skipped)
     if not report.tokens:
@@ -213,12 +220,48 @@ def oov_command(
     return 1 if over else 0
 
 
+def _tell_figures(report: OovReport) -> None:
+    """Print the figures that limits can be set for."""
+    from vocabtool.reports.model import percent
+    from vocabtool.tokenization.token_limit import cut_note
+
+    unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
+    share = percent(report.token_rate)
+    tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
+    if report.split is not None:
+        split3 = percent(report.split_rate())
+        tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
+    if (cut := report.cut) is not None:
+        share = f" ({percent(report.cut_rate)})" if cut.tokens else ""
+        tell(f"{cut_note(cut.documents, cut.tokens, cut.limit.tokens)}{share}")
+
+
+def _token_limit(
+    model: str, words: Words, limit: int | None, *, needed: bool
+) -> tuple[TokenLimit | None, tuple[str, ...]]:
+    """Return how many tokens of a text are read, and a note if the model's files are damaged.
+
+    Raises :class:`click.UsageError` if a limit is ``needed`` and not known.
+    """
+    from vocabtool.tokenization.token_limit import TokenLimit
+
+    found, notes = None, [f"{model} does not state how many tokens it reads"] * needed
+    try:
+        found = TokenLimit.of(split_model(model, None)[0], words, limit)
+    except VocabtoolError as error:
+        notes = [f"how many tokens the model reads is unknown: {error}"]
+    if needed and found is None:
+        raise click.UsageError(f"{notes[0]}; a limit of cut needs --limit N")
+    return found, () if found is not None else tuple(notes)
+
+
 def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
     """Return the names of the figures that are above their limits."""
     figures: dict[LimitedFigure, float] = {
         "unknown": report.token_rate,
         "split3": report.split_rate(),
         "fertility": report.fertility,
+        "cut": report.cut_rate,
     }
     return [name for name in limits if figures[name] > limits[name]]
 

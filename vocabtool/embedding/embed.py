@@ -31,6 +31,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, VocabtoolError, no_documents
+from vocabtool.tokenization.token_limit import cut_note
 from vocabtool.vocabulary import encode, printable
 
 
@@ -43,7 +44,7 @@ class EmbedReport:
     in an interruption and made again. ``hits``: number of vectors found in the cache. ``skipped``:
     number of invalid rows; ``dropped``: number of documents with a repeated id. ``seconds``: time
     from the first document to the manifest. ``notes``: the notes of the encoder, and notes on
-    unread files and on kept fields without any value.
+    unread files, on kept fields without any value, and on texts that are too long.
     """
 
     folder: str
@@ -241,6 +242,9 @@ def embed(
             paths = (folder.path / shard.file for shard in manifest.shards)
             for name in without_a_value(paths, plan.keep):  # probably a mistake
                 notes += (f"no document has a value in the field '{printable(encode(name))}'",)
+        counts = manifest.counts
+        if counts.too_long and encoder.max_tokens is not None:
+            notes += (cut_note(counts.too_long, counts.tokens_cut, encoder.max_tokens),)
         return EmbedReport(
             folder=str(folder.path),
             shards=len(manifest.shards),

@@ -106,6 +106,9 @@ GROUP_ROWS: Final = 2048  # minimum of a row group; slabs are not split
 SYNC_BYTES: Final = 16 << 20  # written between flushes, so that the last flush is short
 
 
+SINCE_0_2: Final = ("too_long", "tokens_cut")  # stored if not 0, so that older folders stay as is
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of documents in shards; runs with the same plan have the same counts.
@@ -113,7 +116,8 @@ class Counts:
     ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
-    determined which words the model knows.
+    determined which words the model knows. ``too_long``: documents with more tokens than the model
+    reads; ``tokens_cut``: number of their tokens, as the model counts them, that it does not read.
     """
 
     documents: int = 0
@@ -122,10 +126,17 @@ class Counts:
     not_utf8: int = 0
     tokens: int = 0
     tokens_unknown: int = 0
+    too_long: int = 0
+    tokens_cut: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         names = [each.name for each in fields(Counts)]
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    def to_record(self) -> dict[str, int]:
+        """Return the counts as a file stores them: without texts that are too long, if none is."""
+        counts = asdict(self)
+        return {name: counts[name] for name in counts if counts[name] or name not in SINCE_0_2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +240,7 @@ def _write(
             if sink.tell() - flushed > SYNC_BYTES:
                 flush(file)
                 flushed = sink.tell()
-        facts = {"run": run, "shard": number, **asdict(counts)}
+        facts = {"run": run, "shard": number, **counts.to_record()}
         writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
     return counts
 

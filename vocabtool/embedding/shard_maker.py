@@ -46,6 +46,7 @@ from vocabtool.errors import InvalidFile, NotFound, OperatorFailed, VocabtoolErr
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
+from vocabtool.tokenization.token_limit import count_cut
 
 SLAB_ROWS: Final = 1024  # or one batch of the encoder, if that is larger
 SLAB_BYTES: Final = 4 << 20  # of text, unless a single text is longer
@@ -120,15 +121,22 @@ class Unknown:
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
     of first appearance, in the form that is looked up; they may contain invalid UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
+    ``too_long``, ``tokens_cut``: as in :class:`Counts`.
     """
 
     words: pa.ListArray
     tokens: int
     tokens_unknown: int
+    too_long: int = 0
+    tokens_cut: int = 0
 
 
-def unknown_words(words: WordLookup) -> Unknown:
-    """Return the unknown words of texts, given the result of looking up all their words."""
+def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
+    """Return the unknown words of texts, given the result of looking up all their words.
+
+    ``max_tokens``: how many tokens of a text the model reads, ``None``: all.
+    """
+    cut = count_cut(words, max_tokens)
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct
@@ -143,7 +151,7 @@ def unknown_words(words: WordLookup) -> Unknown:
     offsets = np.searchsorted(texts[first], np.arange(len(words.offsets))).astype(np.int32)
     values = distinct.take(pa.array(codes[first]))
     lists = pa.ListArray.from_arrays(pa.array(offsets), values)
-    return Unknown(lists, len(words.codes), int(np.count_nonzero(missing)))
+    return Unknown(lists, len(words.codes), int(np.count_nonzero(missing)), *cut)
 
 
 @dataclass(frozen=True)
@@ -195,8 +203,8 @@ class ShardMaker:
         """Start to look up a slab's words in the background. Return the slab; thread-safe."""
         if self._words is None:
             return slab
-        look_up = self._words.look_up
-        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts)))
+        look_up, most = self._words.look_up, self._encoder.max_tokens
+        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts), most))
         return replace(slab, unknown=unknown)
 
     def make(
@@ -255,6 +263,8 @@ class ShardMaker:
             not_utf8=replaced,
             tokens=unknown.tokens if unknown else 0,
             tokens_unknown=unknown.tokens_unknown if unknown else 0,
+            too_long=unknown.too_long if unknown else 0,
+            tokens_cut=unknown.tokens_cut if unknown else 0,
         )
         return Rows(table, counts, hits)
 

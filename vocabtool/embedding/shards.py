@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from typing import Final
@@ -90,13 +90,13 @@ class Manifest:
     def to_json(self) -> bytes:
         """Return the content of ``_manifest.json``; the same run gives the same bytes."""
         shards = [
-            {"file": shard.file, "bytes": shard.size, "crc32c": crc, **asdict(shard.counts)}
+            {"file": shard.file, "bytes": shard.size, "crc32c": crc, **shard.counts.to_record()}
             for shard, crc in zip(self.shards, self.checksums, strict=True)
         ]
         record = {
             "vocabtool_manifest": VERSION,
             "run": self.run,
-            **asdict(self.counts),
+            **self.counts.to_record(),
             "skipped": self.skipped,
             "dropped": self.dropped,
             "first_skipped": [skip._asdict() for skip in self.first_skipped],

@@ -27,6 +27,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
+from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import GivenWords, Words
 
 if TYPE_CHECKING:
@@ -157,11 +158,26 @@ class VectorsAndWords(NamedTuple):
     words: WordLookup
 
 
+class EncodedTexts(NamedTuple):
+    """Vectors, shape (n, dim), and what the model does not read of the n texts.
+
+    ``too_long``: number of texts with more tokens than the model reads; ``tokens_cut``: number of
+    their tokens that it does not read; ``estimated``: for how many of these texts that number is
+    estimated.
+    """
+
+    vectors: Vectors
+    too_long: int = 0
+    tokens_cut: int = 0
+    estimated: int = 0
+
+
 class Encoder(ABC):
     """Turns texts into vectors. Several threads may call it, and it can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
-    ``max_tokens``: how many tokens of a text are used at most; ``None``: all, or it is unknown.
+    ``max_tokens``: how many tokens of a text are used at most, without the special tokens that the
+    model adds; ``None``: all, or it is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
     """
@@ -198,6 +214,13 @@ class Encoder(ABC):
 
         Raises :class:`VocabtoolError` if the model fails or does not return such vectors.
         """
+
+    def encode_counting(self, texts: Texts) -> EncodedTexts:
+        """Return the vectors, and what the model does not read of the texts, if that is known."""
+        if self.max_tokens is None or self.words is None:
+            return EncodedTexts(self.encode(texts))
+        cut = count_cut(self.words.look_up(texts), self.max_tokens)
+        return EncodedTexts(self.encode(texts), *cut)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
         """Return the vectors of texts as a list: an array for each batch of ``size`` texts."""

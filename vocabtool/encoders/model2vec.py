@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import (
     REPLACES_BYTES,
+    EncodedTexts,
     Encoder,
     EncoderOptions,
     Texts,
@@ -41,14 +42,12 @@ from vocabtool.encoders.encoder import (
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import static_embedding
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.json_file import MAX_ID, expect, is_id
-from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS, EmbeddingFiles
+from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.text_arrays import starts_of
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 1_024
-MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 
 
@@ -74,7 +73,9 @@ class Model2VecEncoder(Encoder):
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
-        self._normalize, self.max_tokens = _settings(files)
+        self._normalize, self.max_tokens = files.normalize, None
+        if files.config is not None:
+            self._normalize, self.max_tokens = static_embedding.read_model2vec(files.config)
         with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
             self._open_tokenizer()
         with reading(str(files.tensors)):
@@ -159,22 +160,31 @@ class Model2VecEncoder(Encoder):
         Raises :class:`InvalidFile` if the tokenizers library fails on a text, and
         :class:`VocabtoolError` if a vector of the model is not finite.
         """
+        return self.encode_counting(texts).vectors
+
+    def encode_counting(self, texts: Texts) -> EncodedTexts:
+        """Return the vectors, and what is not read of texts that are too long.
+
+        The tokens of characters that are not read are estimated from those of the same text.
+        """
         decoded = decode_texts(texts)
-        parts = [np.zeros((0, self.dim), np.float32)]
+        parts, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
-            means = check_vectors(self._means(batch), len(batch), self.dim, str(self._path))
+            encoded = self._encode_all(batch)
+            cut += self._cut_off(batch, encoded)
+            means = check_vectors(self._means(encoded), len(batch), self.dim, str(self._path))
             if self._normalize:
                 norms = np.linalg.norm(means, axis=1, keepdims=True)
                 means = np.divide(means, np.maximum(norms, TINY), dtype=np.float32)
             parts.append(means)
-        return np.concatenate(parts)
+        return EncodedTexts(np.concatenate(parts), *cut.tolist())
 
-    def _means(self, texts: list[str]) -> NDArray[np.floating]:
+    def _means(self, encoded: list[Any]) -> NDArray[np.floating]:
         """Return the mean of the token vectors of each text; zero for a text without tokens."""
         from scipy.sparse import csr_array
 
-        ids, offsets = self._tokens(texts)
+        ids, offsets = self._tokens(encoded)
         table, rows, weights = self._matrix, ids, self._weights
         number = np.float64 if table.dtype == np.float64 else np.float32
         if table.dtype != number or weights is not None or self._mapping is not None:
@@ -184,19 +194,41 @@ class Model2VecEncoder(Encoder):
             if weights is not None:
                 table *= weights[distinct].astype(number)[:, None]
         # A sparse matrix of ones adds the rows one after the other, as the libraries do.
-        shape = (len(texts), len(table))
+        shape = (len(encoded), len(table))
         ones = np.ones(len(rows), number)
         sparse = csr_array((ones, rows.astype(np.int32), offsets.astype(np.int32)), shape=shape)
         counts = np.maximum(np.diff(offsets), 1).astype(number)
         means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
 
-    def _tokens(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ids of all used tokens, and each text's offset in them, shape (n + 1,)."""
+    def _encode_all(self, texts: list[str]) -> list[Any]:
+        """Return the tokens of each text: one ``Encoding`` of the tokenizers library each."""
         if self._characters is not None:
             texts = [text[: self._characters] for text in texts]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
-            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            encoded: list[Any] = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return encoded
+
+    def _cut_off(self, texts: list[str], encoded: list[Any]) -> tuple[int, int, int]:
+        """Return how many texts are too long, how many tokens are cut off, and what is estimated.
+
+        The library keeps the tokens that it cuts off.
+        """
+        too_long = tokens = estimated = 0
+        for text, found in zip(texts, encoded, strict=True):
+            unread = 0 if self._characters is None else max(len(text) - self._characters, 0)
+            if unread == 0 and len(found) != self.max_tokens:
+                continue
+            cut = sum(map(len, found.overflowing))
+            if unread and self._characters:
+                cut += round((len(found) + cut) / self._characters * unread)
+                estimated += 1
+            too_long += cut > 0
+            tokens += cut
+        return too_long, tokens, estimated
+
+    def _tokens(self, encoded: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ids of all used tokens, and each text's offset in them, shape (n + 1,)."""
         found = [each.ids for each in encoded]
         offsets = starts_of(list(map(len, found)))
         ids = np.fromiter(chain.from_iterable(found), np.int64, int(offsets[-1]))
@@ -208,19 +240,3 @@ class Model2VecEncoder(Encoder):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path and options; unpickling opens the files again."""
         return Model2VecEncoder, (self._path, self.options)
-
-
-def _settings(files: EmbeddingFiles) -> tuple[bool, int | None]:
-    """Read from the settings whether vectors are normalised, and how many tokens are used.
-
-    Raises :class:`InvalidFile` for invalid settings.
-    """
-    if files.config is None:
-        return files.normalize, None
-    settings = static_embedding.read_settings(files.config, dict)
-    normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
-    with reading(str(files.config)):
-        expect(normalize, bool, "normalize")
-        if most is not None and not (is_id(most) and most):
-            raise InvalidFile(f"max_length is {most!r:.40}, wanted null or 1 to {MAX_ID:,}")
-    return normalize, most

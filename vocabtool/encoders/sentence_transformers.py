@@ -27,6 +27,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, rea
 from vocabtool.formats import json_file
 from vocabtool.formats.files import find_folder
 from vocabtool.system.native_import import load_triton
+from vocabtool.tokenization.token_limit import MOST
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # the library sorts these texts by length, which reduces padding
@@ -66,6 +67,7 @@ class SentenceTransformersEncoder(Encoder):
         self.max_batch = options.max_batch or MAX_BATCH
         self._model = _load(folder, trust=options.trust)
         self.dim = int(self._model.get_embedding_dimension())
+        self.max_tokens = _tokens_read(self._model)
         self._notes = (REPLACES_BYTES,)
         try:
             self.words = Words.of(folder)
@@ -134,6 +136,15 @@ def _load(folder: Path, *, trust: bool) -> Any:
     finally:
         if shows_progress:
             logging.enable_progress_bar()
+
+
+def _tokens_read(model: Any) -> int | None:
+    """Return how many tokens of a text a model reads, besides special ones; ``None``: all."""
+    places = getattr(model, "max_seq_length", None)
+    if not isinstance(places, int) or places > MOST:  # a large number, or infinity: no limit
+        return None
+    count = getattr(model.tokenizer, "num_special_tokens_to_add", None)
+    return max(places - (0 if count is None else int(count(pair=False))), 0)
 
 
 def _check_files(folder: Path) -> None:

@@ -43,8 +43,9 @@ LIBRARY: Final = "sentence_transformers."
 
 LENGTH: Final = 8  # bytes of the length of the header
 MAX_HEADER: Final = 1 << 24  # bytes; a thousand tensors take 100,000
-MAX_SETTINGS: Final = 1 << 20  # bytes of a file of settings
+MAX_SETTINGS: Final = 1 << 24  # bytes of a file of settings, which may list all added tokens
 MAX_RANK: Final = 8
+MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
 DTYPES: Final = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
     **{"I8": "i1", "U8": "u1", "BOOL": "?"},
@@ -153,6 +154,22 @@ def read_settings(file: Path, wanted: type) -> Any:
         if len(data) > MAX_SETTINGS:
             raise UnsupportedFormat(f"settings of more than {MAX_SETTINGS:,} bytes")
         return json_file.expect(json_file.parse(data), wanted, "the whole file")
+
+
+def read_model2vec(config: Path) -> tuple[bool, int | None]:
+    """Return from model2vec's settings whether vectors are normalised, and how many tokens count.
+
+    Raises :class:`InvalidFile` for other values.
+    """
+    settings = read_settings(config, dict)
+    normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
+    with reading(str(config)):
+        json_file.expect(normalize, bool, "normalize")
+        if most is not None and not (json_file.is_id(most) and most):
+            raise InvalidFile(
+                f"max_length is {most!r:.40}, wanted null or 1 to {json_file.MAX_ID:,}"
+            )
+    return normalize, most
 
 
 def read_header(file: Path) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
+from vocabtool.tokenization.token_limit import cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -65,7 +66,9 @@ class LoadReport:
     - ``skipped``: invalid rows, the first ones in ``first_skipped``. ``dropped``: documents with a
       repeated id. ``left_out``: skipped values that did not fit their field, the first ones in
       ``first_left_out``; their documents were added.
-    - ``seconds``: time of this run. ``notes``: notes about the files.
+    - ``seconds``: time of this run. ``notes``: notes about the files, and on texts that are too
+      long. ``too_long``: encoded documents with more tokens than the model reads;
+      ``tokens_cut``: number of their tokens that it does not read, which may be estimated.
     """
 
     read: int
@@ -83,6 +86,8 @@ class LoadReport:
     left_out: int = 0
     first_left_out: tuple[Skip, ...] = ()
     notes: tuple[str, ...] = ()
+    too_long: int = 0
+    tokens_cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +112,8 @@ class EncodedBatch:
     """Documents to add, with their vectors.
 
     ``source``: the number of their FILE. ``read``: number of documents read for this batch.
+    ``cut``: how many texts are too long, how many tokens are not read, and for how many texts that
+    is estimated, as in :class:`EncodedTexts`.
     ``existing``: rows of the index with the id of a document that was read. ``same``: those rows
     whose content is unchanged; their documents are not added.
     """
@@ -116,6 +123,7 @@ class EncodedBatch:
     source: int
     read: int
     not_utf8: int = 0
+    cut: Sequence[int] = (0, 0, 0)
     existing: Rows = field(default_factory=lambda: NO_ROWS)
     same: Rows = field(default_factory=lambda: NO_ROWS)
 
@@ -162,6 +170,8 @@ class Loader:
         self._log = ReadLog()
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
+        self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
+        self._most = 0  # tokens that the encoder reads
         self._alone = False
 
     def run(self) -> LoadReport:
@@ -210,6 +220,7 @@ class Loader:
                     self._unchanged += each.read - (writer.rows - rows)
                     self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
                     self._not_utf8 += each.not_utf8
+                    self._cut += each.cut
                     if self._read - committed >= self._request.commit_rows:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
@@ -217,6 +228,10 @@ class Loader:
                         self._progress(f"{self._read:,} documents", share())
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
+        too_long, tokens_cut, estimated = self._cut.tolist()
+        notes = [note for part in self._parts for note in part.notes]
+        if too_long:
+            notes.append(cut_note(too_long, tokens_cut, self._most, estimated=estimated > 0))
         return LoadReport(
             read=self._read,
             resumed=self._start,
@@ -226,13 +241,15 @@ class Loader:
             removed=removed,
             zero=self._zero,
             not_utf8=self._not_utf8,
+            too_long=too_long,
+            tokens_cut=tokens_cut,
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
             dropped=self._log.repeated.count,
             seconds=time.monotonic() - began,
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
-            notes=tuple(note for part in self._parts for note in part.notes),
+            notes=tuple(notes),
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
@@ -297,17 +314,20 @@ class Loader:
                 f"{self._path}: contains your own vectors and has no encoder: load a folder of "
                 "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
+        self._most = encoder.max_tokens or 0
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
             if self._compares:
                 return self._compare(batch, None, source, bad, encoder)
+            vectors, *cut = encoder.encode_counting(batch.texts)
             return EncodedBatch(
                 batch=batch,
-                vectors=encoder.encode(batch.texts),
+                vectors=vectors,
                 source=source,
                 read=len(batch),
                 not_utf8=bad,
+                cut=cut,
             )
 
         threads = self._request.threads or THREADS[encoder.kind]
@@ -384,7 +404,7 @@ class Loader:
     ) -> EncodedBatch:
         """Return the new and changed documents; only texts that the index lacks are encoded."""
         existing, is_same = _compare(self._before, batch, vectors)
-        changed = batch.only(~is_same)
+        changed, cut = batch.only(~is_same), [0, 0, 0]
         if vectors is not None:
             made = vectors[~is_same]
         else:
@@ -393,13 +413,14 @@ class Loader:
             made = np.empty((len(changed), encoder.dim), np.float32)
             made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
             if (new := twins < 0).any():
-                made[new] = encoder.encode(changed.only(new).texts)
+                made[new], *cut = encoder.encode_counting(changed.only(new).texts)
         return EncodedBatch(
             batch=changed,
             vectors=made,
             source=source,
             read=len(batch),
             not_utf8=bad,
+            cut=cut,
             existing=existing[existing >= 0],
             same=existing[is_same],
         )

@@ -26,6 +26,7 @@ from vocabtool.choices import SplitOrder
 from vocabtool.oov.lookalikes import WIDTH, clip, find_word
 from vocabtool.oov.report import (
     MOST_PIECES,
+    CutOff,
     Estimate,
     Header,
     KindShare,
@@ -47,6 +48,7 @@ from vocabtool.tokenization.text_arrays import (
     text_bytes,
     texts_array,
 )
+from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -70,10 +72,14 @@ TOO_MANY_EXAMPLES: Final = (
 WATCHED: Final = 1024  # documents per batch
 WATCHED_BYTES: Final = 1 << 20
 
-# ``documents`` is 0 for known words in one piece. ``missed``: the maximum number of occurrences
-# that were not counted before the word was stored.
+# ``read``: whether the model reads the whole word at least once. ``documents`` is 0 for known words
+# in one piece. ``missed``: the maximum number of occurrences that were not counted before the word
+# was stored.
 FIGURES: Final = np.dtype(
-    [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
+    [
+        *(("known", "?"), ("read", "?"), ("pieces", "i4")),
+        *(("counts", "i8"), ("documents", "i8"), ("missed", "i8")),
+    ],
     align=True,
 )
 
@@ -90,11 +96,15 @@ class OovCounter:
     """A counter of the words that one model does not know.
 
     ``words`` comes from :meth:`Words.of`. ``budget`` is the number of bytes for distinct words; if
-    they need more, the rarest words are dropped.
+    they need more, the rarest words are dropped. ``limit``: how many tokens of a text the model
+    reads (:meth:`TokenLimit.of`), to count what is cut off; ``None``: all.
     """
 
-    def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
+    def __init__(
+        self, words: Words, *, budget: int = BUDGET, limit: TokenLimit | None = None
+    ) -> None:
         self.words = words
+        self.limit = limit
         self._all = (words, *words.others)
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
         self._not_utf8 = 0
@@ -129,7 +139,10 @@ class OovCounter:
         for words in self._all:
             found = words.look_up(texts)
             kept = without_blanks(found)
-            ways.append(batch_counts(kept, blanks=len(found.codes) - len(kept.codes)))
+            cut = None
+            if self.limit is not None and words is self.words:
+                cut = cut_off(found, self.limit)
+            ways.append(batch_counts(kept, len(found.codes) - len(kept.codes), cut))
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
@@ -178,6 +191,7 @@ class OovCounter:
             others=others,
             order=order,
             cut=self.words.tokenizer.pieces,
+            limit=self.limit,
         )
 
 
@@ -220,6 +234,7 @@ class BatchCounts:
     - ``texts_unknown``: Number of texts with an unknown word.
     - ``languages``: For subword models, the result of :func:`count_languages`.
     - ``blanks``: Number of skipped pieces that contain only blanks.
+    - ``cut``: With a limit of tokens, what is cut off; ``read`` is of shape (u,).
     """
 
     words: pa.BinaryArray
@@ -234,11 +249,14 @@ class BatchCounts:
     texts_unknown: int
     languages: Mapping[str, list[int]] = field(default_factory=dict)
     blanks: int = 0
+    cut: CutTexts | None = None
 
 
-def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
+def batch_counts(found: WordLookup, blanks: int = 0, cut: CutTexts | None = None) -> BatchCounts:
     """Count the words of a looked-up batch. Equal words in its list of distinct words are
     merged.
+
+    ``cut``: what is cut off of the texts; its ``read`` is for the list of distinct words.
     """
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
@@ -247,6 +265,10 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
         one = np.zeros(len(encoded.dictionary), np.intp)
         one[same] = np.arange(len(same))
         codes = one[same][codes]
+        if cut is not None:
+            read = np.zeros(len(cut.read), np.bool_)
+            read[one[same][cut.read]] = True
+            cut = cut._replace(read=read)
     counts = np.bincount(codes, minlength=len(found.distinct))
     kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
@@ -280,6 +302,7 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
         texts_unknown=int(np.count_nonzero(np.diff(missing))),
         languages={} if found.pieces is None else count_languages(found),
         blanks=blanks,
+        cut=None if cut is None else cut._replace(read=cut.read[kept]),
     )
 
 
@@ -337,6 +360,7 @@ class OovCounts:
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
         self.documents = self.documents_unknown = 0
         self.tokens = self.tokens_unknown = self._pieces = 0
+        self._cut = np.zeros(3, np.int64)  # documents, tokens cut off, all tokens
         self._budget = budget
         self._words = pa.array([], pa.large_binary())  # distinct, in order of first occurrence
         self._figures = np.zeros(0, FIGURES)  # of each of these words
@@ -362,6 +386,8 @@ class OovCounts:
             if self._histogram is None:
                 self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
             np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
+        if batch.cut is not None:
+            self._cut += batch.cut[:3]
         for name, figures in batch.languages.items():
             self._languages[name] = np.add(figures, self._languages.get(name, 0))
         self._waiting.append((batch, texts))
@@ -394,6 +420,8 @@ class OovCounts:
             figures["known"][rows] = batch.known
             if batch.pieces is not None:
                 figures["pieces"][rows] = batch.pieces
+            if batch.cut is not None:
+                figures["read"][rows] |= batch.cut.read
             figures["counts"][rows] += batch.counts
             figures["documents"][rows[batch.listed]] += batch.documents
         if self._bound:
@@ -454,12 +482,14 @@ class OovCounts:
         others: tuple[OovReport, ...] = (),
         order: SplitOrder = "cost",
         cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
+        limit: TokenLimit | None = None,
     ) -> OovReport:
         """Return the counts so far.
 
         ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
         notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
-        a subword model's split words are sorted. ``cut`` returns the pieces of a word.
+        a subword model's split words are sorted. ``cut`` returns the pieces of a word. ``limit``:
+        how many tokens of a text the model reads.
         """
         self._merge()
         held = self._figures
@@ -472,6 +502,7 @@ class OovCounts:
                 "count": held["counts"] + missed,
                 "documents": held["documents"] + np.where(_is_listed(held), missed, 0),
                 "error": missed,
+                "cut": ~held["read"] & (missed == 0) & (limit is not None),
             }
         )
         unknown = unknown_table(words, self._examples)
@@ -520,7 +551,7 @@ class OovCounts:
         elif vocabulary is not None:
             positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
             never_used = tuple(vocabulary.stored[position] for position in positions)
-        return OovReport(
+        report = OovReport(
             header,
             self.documents,
             self.documents_unknown,
@@ -539,6 +570,12 @@ class OovCounts:
             notes=notes,
             others=others,
         )
+        if limit is None:
+            return report
+        documents, tokens, all_tokens = self._cut.tolist()
+        found = (unknown if split is None else split.table)["cut"]
+        words = pc.sum(found).as_py() or 0
+        return replace(report, cut=CutOff(limit, documents, tokens, all_tokens, words))
 
 
 def _is_listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:

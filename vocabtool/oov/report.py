@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vocabtool.oov.lookalikes import COMMONEST, Kind, classify, is_random, spelling
 from vocabtool.oov.split_words import SplitWords
+from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary
 
 MOST_FRAGMENTED: Final = 20
@@ -46,6 +47,7 @@ class UnknownWord:
     - ``example``: A part of the first document with the word; empty if no example was kept.
     - ``kind``: The class of the word, ``None`` if it was not classified.
     - ``like``: An entry of the vocabulary that is spelled similarly, or ``None``.
+    - ``cut``: Whether the word stands only in parts of texts that the model does not read.
     """
 
     word: bytes
@@ -55,6 +57,7 @@ class UnknownWord:
     kind: Kind | None = None
     like: bytes | None = None
     example: bytes = b""
+    cut: bool = False
 
 
 COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
@@ -116,6 +119,39 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class CutWord:
+    """An unknown or split word that stands only in parts of texts that the model does not read.
+
+    ``known``: whether the model knows its pieces. ``kind``, ``example``: as in
+    :class:`UnknownWord`.
+    """
+
+    word: bytes
+    count: int
+    documents: int
+    known: bool
+    kind: Kind | None
+    example: bytes
+
+
+class CutOff(NamedTuple):
+    """What a model does not read of the documents.
+
+    - ``limit``: How many tokens of a text it reads.
+    - ``documents``: Number of documents with more tokens.
+    - ``tokens``: Number of their tokens that are cut off; ``all_tokens``: of all documents' tokens.
+      A token is a piece here, or a word for a model of whole words.
+    - ``words``: Number of words in :meth:`OovReport.cut_words`.
+    """
+
+    limit: TokenLimit
+    documents: int
+    tokens: int
+    all_tokens: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
 class OovReport:
     """Counts of unknown words in a number of ``documents``.
 
@@ -124,13 +160,14 @@ class OovReport:
     - ``documents_unknown``: Number of documents with an unknown word.
     - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
-      ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary).
+      ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary), ``cut`` (bool).
     - ``kinds``: For each kind, the number of classified words, and of tokens they make up.
     - ``pieces``: Statistics of pieces. ``split``: The words that are split. Both are ``None`` for a
       model of whole words.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
     - ``never_used``: The first few entries, in id order, that did not occur.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
+    - ``cut``: What is cut off of long documents; ``None`` without a limit.
     """
 
     header: Header
@@ -150,6 +187,7 @@ class OovReport:
     estimated: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()
+    cut: CutOff | None = None
 
     def __repr__(self) -> str:
         return (
@@ -197,6 +235,16 @@ class OovReport:
         """Share of tokens with ``pieces`` (at most 32) or more pieces; 0 for a model of words."""
         return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
 
+    @property
+    def cut_rate(self) -> float:
+        """Share of the model's tokens that are cut off; 0 without a limit."""
+        return 0.0 if self.cut is None else _share(self.cut.tokens, self.cut.all_tokens)
+
+    @property
+    def cut_document_rate(self) -> float:
+        """Share of the documents that are longer than the model reads; 0 without a limit."""
+        return 0.0 if self.cut is None else _share(self.cut.documents, self.documents)
+
     def estimate(self, figure: Figure) -> Estimate | None:
         """Return the error bound of a figure; ``None`` if it is exact."""
         return next((one for one in self.estimated if one.figure == figure), None)
@@ -207,6 +255,25 @@ class OovReport:
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
             yield from map(UnknownWord, *columns)
+
+    def cut_words(self, most: int | None = None) -> Iterator[CutWord]:
+        """Yield the unknown and split words that the model never reads whole.
+
+        Random strings come last, and frequent words first: at most ``most``, by default all. Words
+        whose count is not exact are left out, because an occurrence that was not counted may have
+        been read.
+        """
+        table = self.unknown if self.split is None else self.split.table
+        table = table.filter(table["cut"])
+        if self.split is None:
+            table = table.append_column("known", pa.array([False] * len(table)))
+        table = table.append_column(
+            "random", pc.fill_null(pc.equal(table["kind"], "random"), False)
+        )
+        keys = [("random", "ascending"), ("count", "descending"), ("documents", "descending")]
+        rows = pc.sort_indices(table, [*keys, ("word", "ascending")])[:most]
+        columns = table.take(rows).select([each.name for each in fields(CutWord)]).columns
+        yield from map(CutWord, *(column.to_pylist() for column in columns))
 
 
 def _share(part: int, whole: int) -> float:

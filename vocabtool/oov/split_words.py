@@ -42,6 +42,7 @@ class SplitWord:
     - ``parts``: The pieces; empty for words that were not classified, and if they depend on
       neighbouring words.
     - ``example``: A part of the first document with the word; empty if none was kept.
+    - ``cut``: Whether the word stands only in parts of texts that the model does not read.
     """
 
     word: bytes
@@ -53,6 +54,7 @@ class SplitWord:
     kind: Kind | None = None
     parts: tuple[bytes, ...] = ()
     example: bytes = b""
+    cut: bool = False
 
 
 COLUMNS: Final = tuple(field.name for field in fields(SplitWord))
@@ -115,7 +117,8 @@ class SplitWords:
         """Yield rows of the table from ``start`` on, at most ``most`` of them."""
         for batch in self.table.slice(start, most).to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
-            columns[-2] = list(map(tuple, columns[-2]))
+            parts = COLUMNS.index("parts")
+            columns[parts] = list(map(tuple, columns[parts]))
             yield from map(SplitWord, *columns)
 
 

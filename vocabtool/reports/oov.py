@@ -13,19 +13,27 @@ For subword models also: ``split_words`` and ``random_words`` (``word``, ``piece
 ``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
 ``languages``). CSV and Parquet then have a row for each split word, random strings after the
 others, and for each unknown word.
+
+If it is known how many tokens of a text the model reads, also ``cut``: ``limit`` (``tokens``,
+``special``, ``source``, ``cuts_start``), ``documents``, ``tokens`` (each ``all``, ``cut``,
+``cut_rate``), and the words that stand only in parts that are not read: ``words`` (``word``,
+``count``, ``documents``, ``known``, ``kind``, ``example``, ``base64``), ``words_in_all``. CSV and
+Parquet then mark these words in a column ``cut``.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.oov.lookalikes import Kind, clip, find_word
-from vocabtool.oov.report import MOST_PIECES, OovReport
+from vocabtool.oov.report import MOST_PIECES, CutOff, OovReport
 from vocabtool.oov.report import Figure as FigureName
 from vocabtool.oov.split_words import COLUMNS as SPLIT_NAMES
 from vocabtool.oov.split_words import SplitWord, SplitWords
@@ -94,7 +102,9 @@ TYPES: Final[tuple[Type, ...]] = (
 )
 SPLIT_TYPES: Final[tuple[Type, ...]] = (
     *("entry", "integer", "integer", "integer", "integer", "flag", "text", "escaped", "escaped"),
+    "flag",
 )
+CUT_WORDS: Final = 20  # of a terminal; twice as many on a page
 
 
 def save_report(
@@ -119,12 +129,19 @@ def oov_report(report: OovReport) -> Report:
         subtitle=report.header.model,
         sections=partial(_sections, report),
         data=partial(_data, report),
-        rows=[
-            Rows(NAMES, partial(_chunks, report), TYPES)
-            if report.split is None
-            else Rows(SPLIT_NAMES, partial(_split_chunks, report.split), SPLIT_TYPES)
-        ],
+        rows=[_rows(report)],
     )
+
+
+def _rows(report: OovReport) -> Rows:
+    """Return the rows of CSV and Parquet; the last column, ``cut``, is left out without a limit."""
+    names: tuple[str, ...] = (*NAMES, "cut") if report.split is None else SPLIT_NAMES
+    types: tuple[Type, ...] = (*TYPES, "flag") if report.split is None else SPLIT_TYPES
+    if report.cut is None:
+        names, types = names[:-1], types[:-1]
+    if report.split is None:
+        return Rows(names, partial(_chunks, report, names), types)
+    return Rows(names, partial(_split_chunks, report.split, names), types)
 
 
 def oov_html(report: OovReport) -> str:
@@ -132,19 +149,18 @@ def oov_html(report: OovReport) -> str:
     return renderers.render_summary(oov_report(report))
 
 
-def _chunks(report: OovReport) -> Iterator[list[tuple[Any, ...]]]:
-    words = report.commonest()
+def _chunks(report: OovReport, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
+    words = map(attrgetter(*names), report.commonest())
     while some := list(islice(words, CHUNK)):
-        yield [(w.word, w.count, w.documents, w.error, w.kind, w.like, w.example) for w in some]
+        yield some
 
 
-def _split_chunks(split: SplitWords) -> Iterator[list[tuple[Any, ...]]]:
+def _split_chunks(split: SplitWords, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
     words = split.words()
     while some := list(islice(words, CHUNK)):
         yield [
             tuple(
-                b" ".join(word.parts) if name == "parts" else getattr(word, name)
-                for name in SPLIT_NAMES
+                b" ".join(word.parts) if name == "parts" else getattr(word, name) for name in names
             )
             for word in some
         ]
@@ -195,14 +211,40 @@ def _data(report: OovReport) -> dict[str, Any]:
         "notes": list(report.notes),
         "others": [_data(other) for other in report.others],
     }
-    return data if report.split is None else data | _split_data(report, report.split)
+    if report.split is not None:
+        data |= _split_data(report, report.split)
+    return data if report.cut is None else data | {"cut": _cut_data(report, report.cut)}
+
+
+def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
+    words = []
+    for word in report.cut_words(JSON_WORDS):
+        texts = {"word": as_text(word.word), "example": as_text(word.example)}
+        words.append(asdict(word) | texts)
+        if not is_utf8(word.word):
+            words[-1]["base64"] = b64encode(word.word).decode()
+    some = (cut.documents, report.documents, report.cut_document_rate)
+    return {
+        "limit": {
+            "tokens": cut.limit.places,
+            "special": cut.limit.special,
+            "cuts_start": cut.limit.cuts_start,
+            "source": cut.limit.source,
+        },
+        "documents": dict(zip(("cut", "all", "cut_rate"), some, strict=True)),
+        "tokens": {"cut": cut.tokens, "all": cut.all_tokens, "cut_rate": report.cut_rate},
+        "words": words,
+        "words_in_all": cut.words,
+    }
 
 
 def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
+    names = _rows(report).names
+
     def word_list(start: int, number: int) -> list[dict[str, Any]]:
         words = []
         for word in split.words(start, min(number, JSON_WORDS)):
-            values = {name: getattr(word, name) for name in SPLIT_NAMES}
+            values = {name: getattr(word, name) for name in names}
             values |= {"word": as_text(word.word), "example": as_text(word.example)}
             words.append(values | {"parts": [as_text(part) for part in word.parts]})
             if not is_utf8(word.word):
@@ -246,6 +288,8 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
     words = Section("The commonest unknown words", [_words(report, page)])
     rates = Section("", [_rates(report, page)])
     split = [] if report.split is None else [*_split_sections(report, report.split, page)]
+    if report.cut is not None:
+        split += [Section("Longer than the model reads", _cut_off(report, report.cut, page))]
     yield from (rates, *split, coverage, words) if page else (facts, rates, *split, words)
     if report.kinds:
         yield Section("What they look like", _kinds(report, page))
@@ -404,6 +448,35 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
     )
     columns += (*[Column("looks like")] * page, Column("example"))
     return Table(columns, rows, bars="cost", small="example")
+
+
+def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
+    """Show what is cut off of long documents, and the words that stand only there."""
+    limit = cut.limit
+    side = ", the start of a longer text is cut off" if limit.cuts_start else ""
+    special = f", {limit.special:,} of them special" * (limit.special > 0)
+    stated = f"{plural(limit.places, 'token', 'tokens')}{special}{side} ({limit.source})"
+    rows = (
+        ("documents", cut.documents, report.documents, report.cut_document_rate),
+        ("tokens of the model", cut.tokens, cut.all_tokens, report.cut_rate),
+    )
+    yield Facts([("the model reads", stated)])
+    counted = (Column(), _count("cut off"), _count("of"), Column("rate", "percent"))
+    yield Table(counted, rows)
+    if not cut.words:
+        return
+    columns = (
+        *(Column("only in the cut-off part"), _count("count"), _count("documents")),
+        *(Column("looks like"), Column("example")),
+    )
+    words = []
+    for word in report.cut_words(CUT_WORDS * (1 + page)):
+        example = word.example if page else _around(word.example, word.word, EXAMPLE_BYTES)
+        kind = KINDS[word.kind] if word.kind else ""
+        words.append((word.word, word.count, word.documents, kind, example))
+    yield Table(columns, words, bars="count", small="example")
+    if cut.words > len(words):
+        yield Paragraph(f"These are {len(words):,} of {cut.words:,} such words.", small=True)
 
 
 def _coverage(report: OovReport, page: bool) -> Iterator[Block]:

@@ -100,6 +100,8 @@ class HFWordTokenizer:
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
     ``raw``: the entries of the vocabulary are plain bytes, not byte-level characters.
+    ``special_tokens``: how many tokens the tokenizer adds to a text. ``truncation``: how it cuts
+    texts, as in the file.
 
     Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer with random results,
     and :class:`InvalidFile` with the library's message for a file that the library rejects.
@@ -114,6 +116,7 @@ class HFWordTokenizer:
         with library_errors("the tokenizers library rejects the file"):
             full = Tokenizer.from_buffer(data)
             self._model: Any = Tokenizer(full.model)
+            self.special_tokens: int = full.num_special_tokens_to_add(is_pair=False)
             added = sorted(full.get_added_tokens_decoder().items())
             self._added = {token.content: number for number, token in added}
             piece = next(c for c in map(chr, count(1)) if c not in self._added)
@@ -130,6 +133,7 @@ class HFWordTokenizer:
                 "from run to run; set model.dropout to null in the file"
             )
         self._document, self._vocabulary, self._raw = document, vocabulary, raw
+        self.truncation: Json = document.get("truncation") or {}
         self._model_type = type(full.model).__name__
         self._whole_words = self._model_type == "WordLevel"
         name = getattr(full.model, "unk_token", None)

@@ -51,6 +51,7 @@ from vocabtool.tokenization.tokenizer_parts import (
     pairs,
     replace,
     split,
+    with_ends,
     wordpiece,
 )
 from vocabtool.vocabulary import ALPHABET, Place, Vocabulary
@@ -320,7 +321,8 @@ def _bert(
     model = wordpiece(ids, unknown, longest=LONGEST - 1)
     steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)
-    return document(model, steps, [{"type": "BertPreTokenizer"}], added)
+    found = document(model, steps, [{"type": "BertPreTokenizer"}], added)
+    return with_ends(found, ids, "[CLS]", "[SEP]")
 
 
 def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
@@ -355,7 +357,10 @@ GPT2_LIKE: Final = (
     *("GPT2", "Roberta", "Bart", "Longformer", "LED", "Deberta", "CodeGen", "Whisper", "MVP"),
 )
 
-
+ENDS: Final = {  # tokens before and behind a text
+    **dict.fromkeys(("Roberta", "Bart", "Longformer", "LED", "MVP"), USUAL[:2]),
+    "Deberta": ("[CLS]", "[SEP]"),
+}
 CLIP: Final = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 MAX_DIGITS: Final = 10
 
@@ -413,7 +418,8 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     unknown = _content(settings.get("unk_token"))
     if name in GPT2_LIKE:
         prefix = settings.get("add_prefix_space") is True
-        return document(bpe(ids, merges), [], byte_level((GPT2,), prefix=prefix), added)
+        found = document(bpe(ids, merges), [], byte_level((GPT2,), prefix=prefix), added)
+        return with_ends(found, ids, *ENDS[name]) if name in ENDS else found
     if name == "Qwen2":
         pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
         return document(bpe(ids, merges), [{"type": "NFC"}], byte_level((pattern,)), added)
@@ -421,7 +427,8 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
         steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
         words = {**split(CLIP), "behavior": "Removed", "invert": True}
         model = bpe(ids, merges, unk_token=unknown or END, end_of_word_suffix="</w>")
-        return document(model, steps, [words, *byte_level(())], added)
+        found = document(model, steps, [words, *byte_level(())], added)
+        return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {SETTINGS}"
     raise UnsupportedFormat(
         f"the tokenizer of these entries and {json_file.MERGES} is not supported ({what}); "

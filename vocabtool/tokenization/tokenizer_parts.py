@@ -195,6 +195,14 @@ def document(
     }
 
 
+def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
+    """Return a document that also says which tokens are put before and behind a text."""
+    if start not in ids or end not in ids:
+        return found
+    tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
+    return {**found, "post_processor": {"type": "BertProcessing", **tokens}}
+
+
 def split(pattern: str) -> Json:
     # In llama.cpp, the first digits of a number stay with the text before them.
     behavior = "MergedWithPrevious" if pattern == THOUSANDS else "Isolated"
