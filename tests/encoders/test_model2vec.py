@@ -323,7 +323,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "max_length": (lambda model: edit(model, max_length=0), InvalidFile, "max_length is 0"),
     "config": (lambda model: put(model, "config.json", "[]"), InvalidFile, "a list, wanted an obj"),
     "long config": (
-        lambda model: put(model, "config.json", " " * (1 << 20) + "{}"),
+        lambda model: put(model, "config.json", " " * (1 << 24) + "{}"),
         UnsupportedFormat,
         "settings of more than",
     ),

@@ -44,9 +44,10 @@ MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
-word vectors, a static embedding, a folder of sentence-transformers, openai:NAME@URL, or
-python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is searched by keywords,
-and by vectors that you pass in Python. If the command is interrupted, run it again: it resumes."""
+word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,
+openai:NAME@URL, or python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is
+searched by keywords, and by vectors that you pass in Python. If the command is interrupted, run it
+again: it resumes."""
 
 
 def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:

@@ -33,9 +33,9 @@ MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a Ten
 (https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
 TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a word list, a file that extract
-wrote, a spaCy pipeline, a static embedding (model2vec), or a folder of such files. The content of a
-file shows its format. MODEL#NAME selects one of several vocabularies. The model is not run.
-TensorFlow is not needed."""
+wrote, a spaCy pipeline, a static embedding (model2vec), an ONNX graph beside a tokenizer.json, or a
+folder of such files. The content of a file shows its format. MODEL#NAME selects one of several
+vocabularies. The model is not run. TensorFlow is not needed."""
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -127,10 +127,11 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, a SentencePiece model, a Hugging Face tokenizer.json, or
-a static embedding (model2vec): these define how texts become words. For word vectors, the rule that
-fits their entries best is used without --rule. Any other file or folder that `vocabtool extract`
-reads needs --rule. MODEL#NAME is the same as --name NAME."""
+(https://...) that is in the local cache, a SentencePiece model, a Hugging Face tokenizer.json, a
+static embedding (model2vec), or an ONNX graph beside a tokenizer.json: these define how texts
+become words. For word vectors, the rule that fits their entries best is used without --rule. Any
+other file or folder that `vocabtool extract` reads needs --rule. MODEL#NAME is the same as --name
+NAME."""
 WORDS_OPTIONS = gather(
     "options",
     NAME,

@@ -43,7 +43,7 @@ LIBRARY: Final = "sentence_transformers."
 
 LENGTH: Final = 8  # bytes of the length of the header
 MAX_HEADER: Final = 1 << 24  # bytes; a thousand tensors take 100,000
-MAX_SETTINGS: Final = 1 << 20  # bytes of a file of settings
+MAX_SETTINGS: Final = 1 << 24  # bytes of a file of settings; with 6,000 added tokens, 1.2 MB
 MAX_RANK: Final = 8
 DTYPES: Final = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
