@@ -43,8 +43,8 @@ from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
-PADDED: Final = 32  # texts padded to the same length, at most
-PADDED_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
+BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
+BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
 MAX_TOKENS: Final = 512  # of a text, if no file of the model states it
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 PROBE: Final = "How long is a vector?"
@@ -64,9 +64,10 @@ ONE_BY_ONE: Final = (
 class OnnxEncoder(Encoder):
     """A transformer in ONNX, run on the CPU. Thread-safe; pickling stores the path and options.
 
-    Texts are sorted by their number of tokens and padded to the longest of at most :data:`PADDED`,
-    which changes values by less than 1e-6. ``max_tokens``: how many tokens of a text are used at
-    most. A text without tokens has the vector zero. ``words``: the words of the tokenizer.
+    Texts are sorted by their number of tokens, and at most :data:`BUCKET_TEXTS` are padded to the
+    longest of them, which changes values by less than 1e-6. ``max_tokens``: how many tokens of a
+    text are used at most. A text without tokens has the vector zero. ``words``: the words of the
+    tokenizer.
     """
 
     kind = "onnx"
@@ -171,7 +172,7 @@ class OnnxEncoder(Encoder):
         bucket: list[int] = []
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
             longest = lengths[row]
-            full = len(bucket) == PADDED or (len(bucket) + 1) * longest > PADDED_TOKENS
+            full = len(bucket) == BUCKET_TEXTS or (len(bucket) + 1) * longest > BUCKET_TOKENS
             other = MASK not in self._types and longest != lengths[bucket[-1]] if bucket else False
             if bucket and (full or other or self._graph.dynamic):
                 yield bucket
@@ -259,6 +260,8 @@ def _open_session(file: Path) -> Any:
     # With a number, onnxruntime does not bind threads to cores that this process may not use.
     options.intra_op_num_threads = _usable_cores()
     options.inter_op_num_threads = 1
+    # Threads that wait for work actively would take the cores from other threads and processes.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
         os.fspath(file), options, providers=["CPUExecutionProvider"], enable_fallback=0
     )  # a fallback would print, and try the same again

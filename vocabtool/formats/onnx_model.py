@@ -64,8 +64,8 @@ SWITCHES: Final[Mapping[str, Pooling]] = {
 DEFAULT: Final[tuple[Pooling, ...]] = ("mean",)
 SUPPORTED: Final = (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
 NO_MODULES: Final = (
-    f"no {MODULES}: a vector is the mean of its tokens' vectors, not scaled to length 1; if the "
-    f"model wants something else, copy {MODULES} and {POOLING}/{CONFIG} of the original beside it"
+    "no {modules}: the pooling is {pooling}, and vectors are not scaled to length 1; if the model "
+    "wants something else, copy {modules} and {folder}/{config} of the original beside it"
 )
 
 # The messages that may contain tensors: for each, its fields and the messages in them.
@@ -259,7 +259,8 @@ def read_all_settings(files: OnnxFiles) -> Settings:
     if folder is None:
         modules: tuple[str, ...] = ()
         pooling, normalize = _pooling(files.settings(f"{POOLING}/{CONFIG}")), False
-        notes = (NO_MODULES,)
+        listed = ", ".join(pooling)
+        notes = (NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG),)
     else:
         modules, pooling = _read_modules(folder)
         normalize = modules[-1:] == ("Normalize",)
