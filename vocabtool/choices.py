@@ -27,11 +27,12 @@ Only = Literal["a", "b", "both"]  # which vocabularies contain the listed entrie
 
 # Encoders.
 EncoderKind = Literal[
-    "tensorflow", "static", "model2vec", "sentence-transformers", "openai", "python"
+    "tensorflow", "static", "model2vec", "onnx", "sentence-transformers", "openai", "python"
 ]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf", "sif"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
+Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 
 # Training word vectors.
 DIM: Final = 300

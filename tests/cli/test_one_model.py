@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.builders import onnx_models
 from tests.encoder_cases import MATRIX, PIECES, WORDS, tokenizer_of, write_vectors
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
@@ -41,6 +42,14 @@ def model2vec(folder: Path) -> str:
     return model
 
 
+def onnx(folder: Path, file: str = "onnx/model.onnx") -> str:
+    """A folder with a graph."""
+    pytest.importorskip("onnx", reason="onnx, which writes the file, is missing")
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    graph = onnx_models.graph(len(PIECES))
+    return str(onnx_models.save(folder / "model", graph, tokenizer_of(PIECES), file))
+
+
 MODELS: dict[str, tuple[Callable[[Path], str], str, int]] = {
     "word vectors": (archive, "", 7),
     "static:": (lambda folder: f"static:{archive(folder)}", "", 7),
@@ -49,6 +58,9 @@ MODELS: dict[str, tuple[Callable[[Path], str], str, int]] = {
     "in a part": (lambda folder: static(folder, "0_StaticEmbedding"), "", 16),
     "model2vec": (model2vec, "", 16),
     "model2vec:": (lambda folder: f"model2vec:{model2vec(folder)}", "", 16),
+    "ONNX": (onnx, "", 16),
+    "ONNX graph": (lambda folder: f"{onnx(folder)}/onnx/model.onnx", "", 16),
+    "onnx:": (lambda folder: f"onnx:{onnx(folder, 'onnx/model_int8.onnx')}", "", 16),
     "tensors": (lambda folder: f"{model2vec(folder)}/model.safetensors", "", 16),
 }
 

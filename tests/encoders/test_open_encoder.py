@@ -81,6 +81,7 @@ OPTIONS: dict[Any, str] = {
     "tensorflow": "signature output name rule exact_words trust max_batch",
     "static": "rule weights remove_component fitted max_batch",
     "model2vec": "max_batch",
+    "onnx": "output max_batch",
     "sentence-transformers": "trust max_batch",
     "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout "
     "retries",

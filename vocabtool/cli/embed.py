@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec, of
-StaticEmbedding or of WordLlama, or model2vec:NAME), a folder of sentence-transformers (or
-sentence-transformers:NAME), openai:NAME@URL, a server with OpenAI's /embeddings (Ollama, vLLM, …),
-or python:MODULE:NAME, your own callable. If the command is interrupted, run it again: it resumes,
-and DIR ends with the same bytes."""
+StaticEmbedding or of WordLlama, or model2vec:NAME), a folder with an ONNX graph and a
+tokenizer.json (or onnx:NAME, or onnx:FOLDER/onnx/model_int8.onnx), a folder of
+sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server with OpenAI's
+/embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is
+interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
 RUN = gather(
     "run",

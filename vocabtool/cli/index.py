@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from vocabtool.index.load import LoadReport
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
-word vectors, a static embedding, a folder of sentence-transformers, openai:NAME@URL, or
-python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is searched by keywords,
-and by vectors that you pass in Python. If the command is interrupted, run it again: it resumes."""
+word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,
+openai:NAME@URL, or python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is
+searched by keywords, and by vectors that you pass in Python. If the command is interrupted, run it
+again: it resumes."""
 
 
 SHAPE = gather(

@@ -33,9 +33,9 @@ MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a Ten
 (https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
 TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a word list, a file that extract
-wrote, a spaCy pipeline, a static embedding (model2vec), or a folder of such files. The content of a
-file shows its format. MODEL#NAME selects one of several vocabularies. The model is not run.
-TensorFlow is not needed."""
+wrote, a spaCy pipeline, a static embedding (model2vec), an ONNX graph beside a tokenizer.json, or a
+folder of such files. The content of a file shows its format. MODEL#NAME selects one of several
+vocabularies. The model is not run. TensorFlow is not needed."""
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -126,12 +126,12 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         tell(f"ids are {vocabulary.id_range}: --format text omits them, use --format json")
 
 
-WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub
-handle (https://...) that is in the local cache, a SentencePiece model, a Hugging Face
-tokenizer.json, a static embedding (model2vec), or word vectors of `vocabtool train`: these
-define how texts become words. For other word vectors, the rule that fits their entries best is
-used without --rule. Any other file or folder that `vocabtool extract` reads needs --rule.
-MODEL#NAME is the same as --name NAME."""
+WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, a SentencePiece model, a Hugging Face tokenizer.json, a
+static embedding (model2vec), an ONNX graph beside a tokenizer.json, or word vectors of
+`vocabtool train`: these define how texts become words. For other word vectors, the rule that fits
+their entries best is used without --rule. Any other file or folder that `vocabtool extract` reads
+needs --rule. MODEL#NAME is the same as --name NAME."""
 WORDS_OPTIONS = gather(
     "options",
     NAME,

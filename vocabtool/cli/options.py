@@ -206,7 +206,10 @@ def encoder_options(*first: Decorator) -> Decorator:
             "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
         ),
         click.option(
-            "--output", "output", metavar="NAME", help="TensorFlow models: the output to use."
+            "--output",
+            "output",
+            metavar="NAME",
+            help="TensorFlow and ONNX models: the output to use.",
         ),
         NAME,
         click.option(

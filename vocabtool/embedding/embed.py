@@ -110,6 +110,7 @@ THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # one batch is tokenized while another is multiplied
     "static": 2,
     "model2vec": 2,  # one batch is tokenized while another is added up
+    "onnx": 2,  # one batch is tokenized while another is multiplied
     "sentence-transformers": 1,
     "openai": 2,  # each sends several requests
     "python": 1,

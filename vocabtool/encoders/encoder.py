@@ -75,8 +75,9 @@ class EncoderOptions:
     ``kind``: the kind of model; without it, the content decides. ``max_batch``: the maximum number
     of texts encoded at a time.
 
+    ``output``: the output to use, of a TensorFlow or an ONNX model.
     For TensorFlow models: ``signature``: the name of the signature or method to call, if several
-    return vectors; ``output``: the output to use; ``name``: name of the vocabulary, as printed by
+    return vectors; ``name``: name of the vocabulary, as printed by
     ``inspect``; ``exact_words``: report the words that the running model looks up
     (:meth:`Encoder.encode_with_words`).
     ``rule``: how texts are split into words, see ``Words.of``; for word vectors, and for TensorFlow

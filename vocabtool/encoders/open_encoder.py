@@ -30,7 +30,11 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
-from vocabtool.encoders.sentence_transformers import MODEL_FILES, SentenceTransformersEncoder
+from vocabtool.encoders.sentence_transformers import (
+    MODEL_FILES,
+    WEIGHTS,
+    SentenceTransformersEncoder,
+)
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import files, static_embedding, word_vectors
@@ -48,6 +52,7 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
     "model2vec": frozenset(("max_batch",)),
+    "onnx": frozenset(("output", "max_batch")),
     "sentence-transformers": frozenset(("trust", "max_batch")),
     "openai": frozenset(
         (
@@ -61,13 +66,15 @@ PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
     "static": "files of word vectors",
     "model2vec": "static embeddings",
+    "onnx": "ONNX models",
     "sentence-transformers": "sentence-transformers models",
     "openai": "models behind HTTP (openai:MODEL@URL)",
     "python": "Python callables",
 }
 FORMS: Final = (
     "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
-    "sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, python:package.module:attribute"
+    "onnx:FOLDER-FILE-OR-NAME, sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, "
+    "python:package.module:attribute"
 )
 
 
@@ -129,6 +136,10 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
         from vocabtool.encoders.model2vec import Model2VecEncoder
 
         return Model2VecEncoder(cast(str | Path, model), options)
+    if kind == "onnx":
+        from vocabtool.encoders.onnx import OnnxEncoder
+
+        return OnnxEncoder(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         return SentenceTransformersEncoder(cast(str | Path, model), options)
     if kind == "openai":
@@ -180,7 +191,18 @@ def _recognise(model: str | Path) -> EncoderKind:
         no_embedding = f"model2vec: {error.what}"
     else:
         return "model2vec"
-    if any((path / name).is_file() for name in MODEL_FILES):
+    has_modules = any((path / name).is_file() for name in MODEL_FILES)
+    if has_modules and any((path / name).is_file() for name in WEIGHTS):
+        return "sentence-transformers"
+    from vocabtool.formats import onnx_model
+
+    try:
+        onnx_model.find(path)
+    except UnknownFormat as error:
+        no_graph = f"onnx: {error.what}"
+    else:
+        return "onnx"
+    if has_modules:
         return "sentence-transformers"
     raise UnknownFormat(
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
@@ -188,12 +210,13 @@ def _recognise(model: str | Path) -> EncoderKind:
             f"tensorflow: the folder contains none of {', '.join(graph_files.SAVED_MODELS)}",
             f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
             no_embedding,
+            no_graph,
         ),
     )
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import registry
+    from vocabtool.formats import onnx, onnx_model, registry
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
@@ -207,6 +230,9 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "static"
         if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
+        if reader is onnx.READER:
+            onnx_model.find(file)  # or it raises why not
+            return "onnx"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
         what = f"its format is {reader.format}, which has no vectors"

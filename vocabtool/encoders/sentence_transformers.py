@@ -37,6 +37,7 @@ MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # a model h
 LIBRARY_MODULES: Final = "sentence_transformers."
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
 SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
+WEIGHTS: Final = (*SAFE_WEIGHTS, "pytorch_model.bin", "pytorch_model.bin.index.json")
 MAX_MODULES_BYTES: Final = 1 << 20
 INSTALL: Final = "is not installed: pip install '.[sentence-transformers]'"
 TRUST: Final = "use --trust (in Python trust=True)"

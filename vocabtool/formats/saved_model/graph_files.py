@@ -146,8 +146,9 @@ def open_graphs(model: str | Path) -> GraphFile:
 def path_of(model: str | Path) -> Path:
     """Return the path of a model: the argument, or where a cache has a handle or name.
 
-    A prefix such as ``static:`` is ignored. If ``model`` is the tensor file of a static embedding,
-    or a folder with its tokenizer in a subfolder, the path of the tokenizer is returned.
+    A prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
+    the path of the tokenizer is returned if ``model`` is the file of tensors or the graph, or a
+    folder that has the tokenizer in a subfolder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -168,10 +169,14 @@ def path_of(model: str | Path) -> Path:
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
         raise NotFound(f"{path}: wanted a model's folder or file, found neither")
-    with suppress(VocabtoolError):  # any other model
-        found = static_embedding.find(path)
-        if found.tokenizer.parent != path:
-            return found.tokenizer
+    if path.is_dir() and graphs_file_in(path) is not None:
+        return path
+    from vocabtool.formats import onnx_model
+
+    for find in (static_embedding.find, onnx_model.find):
+        with suppress(VocabtoolError):  # any other model
+            tokenizer = find(path).tokenizer
+            return path if tokenizer.parent == path else tokenizer
     return path
 
 

@@ -1,0 +1,306 @@
+"""Transformers exported to ONNX: a tokenizer.json, a graph run by onnxruntime, and pooling.
+
+``formats/onnx_model.py`` finds the files and reads the settings. A graph gets ``input_ids``, and
+``attention_mask`` and ``token_type_ids`` if it has these inputs. If its output has a vector for
+each of the n tokens t of a text, shape (texts, tokens, dim), the text's vector is
+
+``mean``, ``mean_sqrt_len_tokens``  1/n sum t, 1/sqrt(n) sum t
+``weightedmean``                    sum of i t_i, divided by the sum of i, for i from 1 to n
+``max``, ``cls``, ``lasttoken``     the largest values; the first token's; the last token's
+
+or several of them, concatenated. An output of shape (texts, dim) is used as it is. Then the vector
+is scaled to length 1 if the model says so. Source: ``Pooling`` and ``Normalize`` of
+sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.choices import Pooling
+from vocabtool.encoders.encoder import (
+    REPLACES_BYTES,
+    Encoder,
+    EncoderOptions,
+    Texts,
+    Vectors,
+    check_vectors,
+    decode_texts,
+)
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.formats import onnx_model
+from vocabtool.formats.files import find_folder
+from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.tokenization.words import Words
+
+MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
+BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
+BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
+MAX_TOKENS: Final = 512  # of a text, if no file of the model states it
+TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
+PROBE: Final = "How long is a vector?"
+MASK, TYPES = "attention_mask", "token_type_ids"
+INPUTS: Final = (onnx_model.INPUT_IDS, MASK, TYPES)
+NUMBERS: Final[Mapping[str, type[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+OUTPUTS: Final = ("sentence_embedding", "last_hidden_state", "token_embeddings")  # by preference
+MAX_LISTED: Final = 10
+EXPORT: Final = "update onnxruntime, or export the model without operators of its own"
+INSTALL: Final = "onnxruntime is not installed: pip install '.[onnx]'"
+ONE_BY_ONE: Final = (
+    "the model quantizes all texts of a batch together: to keep vectors independent of other "
+    "texts, they are encoded one by one"
+)
+
+
+class OnnxEncoder(Encoder):
+    """A transformer in ONNX, run on the CPU. Thread-safe; pickling stores the path and options.
+
+    Texts are sorted by their number of tokens, and at most :data:`BUCKET_TEXTS` are padded to the
+    longest of them, which changes values by less than 1e-6. ``max_tokens``: how many tokens of a
+    text are used at most. A text without tokens has the vector zero. ``words``: the words of the
+    tokenizer.
+    """
+
+    kind = "onnx"
+    words: Words
+    max_tokens: int
+
+    def __init__(self, model: str | Path, options: EncoderOptions) -> None:
+        """Open a folder, a graph in it, or a model in the local Hugging Face cache.
+
+        ``options.output``: the output to use. Raises :class:`NotFound`; :class:`UnknownFormat` if
+        it is no such model; :class:`UnsupportedFormat` if onnxruntime is missing or the model needs
+        something else; :class:`InvalidFile` for damaged files and for names of files outside the
+        folder; :class:`VocabtoolError` if the graph does not return vectors.
+        """
+        path = Path(model)
+        self._path = path if path.exists() else find_folder(model)
+        self._files = files = onnx_model.find(self._path)
+        self._graph = onnx_model.check_graph(files.model)
+        with reading(str(files.model)):
+            self._settings = onnx_model.read_all_settings(files)
+        self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
+        self.options = options
+        self.max_batch = options.max_batch or MAX_BATCH
+        self._notes = (REPLACES_BYTES, *self._settings.notes)
+        with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
+            self._open_tokenizer()
+        refused = f"onnxruntime refuses it; {EXPORT}"
+        with reading(str(files.model)), library_errors(refused):
+            self._session = _open_session(files.model)
+            self._types = _input_types(self._session)
+            self._output = _choose_output(self._session, options.output)
+        probe = self._tokens([PROBE])
+        if not len(probe[0]):
+            raise InvalidFile(f"it finds no tokens in {PROBE!r}", file=str(files.tokenizer))
+        self.dim = int(self._encode_bucket(probe, None).shape[1])
+        self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
+        if self._graph.dynamic:
+            self._notes += (ONE_BY_ONE,)
+        if files.others:
+            names = ", ".join(each.name for each in files.others[:MAX_LISTED])
+            self._notes += (f"using {files.model.name}; {files.model.parent} also has {names}",)
+
+    def _open_tokenizer(self) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))
+        padding, truncation = self._tokenizer.padding, self._tokenizer.truncation
+        self._pad = 0 if padding is None else int(padding["pad_id"])
+        self._tokenizer.no_padding()
+        stated = self._settings.max_tokens
+        if stated is None and truncation is not None:
+            stated = truncation["max_length"]
+        if stated is None:
+            self._notes += (f"no file states how many tokens the model takes: {MAX_TOKENS}",)
+        self.max_tokens = MAX_TOKENS if stated is None else stated
+        self._tokenizer.enable_truncation(self.max_tokens, direction=self._settings.side)
+        normalizer = self._tokenizer.normalizer
+        if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
+            raise UnsupportedFormat(
+                "the model wants lower case (sentence_bert_config.json), which this tokenizer does "
+                "not make; use --encoder sentence-transformers"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal SHA-256 of graph, tensors, tokenizer and settings; reads the files."""
+        settings = self._settings
+        facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {settings.side}"
+        digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
+        for file in (self._files.model, *self._graph.external, self._files.tokenizer):
+            with reading(str(file)), file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        return digest.hexdigest()
+
+    def encode(self, texts: Texts) -> Vectors:
+        """Return the vector of each text: float32, shape (n, dim).
+
+        Raises :class:`VocabtoolError` if the graph fails or does not return finite vectors, and
+        :class:`InvalidFile` if the tokenizers library fails on a text.
+        """
+        decoded = decode_texts(texts)
+        vectors = np.zeros((len(decoded), self.dim), np.float32)
+        for start in range(0, len(decoded), self.max_batch):
+            encoded = self._tokens(decoded[start : start + self.max_batch])
+            for rows in self._buckets(list(map(len, encoded))):
+                chosen = [encoded[row] for row in rows]
+                vectors[start + np.array(rows)] = self._encode_bucket(chosen, self.dim)
+        return vectors
+
+    def _tokens(self, texts: list[str]) -> list[Any]:
+        """Return the encodings of texts, with special tokens and without padding."""
+        with library_errors(f"{self._path}: the tokenizers library fails on a text"):
+            encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
+        return encoded
+
+    def _buckets(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield numbers of texts that are padded to the same length; leave out empty texts.
+
+        ``lengths``: the number of tokens of each text. Without the input ``attention_mask``, the
+        texts of a bucket are equally long.
+        """
+        bucket: list[int] = []
+        for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
+            longest = lengths[row]
+            full = len(bucket) == BUCKET_TEXTS or (len(bucket) + 1) * longest > BUCKET_TOKENS
+            other = MASK not in self._types and longest != lengths[bucket[-1]] if bucket else False
+            if bucket and (full or other or self._graph.dynamic):
+                yield bucket
+                bucket = []
+            bucket.append(row)
+        if bucket:
+            yield bucket
+
+    def _encode_bucket(self, encoded: list[Any], dim: int | None) -> Vectors:
+        """Return the vectors of n encoded texts, shape (n, dim)."""
+        lengths = np.array(list(map(len, encoded)))
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.full(mask.shape, self._pad, np.int64)
+        ids[mask] = np.fromiter(chain.from_iterable(each.ids for each in encoded), np.int64)
+        given = {onnx_model.INPUT_IDS: ids, MASK: mask}
+        if TYPES in self._types:
+            types = np.zeros(mask.shape, np.int64)
+            types[mask] = np.fromiter(
+                chain.from_iterable(each.type_ids for each in encoded), np.int64
+            )
+            given[TYPES] = types
+        feed = {name: given[name].astype(number) for name, number in self._types.items()}
+        shape = f"{len(encoded):,} texts of up to {mask.shape[1]:,} tokens"
+        with library_errors(f"{self._files.model}: onnxruntime fails on {shape}"):
+            (found,) = self._session.run([self._output], feed)
+        where = f"{self._files.model}: output {self._output!r}"
+        values = np.asarray(found)
+        if values.ndim == 3 and values.shape[:2] == mask.shape and values.dtype.kind == "f":
+            if not self._settings.pooling:
+                listed = ", ".join(self._settings.modules)
+                raise UnsupportedFormat(
+                    f"{where} has a vector for each token, and the modules {listed} are not "
+                    "supported: export the model with its modules (output sentence_embedding), or "
+                    "use --encoder sentence-transformers"
+                )
+            values = pool(values.astype(np.float32, copy=False), lengths, self._settings.pooling)
+        vectors = check_vectors(values, len(encoded), dim, where)
+        if self._settings.normalize:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.maximum(norms, TINY)
+        return vectors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path and options; unpickling opens the files again."""
+        return OnnxEncoder, (self._path, self.options)
+
+
+def pool(
+    tokens: NDArray[np.float32], lengths: NDArray[np.integer], modes: Sequence[Pooling]
+) -> Vectors:
+    """Return one vector for each of n texts: shape (n, len(modes) * dim).
+
+    ``tokens``: float32, shape (n, longest, dim); ``lengths``: the number of tokens of each text, at
+    least 1, shape (n,). Later tokens are padding.
+    """
+    mask = np.arange(tokens.shape[1]) < lengths[:, None]
+    counts = lengths[:, None].astype(np.float32)
+    found: list[NDArray[Any]] = []
+    for mode in modes:
+        if mode == "cls":
+            found.append(tokens[:, 0])
+        elif mode == "lasttoken":
+            found.append(tokens[np.arange(len(tokens)), lengths - 1])
+        elif mode == "max":
+            found.append(np.where(mask[:, :, None], tokens, np.float32(-np.inf)).max(axis=1))
+        else:
+            weights = mask.astype(np.float32)
+            if mode == "weightedmean":
+                weights *= np.arange(1, tokens.shape[1] + 1, dtype=np.float32)
+            divisor = (
+                np.sqrt(counts) if mode == "mean_sqrt_len_tokens" else weights.sum(1, keepdims=True)
+            )
+            found.append((weights[:, None] @ tokens)[:, 0] / divisor)
+    return np.concatenate(found, axis=1)
+
+
+def _open_session(file: Path) -> Any:
+    """Open a graph. No library of operators is registered, so a graph can use only known ones."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise UnsupportedFormat(INSTALL) from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised as well
+    # With a number, onnxruntime does not bind threads to cores that this process may not use.
+    options.intra_op_num_threads = _usable_cores()
+    options.inter_op_num_threads = 1
+    # Threads that wait for work actively would take the cores from other threads and processes.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(
+        os.fspath(file), options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )  # a fallback would print, and try the same again
+
+
+def _usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _input_types(session: Any) -> dict[str, type[Any]]:
+    """Return the inputs of a graph and their types. Raises :class:`UnsupportedFormat`."""
+    types: dict[str, type[Any]] = {}
+    for each in session.get_inputs():
+        if each.name not in INPUTS or each.type not in NUMBERS or len(each.shape) != 2:
+            raise UnsupportedFormat(
+                f"the input {each.name!r} of type {each.type} and shape {each.shape} is not "
+                f"supported, wanted {', '.join(INPUTS)} of int64 or int32, shape (texts, tokens). "
+                "Export the model for feature extraction, without a cache of keys and values"
+            )
+        if any(type(size) is int for size in each.shape):
+            raise UnsupportedFormat(
+                f"the input {each.name!r} has the fixed shape {each.shape}; export the model with "
+                "any number of texts and tokens (dynamic axes)"
+            )
+        types[each.name] = NUMBERS[each.type]
+    return types
+
+
+def _choose_output(session: Any, wanted: str | None) -> str:
+    """Return the output to use. Raises :class:`VocabtoolError` if it is missing or unclear."""
+    names = [each.name for each in session.get_outputs()]
+    if wanted is None:
+        known = (name for name in OUTPUTS if name in names)
+        wanted = next(known, names[0] if len(names) == 1 else None)
+    if wanted is None or wanted not in names:
+        asked = "several outputs" if wanted is None else f"no output {wanted!r}"
+        listed = ", ".join(names[:MAX_LISTED])
+        raise UnsupportedFormat(f"{asked}; choose one with --output NAME: {listed}")
+    return wanted

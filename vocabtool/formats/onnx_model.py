@@ -1,0 +1,318 @@
+"""Find the files of an ONNX model that turns token ids into vectors, and read its settings.
+
+Layout: ``model.onnx``, or ``onnx/model*.onnx``, with ``tokenizer.json`` beside it or one folder
+higher, as written by huggingface/optimum and sentence-transformers. A model of this kind has the
+input ``input_ids``. Settings, all optional, as in sentence-transformers:
+
+- ``modules.json`` and ``1_Pooling/config.json``: how token vectors become one vector, and whether
+  it is scaled to length 1 (sentence_transformers/.../pooling.py, normalize.py).
+- ``sentence_bert_config.json``, ``tokenizer_config.json``, ``config.json``: how many tokens of a
+  text are used (sentence_transformers/base/modules/transformer.py).
+
+Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). Each must have a
+bare name, be in the same folder, and be as large as stated. onnxruntime itself interprets some
+locations as addresses in memory; these are paths, which are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from vocabtool.choices import Pooling
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
+from vocabtool.formats import onnx, wire
+from vocabtool.formats.files import map_file, named_file
+from vocabtool.formats.json_file import MAX_ID, expect, is_id, show
+from vocabtool.formats.reader import Source
+from vocabtool.formats.static_embedding import (
+    CONFIG,
+    LIBRARY,
+    MODULES,
+    PROMPTS,
+    TOKENIZER,
+    read_settings,
+)
+from vocabtool.formats.wire import LEN, Buffer, Span
+from vocabtool.vocabulary import printable
+
+Side = Literal["left", "right"]
+
+MODEL: Final = "model.onnx"
+SUBFOLDER: Final = "onnx"
+PATTERN: Final = "model*.onnx"
+INPUT_IDS: Final = "input_ids"
+MAX_LISTED: Final = 10
+BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
+
+POOLING: Final = "1_Pooling"
+TRANSFORMER: Final = "sentence_bert_config.json"
+TOKENIZER_SETTINGS: Final = "tokenizer_config.json"
+# Older versions of sentence-transformers have a switch for each; their order is that of the values.
+SWITCHES: Final[Mapping[str, Pooling]] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+DEFAULT: Final[tuple[Pooling, ...]] = ("mean",)
+SUPPORTED: Final = (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
+NO_MODULES: Final = (
+    "no {modules}: the pooling is {pooling}, and vectors are not scaled to length 1; if the model "
+    "wants something else, copy {modules} and {folder}/{config} of the original beside it"
+)
+
+# The messages that may contain tensors: for each, its fields and the messages in them.
+PARTS: Final[Mapping[str, Mapping[int, str]]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+GRAPH, INPUTS, NAME, OP, EXTERNAL = 7, 11, 1, 4, 13
+MAX_FIELDS: Final = 5_000_000  # of all these messages; a graph of 1,000 nodes has 20,000
+DYNAMIC: Final = b"DynamicQuantize"  # operators that begin so quantize by all values of a batch
+MAX_OP: Final = 64  # bytes of an operator's name that are read
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFiles:
+    """The files of a model.
+
+    ``folders``: where its settings may be, the folder of the graph first. ``others``: other graphs
+    in these folders, for example quantized ones.
+    """
+
+    model: Path
+    tokenizer: Path
+    folders: tuple[Path, ...]
+    others: tuple[Path, ...]
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return the object in the first file called ``name``; empty if there is none."""
+        files = (folder / name for folder in self.folders)
+        file = next((file for file in files if file.is_file()), None)
+        return {} if file is None else read_settings(file, dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How token vectors become the vector of a text.
+
+    ``pooling``: the results that are concatenated; empty if ``modules`` has modules that are not
+    supported. ``max_tokens``: how many tokens of a text are used; ``None`` if no file states it.
+    ``side``: the side at which longer texts are cut. ``lower``: whether texts are lower-cased.
+    """
+
+    pooling: tuple[Pooling, ...]
+    normalize: bool
+    modules: tuple[str, ...]
+    max_tokens: int | None
+    side: Side
+    lower: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Facts about a graph. ``external``: files of its tensors.
+
+    ``dynamic``: whether it quantizes activations by the largest value of all texts of a batch.
+    """
+
+    external: tuple[Path, ...]
+    dynamic: bool
+
+
+def find(path: Path) -> OnnxFiles:
+    """Find the files of a model. ``path``: its folder or its graph.
+
+    Raises :class:`UnknownFormat` for anything else, and if a folder has several graphs of which
+    none is called ``model.onnx``.
+    """
+    model = _graph_in(path) if path.is_dir() else path
+    parent = model.parent
+    folders = (parent, parent.parent) if parent.name == SUBFOLDER else (parent,)
+    tokenizers = (folder / TOKENIZER for folder in folders)
+    tokenizer = next((file for file in tokenizers if file.is_file()), None)
+    if tokenizer is None:
+        raise UnknownFormat(f"{model}: no {TOKENIZER} beside it")
+    with reading(str(model)):
+        source = Source.open(model)
+        reason = onnx.READER.recognise(source)
+        if reason is not None:
+            raise UnknownFormat(f"{model}: not an ONNX model: {reason}")
+        if INPUT_IDS not in (names := _inputs(map_file(model))):
+            listed = ", ".join(names[:MAX_LISTED]) or "none"
+            raise UnknownFormat(f"{model}: it has no input {INPUT_IDS!r}; its inputs: {listed}")
+    others = (file for folder in folders for file in _graphs(folder) if file != model)
+    return OnnxFiles(model, tokenizer, folders, tuple(others))
+
+
+def _graphs(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob(PATTERN) if file.is_file())
+
+
+def _graph_in(folder: Path) -> Path:
+    found = [*_graphs(folder), *_graphs(folder / SUBFOLDER)]
+    named = [file for file in found if file.name == MODEL]
+    if not found:
+        raise UnknownFormat(f"{folder}: neither {MODEL} nor {SUBFOLDER}/{PATTERN} in it")
+    if not named and len(found) > 1:
+        names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
+        raise UnknownFormat(f"{folder}: several graphs, none called {MODEL}: {names}; pass one")
+    return (named or found)[0]
+
+
+def _inputs(buffer: Buffer) -> list[str]:
+    """Return the names of the inputs of a model."""
+    return [
+        printable(wire.last_bytes(buffer, value, NAME))
+        for graph in wire.messages(buffer, (0, len(buffer)), GRAPH)
+        for value in wire.messages(buffer, graph, INPUTS)
+    ]
+
+
+def check_graph(file: Path) -> Graph:
+    """Check that a graph names no file outside its folder. Nothing of it is executed.
+
+    Raises :class:`InvalidFile` for a damaged graph, a path, a link or a file that is too small;
+    :class:`NotFound` for a missing file.
+    """
+    buffer = map_file(file)
+    stack: list[tuple[str, Span]] = [("model", (0, len(buffer)))]
+    external: dict[Path, None] = {}
+    dynamic, seen = False, 0
+    with reading(str(file)):
+        while stack:
+            kind, span = stack.pop()
+            parts = PARTS.get(kind, {})
+            facts: list[Span] = []
+            for number, wire_type, start, end in wire.fields(buffer, *span):
+                seen += 1
+                if seen > MAX_FIELDS:
+                    raise UnsupportedFormat(f"a graph of more than {MAX_FIELDS:,} fields")
+                if wire_type != LEN:
+                    continue
+                if number in parts:
+                    stack.append((parts[number], (start, end)))
+                elif kind == "node" and number == OP:
+                    dynamic |= buffer[start : min(end, start + MAX_OP)].startswith(DYNAMIC)
+                elif kind == "tensor" and number == EXTERNAL:
+                    facts.append((start, end))
+            if facts:
+                external[_external_file(file, buffer, facts)] = None
+    return Graph(tuple(external), dynamic)
+
+
+def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
+    """Return the file of one tensor. ``facts``: its keys and values; of equal keys all count."""
+    found: dict[bytes, list[bytes]] = {}
+    for fact in facts:
+        key, value = (wire.last_bytes(buffer, fact, field) for field in (1, 2))
+        found.setdefault(key, []).append(value)
+    files = {named_file(model.parent, name) for name in found.get(b"location", [b""])}
+    if len(files) > 1:
+        raise InvalidFile("a tensor is in several files")
+    (file,) = files
+    name = show(file.name)
+    target = os.fspath(file.readlink()) if file.is_symlink() else None
+    if target is not None and (not BLOB.fullmatch(target) or (file.parent / target).is_symlink()):
+        raise InvalidFile(f"{name}, which has its tensors, is a symbolic link: it is not opened")
+    if not file.is_file():
+        raise NotFound(f"{model}: its tensors are in {name}, which is missing; download it, too")
+    numbers = [*found.get(b"offset", [b"0"]), *found.get(b"length", [b"0"])]
+    if not all(number.isdigit() and len(number) < 20 for number in numbers):
+        raise InvalidFile(f"a tensor in {name}: its offset and length are not whole numbers")
+    needed, size = sum(map(int, numbers)), file.stat().st_size
+    if needed > size:
+        raise InvalidFile(
+            f"a tensor ends at byte {needed:,} of {name}, which has {size:,}: the file is damaged "
+            "or truncated, download it again"
+        )
+    return file
+
+
+def read_all_settings(files: OnnxFiles) -> Settings:
+    """Read how a text's vector is computed.
+
+    Raises :class:`InvalidFile` for invalid settings, :class:`UnsupportedFormat` for a model that
+    puts a prompt before each text.
+    """
+    if files.settings(PROMPTS).get("default_prompt_name") is not None:
+        raise UnsupportedFormat(
+            "the model puts a default prompt before each text, which is not supported here; use "
+            " --encoder sentence-transformers",
+            file=PROMPTS,
+        )
+    folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
+    notes: tuple[str, ...] = ()
+    if folder is None:
+        modules: tuple[str, ...] = ()
+        pooling, normalize = _pooling(files.settings(f"{POOLING}/{CONFIG}")), False
+        listed = ", ".join(pooling)
+        notes = (NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG),)
+    else:
+        modules, pooling = _read_modules(folder)
+        normalize = modules[-1:] == ("Normalize",)
+    side = files.settings(TOKENIZER_SETTINGS).get("truncation_side", "right")
+    if side not in get_args(Side):
+        raise InvalidFile(
+            f"truncation_side is {side!r:.40}, wanted left or right", file=TOKENIZER_SETTINGS
+        )
+    lower = files.settings(TRANSFORMER).get("do_lower_case") is True
+    return Settings(pooling, normalize, modules, _max_tokens(files), side, lower, notes)
+
+
+def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:
+    modules = read_settings(folder / MODULES, list)
+    with reading(str(folder / MODULES)):
+        types = [str(expect(each, dict, "a module").get("type")) for each in modules]
+        names = tuple(show(name.rpartition(".")[2]) for name in types)
+        known = all(name.startswith(LIBRARY) for name in types)
+        if not known or names not in SUPPORTED:
+            return names, ()
+        path = expect(modules[1].get("path"), str, "the path of a module")
+        part = named_file(folder, path.encode("utf-8", "surrogatepass"))
+    return names, _pooling(read_settings(part / CONFIG, dict))
+
+
+def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
+    """Return the kinds of pooling in the settings of the module ``Pooling``."""
+    modes = settings.get("pooling_mode")
+    if modes is None:
+        modes = [mode for switch, mode in SWITCHES.items() if settings.get(switch) is True]
+    modes = tuple(modes) if isinstance(modes, list) else (modes,)
+    if not all(mode in get_args(Pooling) for mode in modes):
+        wanted = ", ".join(get_args(Pooling))
+        raise InvalidFile(
+            f"pooling_mode is {modes!r:.80}, wanted one or more of {wanted}",
+            file=f"{POOLING}/{CONFIG}",
+        )
+    return modes or DEFAULT
+
+
+def _max_tokens(files: OnnxFiles) -> int | None:
+    """Return how many tokens are used, as sentence-transformers does; ``None`` if not stated."""
+    stated = files.settings(TRANSFORMER).get("max_seq_length")
+    if stated is not None:
+        if not (is_id(stated) and stated):
+            raise InvalidFile(
+                f"max_seq_length is {stated!r:.40}, wanted 1 to {MAX_ID:,}", file=TRANSFORMER
+            )
+        return stated
+    limits = (
+        files.settings(TOKENIZER_SETTINGS).get("model_max_length"),
+        files.settings(CONFIG).get("max_position_embeddings"),
+    )
+    # transformers writes 10^30 for "not limited", and XLNet's positions -1.
+    return min((limit for limit in limits if is_id(limit) and limit), default=None)
