@@ -120,9 +120,9 @@ class Index:
         an index), :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
         if model is not None:
-            if dim is not None or vocabulary is not None:
-                raise ValueError("dim and vocabulary come from the model: do not pass them")
-            opened = open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
+            if vocabulary is not None:
+                raise ValueError("the vocabulary comes from the model: do not pass it")
+            opened = open_model(model, {**options, "rule": rule or None, "dim": dim}, sample)
         elif dim is None:
             raise ValueError("pass a model, or dim, the length of your own vectors")
         elif options:
@@ -205,6 +205,8 @@ class Index:
                     "--model is missing; it may be omitted only if FILE is "
                     "one folder that embed wrote"
                 )
+            if "dim" in options:
+                raise ValueError("--dim needs --model: without it, vectors are used as they are")
             dim = Shards.open(shards).dim
             if notify is not None:
                 notify(NO_VECTORS)
@@ -224,7 +226,7 @@ class Index:
                     if name in first.fields:
                         told = f"the documents have a field {name!r}: use it with --id-field {name}"
                         notify(f"the ids of documents are FILE:LINE; {told}")
-        index = cls.create(path, model, dim=dim, sample=texts, **options)
+        index = cls.create(path, model, sample=texts, **{"dim": dim, **options})
         if notify is not None and index.encoder is not None:
             for note in index.encoder.notes:
                 notify(note)
@@ -488,7 +490,7 @@ class Index:
         if given is None and chosen.fusion != "keyword" and held.encoder is not None:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
-            given = encoder.encode([text or "" for text in texts])
+            given = encoder.encode_queries([text or "" for text in texts])
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
                 made = np.asarray(given, np.float32)

@@ -20,8 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.encoder import STORED, Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
+from vocabtool.encoders.prompts import PROMPT_OPTIONS, WRAPPED
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
@@ -37,10 +38,8 @@ from vocabtool.vocabulary import Vocabulary, encode
 
 RULE: Final = "keras"  # default for a bare vocabulary: lower-case, without ASCII punctuation
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
-# Options that are recorded and used again. None of them gives a model more permissions.
-OPTIONS: Final = frozenset(
-    ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
-)
+# Kinds of models whose files may state prompts, which the first indexes did not use; None: unknown.
+WITH_PROMPTS: Final = (None, "sentence-transformers", "model2vec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class OpenedModel:
     encoder: Encoder | None
     words: Words | None
     model: str | None = None
-    options: Mapping[str, str | bool] = field(default_factory=dict)
+    options: Mapping[str, str | bool | int] = field(default_factory=dict)
     rule: str | None = None
     tokenizer: bytes | None = None
 
@@ -107,7 +106,10 @@ def open_model(
                 "(--weights none), or pass sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
-    kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    kept = {name: value for name, value in options.items() if name in STORED and value is not None}
+    for name in WRAPPED:  # prompts may be those of the model's files
+        if (value := getattr(encoder.options, name)) is not None:
+            kept[name] = value
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
 
@@ -203,7 +205,8 @@ class IndexModel:
             return None
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        options: dict[str, Any] = dict(held.options)
+        no_prompts = dict.fromkeys(PROMPT_OPTIONS if held.kind in WITH_PROMPTS else (), "")
+        options: dict[str, Any] = {**no_prompts, **held.options}
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
         options |= self._options
