@@ -520,18 +520,20 @@ class Index:
         self.refresh()
         return removed
 
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
+    def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Verify all checksums, compare both legs with the documents, and measure the recall.
 
+        ``model``: also encode some documents again and compare the vectors.
         Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
-        the damaged file.
+        the damaged file, and :class:`ChangedModel` if the model makes other vectors than before.
         """
+        encoder = self.encoder if model else None
         while True:
             self.refresh()
             snapshot = self._snapshot
             before = read_version(snapshot.commit)
             try:
-                return verify(self.path, snapshot, progress)
+                return verify(self.path, snapshot, progress, encoder)
             except (InvalidFile, OSError):
                 if read_version(self._last()) == before:
                     raise
