@@ -140,9 +140,9 @@ class FittedWeights:
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        """Return a :class:`Means` of ``matrix`` with these weights and this component.
+        """Return a :class:`Means` of ``matrix`` with the fitted weights and first component.
 
-        Raises :class:`InvalidFile` if they do not fit the shape of the matrix.
+        Raises :class:`InvalidFile` if weights or component do not fit the shape of the matrix.
         """
         count, dim = matrix.shape
         last = int(self.positions[-1])

@@ -49,8 +49,7 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 def named_file(folder: Path, name: bytes) -> Path:
     """Return the path of the file ``name`` in ``folder``, whether or not it exists.
 
-    Raises :class:`InvalidFile` unless the name is UTF-8 and a bare file name, not a path, on every
-    operating system.
+    Raises :class:`InvalidFile` unless the name is UTF-8 and no operating system reads it as a path.
     """
     try:
         text = name.decode()

@@ -122,7 +122,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer of a ``description`` whose class is in ``MASK_AND_OOV``.
+    """Return the lookup layer that ``description`` describes; its class is in ``MASK_AND_OOV``.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """

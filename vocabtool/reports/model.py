@@ -129,7 +129,7 @@ Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a title. Only pages show the title."""
+    """Blocks under a title. Only HTML pages show the title."""
 
     title: str
     blocks: Iterable[Block]

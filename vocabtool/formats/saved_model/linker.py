@@ -115,7 +115,10 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the inputs passed as an argument by the last of ``calls``, else by all callers."""
+        """Yield the inputs that are passed as an argument.
+
+        The last of ``calls`` passes them; if ``calls`` is empty, all callers do.
+        """
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
