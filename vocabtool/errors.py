@@ -175,7 +175,7 @@ class ChangedModel(VocabtoolError, ValueError):
             f"{self.index}: the model changed behind its name: document {self.document[:100]!r} "
             f"(text {self.number} of {self.count}), encoded again, agrees with its stored vector "
             f"by {self.agreement:.4f} (the cosine, or less if lengths differ); rounding explains "
-            f"{self.wanted} or more. Vectors of two models cannot be compared, so none may be "
+            f"{self.wanted:.4g} or more. Vectors of two models cannot be compared, so none may be "
             "added. Use the model that made this index, in the same version and precision, or "
             "build the index again with --force"
         )

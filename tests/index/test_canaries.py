@@ -22,13 +22,15 @@ from vocabtool.index.canaries import CANARIES, MAX_CHARACTERS, MIN_AGREEMENT
 
 angle = [0.0]  # by which the model is turned
 length = [1.0]  # of its vectors
+noise = [0.0]  # how much more it is turned in larger batches
 asked: list[str] = []
 
 
 def turning(texts: Sequence[str]) -> NDArray[np.float64]:
     """A model of two numbers that can be turned; it knows no word of a text with a ``0``."""
     asked.extend(texts)
-    turned = [angle[0] + len(text) / 7 for text in texts]
+    own = angle[0] + noise[0] * math.log(max(len(texts), 1))
+    turned = [own + len(text) / 7 for text in texts]
     rows = [[math.cos(each), math.sin(each)] for each in turned]
     known = [[0.0 if "0" in text else length[0]] for text in texts]
     vectors: NDArray[np.float64] = np.array(rows).reshape(-1, 2) * np.array(known).reshape(-1, 1)
@@ -41,7 +43,7 @@ turning.fingerprint = "turning"  # type: ignore[attr-defined]  # how a callable 
 @pytest.fixture(autouse=True)
 def nothing_turned() -> None:
     """Each test starts with the model as it was."""
-    angle[0], length[0] = 0.0, 1.0
+    angle[0], length[0], noise[0] = 0.0, 1.0, 0.0
     asked.clear()
 
 
@@ -79,7 +81,7 @@ def test_a_change_is_refused_before_anything_is_added(tmp_path: Path) -> None:
     assert (error.index, error.count, error.wanted) == (str(index.path), 8, MIN_AGREEMENT)
     assert error.agreement == pytest.approx(0.9, abs=1e-3)
     assert asked[error.number - 1] == TEXTS[error.document]
-    assert len(asked) == CANARIES
+    assert len(asked) == 2 * CANARIES  # together, then one by one
     assert "build the index again" in str(error)
     for change in (
         lambda: add(index, ["one more"]),
@@ -126,6 +128,22 @@ def test_other_lengths_count_where_the_metric_uses_them(
     with pytest.raises(ChangedModel) as caught:
         add(index, ["one more"])
     assert caught.value.agreement == pytest.approx(agreement, abs=5e-4)  # stored as float16
+
+
+def test_the_noise_of_an_inexact_model_is_no_change(tmp_path: Path) -> None:
+    """A batch of 40 texts was stored, 8 are encoded again, then 1: angles of log 40, log 8, 0."""
+    noise[0] = 0.1
+    index = made(tmp_path, TEXTS)
+    found = index.verify(model=True).encoded
+    assert found is not None
+    assert found.lowest == pytest.approx(math.cos(0.1 * math.log(5)), abs=1e-3)
+    assert found.lowest < MIN_AGREEMENT
+    assert add(index, ["one more"]) == 1
+    turn(0.8)
+    with pytest.raises(ChangedModel) as caught:
+        add(index, ["one more"])
+    wanted = 1 - 4 * (1 - math.cos(0.1 * math.log(8)))
+    assert caught.value.wanted == pytest.approx(wanted, abs=1e-3)
 
 
 def test_nothing_is_asked_if_nothing_is_encoded(tmp_path: Path) -> None:
