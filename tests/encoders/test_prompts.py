@@ -16,6 +16,7 @@ from tests.builders.embedding_server import Server
 from tests.builders.tiny_sentence_transformer import build
 from tests.encoder_cases import PIECES, lengths, tokenizer_of
 from vocabtool import Index, Shards, embed, open_encoder
+from vocabtool.documents import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.errors import InvalidFile, OtherModel, UnsupportedFormat, VocabtoolError
 
@@ -279,6 +280,21 @@ def test_an_index_keeps_both(tmp_path: Path) -> None:
     for other in ({"prompt_query": ""}, {"prompt_document": "say: "}, {"dim": 3}):
         with pytest.raises(OtherModel):
             _ = Index.open(tmp_path / "index", noting, **other).encoder
+
+
+def test_an_index_of_vectors_takes_their_prompts(tmp_path: Path) -> None:
+    """A folder of vectors fits a model with the same prompts; without a model nothing is cut."""
+    file = tmp_path / "texts.txt"
+    file.write_text("one\n")
+    embed(file, open_encoder(lengths, prompt_document="see: "), tmp_path / "vectors")
+    shards, read = str(tmp_path / "vectors"), ReadOptions()
+    with pytest.raises(ValueError, match="--dim needs --model"):
+        Index.create_for(tmp_path / "none", shards, read=read, dim=2)
+    asked = Index.create_for(tmp_path / "a", shards, lengths, read=read, prompt_document="see: ")
+    assert asked.load(shards).added == 1
+    bare = Index.create_for(tmp_path / "b", shards, lengths, read=read)
+    with pytest.raises(OtherModel):
+        bare.load(shards)
 
 
 def test_an_index_made_before_the_files_stated_prompts(tmp_path: Path) -> None:
