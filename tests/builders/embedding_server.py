@@ -144,8 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
             server.most = max(server.most, server.running)
         try:
             vectors = server.encode(given["input"])
+            size = given.get("dimensions")
             data = [
-                {"object": "embedding", "index": at, "embedding": list(vector)}
+                {"object": "embedding", "index": at, "embedding": list(vector)[:size]}
                 for at, vector in enumerate(vectors)
             ]
             answer = {"object": "list", "data": data, "model": given["model"]}

@@ -16,6 +16,7 @@ from tests.builders.small_corpus import Pieces
 from tests.cli.test_index_commands import MAKE, ROWS, fine
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
+from vocabtool.cli import options
 from vocabtool.embedding.embed import Progress
 from vocabtool.embedding.shard_files import Counts
 from vocabtool.evaluation import calibrate as calibrating
@@ -56,7 +57,7 @@ ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
-    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
+    assert options.read_size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
 
 
 @pytest.mark.parametrize(

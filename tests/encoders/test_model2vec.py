@@ -167,15 +167,17 @@ def test_sentence_transformers(
     assert Words.of(tmp_path).unknown("love Lucene") == ["lucene"]
 
 
-def test_left_to_sentence_transformers(tmp_path: Path) -> None:
-    """A default prompt, or another module: the library itself encodes."""
-    more: Any = {"prompts": {"query": "use "}, "default_prompt_name": "query"}
-    library = saved_by_sentence_transformers(tmp_path / "prompt", **more)
-    encoder = open_encoder(tmp_path / "prompt")
-    assert encoder.kind == "sentence-transformers"
-    assert np.array_equal(encoder.encode(["love"]), library.encode(["love"]))
-    with pytest.raises(UnknownFormat, match="default prompt"):
-        open_encoder(f"model2vec:{tmp_path / 'prompt'}")
+def test_prompts(tmp_path: Path) -> None:
+    """Those that sentence-transformers saved; the tokens of the prompt count in the limit."""
+    more: Any = {"prompts": {"query": "use ", "document": "love to "}}
+    library = saved_by_sentence_transformers(tmp_path, most=5, **more)
+    encoder = open_encoder(tmp_path)
+    assert (encoder.kind, encoder.max_tokens) == ("model2vec", 3)
+    for found, wanted in (
+        (encoder.encode(TEXTS), library.encode_document(TEXTS, show_progress_bar=False)),
+        (encoder.encode_queries(TEXTS), library.encode_query(TEXTS, show_progress_bar=False)),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_tokenlearn() -> None:

@@ -75,17 +75,18 @@ GIVEN: dict[str, Any] = {
     **{"exact_words": True, "trust": True, "weights": "idf", "remove_component": False},
     **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
     **{"api_key_env": "KEY", "requests": 2, "requests_per_minute": 600, "tokens_per_minute": 9},
-    **{"timeout": 5.0, "retries": 0},
+    **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "", "dim": 2},
 }
+WRAPPED = "prompt_query prompt_document dim"
 OPTIONS: dict[Any, str] = {
-    "tensorflow": "signature output name rule exact_words trust max_batch",
+    "tensorflow": f"signature output name rule exact_words trust max_batch {WRAPPED}",
     "static": "rule weights remove_component fitted max_batch",
-    "model2vec": "max_batch",
-    "onnx": "output max_batch",
-    "sentence-transformers": "trust max_batch",
+    "model2vec": f"max_batch {WRAPPED}",
+    "onnx": f"output max_batch {WRAPPED}",
+    "sentence-transformers": f"trust max_batch {WRAPPED}",
     "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout "
-    "retries",
-    "python": "fingerprint max_batch",
+    f"retries {WRAPPED}",
+    "python": f"fingerprint max_batch {WRAPPED}",
 }
 FOREIGN = [(k, option) for k in OPTIONS for option in GIVEN if option not in OPTIONS[k].split()]
 

@@ -88,7 +88,6 @@ def test_a_new_index_is_empty(tmp_path: Path) -> None:
         ({"dim": 4, "memory": 1e9}, "memory"),
         ({"dim": 4, "rule": "keras"}, "rule"),
         ({"dim": 4, "weights": "idf"}, "weights"),
-        ({"dim": 4, "model": counted_letters.encode}, "dim comes from the model"),
     ],
 )
 def test_wrong_arguments_make_no_index(

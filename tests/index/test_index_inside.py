@@ -168,10 +168,10 @@ def test_verify_begins_again_where_a_writer_took_files_away(
     delete(index, ["d0"])
     other = Index.open(index.path)
 
-    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> VerifyReport:
+    def while_compacting(path: Path, snapshot: Snapshot, *more: Any) -> VerifyReport:
         if snapshot.commit.folder.name.endswith("0"):
             other.compact()
-        return verified(path, snapshot, progress)
+        return verified(path, snapshot, *more)
 
     monkeypatch.setattr(index_module, "verify", while_compacting)
     assert (index.verify().documents, index.snapshot().commit.folder.name[-1]) == (4, "1")

@@ -62,7 +62,7 @@ def test_only_what_changed_is_encoded(tmp_path: Path) -> None:
     write(file, held | {"d3": "another text", "new": "a new text"})
     report = index.update()
     assert counts(report) == (1, 1, 48, 0)
-    assert asked_of == ["another text", "a new text"]
+    assert asked_of[8:] == ["another text", "a new text"]  # after the canaries
     assert texts(index) == rows(50) | {"d3": "another text", "new": "a new text"}
     assert counts(index.update(sync=True)) == (0, 0, 50, 1)
     assert texts(index) == held | {"d3": "another text", "new": "a new text"}
@@ -73,7 +73,7 @@ def test_only_what_changed_is_encoded(tmp_path: Path) -> None:
     asked_of.clear()
     write(file, held | {"d3": "once more", "new": "a new text"})
     assert counts(index.load(file, id_field="id", on_existing="update")) == (0, 1, 49, 0)
-    assert asked_of == ["once more"]
+    assert asked_of[8:] == ["once more"]
     write(file, rows(51))
     assert counts(index.load(file, id_field="id", on_existing="skip")) == (2, 0, 49, 0)
     assert texts(index)["d3"] == "once more"
@@ -103,7 +103,7 @@ def test_rows_that_are_called_by_their_places_keep_their_vectors(tmp_path: Path)
     index = made(tmp_path, file, id_field=None)
     file.write_text("b\naaa\nab\nzz\n")
     report = index.update()
-    assert (report.added, report.updated, asked_of) == (1, 3, ["b"])
+    assert (report.added, report.updated, asked_of[3:]) == (1, 3, ["b"])  # after three canaries
     assert texts(index)[f"{file}:4"] == "zz"
     assert [hit.id for hit in index.search("zz", fusion="dense", k=1)] == [f"{file}:4"]
 
@@ -119,7 +119,7 @@ def test_an_index_remembers_how_each_file_was_read(tmp_path: Path) -> None:
     two.write_text("key,body,year\na,amber,2020\nb,birch,2022\n")
     asked_of.clear()
     assert counts(Index.open(index.path, noting).update()) == (1, 5, 1, 0)
-    assert asked_of == ["d number 4"]
+    assert asked_of[6:] == ["d number 4"]  # after six canaries
     index.refresh()
     found = contents(index)
     assert found["d4"].fields == {"lang": "de"}
@@ -266,7 +266,7 @@ def test_what_stops_half_way_removes_nothing(tmp_path: Path) -> None:
     asked_of.clear()
     report = index.update(sync=True)
     assert counts(report) == (0, 2500 - done, done, 500)
-    assert len(asked_of) == 2500 - done
+    assert len(asked_of) == 8 + 2500 - done  # after the canaries
     assert texts(index) == new
 
 
@@ -365,7 +365,7 @@ def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) ->
     add(index, [Document("own", "aab")], np.ones((1, counted_letters.DIM)))
     write(file, rows(3) | {"new": "aab"})
     index.update()
-    assert asked_of == ["aab"]
+    assert asked_of == [*rows(3).values(), "aab"]
     (hit,) = index.search("aab", k=1, fusion="dense")
     assert hit.id == "new"
     assert hit.similarity == pytest.approx(1, abs=1e-3)

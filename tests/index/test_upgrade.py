@@ -51,6 +51,10 @@ def test_documents_vectors_and_settings_are_carried_over(old: Path) -> None:
     found = {id_: {"text": each.text, **each.fields} for id_, each in contents(index).items()}
     assert found == expected()["documents"]
     assert index.verify().others == ()
+    encoded = index.verify(model=True).encoded  # documents of an old index are canaries, too
+    assert encoded is not None
+    assert encoded.documents == 8
+    assert encoded.lowest == pytest.approx(1, abs=1e-6)
     for asked, hits in expected()["answers"].items():
         fusion, query = asked.split(": ")
         answered = [[hit.id, hit.score] for hit in index.search(query, fusion=fusion, k=8)]

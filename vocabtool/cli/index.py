@@ -432,15 +432,21 @@ def upgrade_command(folder: str, quiet: bool) -> None:
 
 @click.command("verify")
 @DIR
+@INDEX_MODEL
 @QUIET
 @format_option()
-def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
-    """Check all files of the index in DIR, both legs, and the recall of vector search."""
-    from vocabtool.index.index import Index
+def verify_command(
+    folder: str, model: dict[str, Any], quiet: bool, report_format: Literal["text", "json"]
+) -> None:
+    """Check all files of the index in DIR, both legs, and the recall of vector search.
+
+    With --model, also encode up to 8 documents again, and compare the vectors with those in DIR.
+    """
     from vocabtool.reports.index import verify_report
 
-    index = Index.open(folder)
-    with step_progress(quiet) as progress:
-        found = index.verify(progress)
+    with usage_errors():
+        index = open_index(folder, model)
+        with step_progress(quiet) as progress:
+            found = index.verify(progress, model=model["model"] is not None)
     if not quiet:
         show_report(verify_report(folder, found), report_format)

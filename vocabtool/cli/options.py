@@ -226,6 +226,23 @@ def encoder_options(*first: Decorator) -> Decorator:
         vocabulary_option("[default: the model's own]"),
         TRUST,
         click.option(
+            "--prompt-query",
+            metavar="TEXT",
+            help="Text to put before each query; '': none. [default: the model's own, or none]",
+        ),
+        click.option(
+            "--prompt-document",
+            metavar="TEXT",
+            help="Text to put before each document; '': none. [default: the model's own, or none]",
+        ),
+        click.option(
+            "--dim",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Cut vectors to their first N numbers, for models that are trained for this "
+            "(Matryoshka). [default: all]",
+        ),
+        click.option(
             "--weights",
             type=click.Choice(get_args(Weighting)),
             help="Word vectors: weights of words, fitted on the corpus. [default: idf]",

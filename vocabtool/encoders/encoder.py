@@ -7,17 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    NamedTuple,
-    Self,
-    TypeAlias,
-    TypedDict,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +29,12 @@ Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 REPLACES_BYTES: Final = "invalid UTF-8 reaches the model as U+FFFD, the replacement character"
+# Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
-    ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
+    (
+        *("kind", "signature", "output", "name", "rule", "weights", "remove_component"),
+        *("fingerprint", "prompt_query", "prompt_document", "dim"),
+    )
 )
 
 
@@ -59,6 +53,9 @@ class EncoderArguments(TypedDict, total=False):
     fitted: FittedWeights | str | Path | None
     fingerprint: str | None
     vocabulary: GivenWords | None
+    prompt_query: str | None
+    prompt_document: str | None
+    dim: int | None
     max_batch: int | None
     api_key_env: str | None
     requests: int | None
@@ -91,6 +88,9 @@ class EncoderOptions:
     ``vocabulary``: for models without words of their own, the words that they know:
     :class:`~vocabtool.Words`, a file or model, or entries, perhaps with a ``rule``: see
     ``Words.of``. The options of an open encoder contain the ``Words``.
+    Not for word vectors: ``prompt_query``, ``prompt_document``: texts put before each query and
+    each document, by default those that the model's own settings state; ``""``: none. ``dim``:
+    the length of vectors; longer ones are cut, by a server itself.
     For ``openai:MODEL@URL``: ``api_key_env``: the environment variable that contains the key,
     default ``OPENAI_API_KEY``; ``requests``: how many are sent at once, default 8;
     ``requests_per_minute``, ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a
@@ -110,6 +110,9 @@ class EncoderOptions:
     fitted: FittedWeights | str | Path | None = None
     fingerprint: str | None = None
     vocabulary: GivenWords | None = None
+    prompt_query: str | None = None
+    prompt_document: str | None = None
+    dim: int | None = None
     max_batch: int | None = None
     api_key_env: str | None = None
     requests: int | None = None
@@ -119,7 +122,7 @@ class EncoderOptions:
     retries: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_batch", "requests", "requests_per_minute", "tokens_per_minute"):
+        for name in ("dim", "max_batch", "requests", "requests_per_minute", "tokens_per_minute"):
             if (number := getattr(self, name)) is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
         if self.timeout is not None and not self.timeout > 0:
@@ -144,7 +147,7 @@ class EncoderOptions:
         """The words that were given to the encoder because its model has none of its own."""
         return self.vocabulary if isinstance(self.vocabulary, Words) else None
 
-    def to_record(self) -> dict[str, str | bool]:
+    def to_record(self) -> dict[str, str | bool | int]:
         """Return the options that a folder stores to open the same model again.
 
         ``trust`` is not stored: it must be given each time. Fitted weights have their own file.
@@ -181,13 +184,17 @@ class Encoder(ABC):
     model adds; ``None``: all, or it is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: options that open the same encoder again; they include its kind.
+    ``folder``: the folder of a local model, whose settings may state prompts; or ``None``.
+    ``skips_blank``: whether blank texts get the vector zero, without a run of the model.
     """
 
-    kind: ClassVar[EncoderKind]
+    kind: EncoderKind
     dim: int
     max_batch: int
     max_tokens: int | None = None
     exact: bool = False
+    folder: Path | None = None
+    skips_blank: bool = False
     options: EncoderOptions = EncoderOptions()
     _notes: tuple[str, ...] = ()
 
@@ -211,7 +218,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim); n may be 0.
+        """Return the vector of each document's text: float32, shape (n, dim); n may be 0.
 
         Raises :class:`VocabtoolError` if the model fails or does not return such vectors.
         """
@@ -222,6 +229,10 @@ class Encoder(ABC):
             return EncodedTexts(self.encode(texts))
         cut = count_cut(self.words.look_up(texts), self.max_tokens)
         return EncodedTexts(self.encode(texts), *cut)
+
+    def encode_queries(self, texts: Texts) -> Vectors:
+        """Return the same as :meth:`encode` for queries, which may have another prompt."""
+        return self.encode(texts)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
         """Return the vectors of texts as a list: an array for each batch of ``size`` texts."""

@@ -69,6 +69,7 @@ class Model2VecEncoder(Encoder):
         """
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
+        self.folder = self._path if self._path.is_dir() else self._path.parent
         self._files = files = static_embedding.find(self._path)
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options

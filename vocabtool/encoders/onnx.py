@@ -36,6 +36,7 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
+from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx_model
 from vocabtool.formats.files import find_folder
@@ -66,7 +67,7 @@ class OnnxEncoder(Encoder):
 
     Texts are sorted by their number of tokens, and at most :data:`BUCKET_TEXTS` are padded to the
     longest of them, which changes values by less than 1e-6. ``max_tokens``: how many tokens of a
-    text are used at most. A text without tokens has the vector zero. ``words``: the words of the
+    text are used at most, special tokens excluded. A text without tokens has the vector zero. ``words``: the words of the
     tokenizer.
     """
 
@@ -85,6 +86,7 @@ class OnnxEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
+        self.folder = next((each for each in files.folders if (each / PROMPTS).is_file()), None)
         self._graph = onnx_model.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = onnx_model.read_all_settings(files)
@@ -122,8 +124,9 @@ class OnnxEncoder(Encoder):
             stated = truncation["max_length"]
         if stated is None:
             self._notes += (f"no file states how many tokens the model takes: {MAX_TOKENS}",)
-        self.max_tokens = MAX_TOKENS if stated is None else stated
-        self._tokenizer.enable_truncation(self.max_tokens, direction=self._settings.side)
+        places = MAX_TOKENS if stated is None else stated
+        self._tokenizer.enable_truncation(places, direction=self._settings.side)
+        self.max_tokens = max(places - self._tokenizer.num_special_tokens_to_add(is_pair=False), 0)
         normalizer = self._tokenizer.normalizer
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(

@@ -30,6 +30,7 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
+from vocabtool.encoders.prompts import WRAPPED, with_prompts
 from vocabtool.encoders.sentence_transformers import (
     MODEL_FILES,
     WEIGHTS,
@@ -48,19 +49,19 @@ Model = str | Path | Encoder | Callable[[list[str]], Any]
 # The options of each kind, besides `kind`.
 OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "tensorflow": frozenset(
-        ("signature", "output", "name", "rule", "exact_words", "trust", "max_batch")
+        (*WRAPPED, "signature", "output", "name", "rule", "exact_words", "trust", "max_batch")
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
-    "model2vec": frozenset(("max_batch",)),
-    "onnx": frozenset(("output", "max_batch")),
-    "sentence-transformers": frozenset(("trust", "max_batch")),
+    "model2vec": frozenset((*WRAPPED, "max_batch")),
+    "onnx": frozenset((*WRAPPED, "output", "max_batch")),
+    "sentence-transformers": frozenset((*WRAPPED, "trust", "max_batch")),
     "openai": frozenset(
         (
-            *("max_batch", "api_key_env", "timeout", "retries", "requests"),
+            *(*WRAPPED, "max_batch", "api_key_env", "timeout", "retries", "requests"),
             *("requests_per_minute", "tokens_per_minute"),
         )
     ),
-    "python": frozenset(("fingerprint", "max_batch")),
+    "python": frozenset((*WRAPPED, "fingerprint", "max_batch")),
 }
 PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
@@ -126,6 +127,11 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
                 "Leave the option out"
             )
     options = replace(options, kind=kind)
+    return with_prompts(_open_kind(kind, model, options), options)
+
+
+def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Encoder:
+    """Open an encoder of a known kind."""
     if kind == "tensorflow":
         from vocabtool.encoders.saved_model import TensorFlowEncoder
 
@@ -147,18 +153,22 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
 
         return OpenAIEncoder(str(model), options)
     value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
+    given = options.given_options()
+    own: dict[str, Any] = {
+        name: given[name] for name in ("fingerprint", "max_batch") if name in given
+    }
     if is_encoder(value):
-        return _open_already(value, None, given)
+        return _open_already(value, None, own)
     if not callable(value):
         raise VocabtoolError(
             f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
         )
-    return PythonEncoder(value, made_by=maker, **given)
+    return PythonEncoder(value, made_by=maker, **own)
 
 
 def is_encoder(value: object) -> bool:
-    """Whether an object is an open encoder: it has a known ``kind``, ``encode`` and ``pipe``."""
-    methods = (getattr(value, name, None) for name in ("encode", "pipe"))
+    """Whether an object is an open encoder: it has a known ``kind`` and an encoder's methods."""
+    methods = (getattr(value, name, None) for name in ("encode", "encode_queries", "pipe"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 

@@ -3,8 +3,10 @@
 OpenAI, Ollama, vLLM, Text Embeddings Inference and llama.cpp's server answer in this form. Source:
 OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their vectors:
 
-    {"model": …, "input": [text, …], "encoding_format": "float"}
+    {"model": …, "input": [text, …], "encoding_format": "float", "dimensions": …}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
+
+``dimensions``, the length of a vector, is sent only if the option ``dim`` is given.
 
 Requests are sent with urllib3: it has no dependencies, threads may share its connections, and
 it reads an answer piece by piece, so that its size can be limited. Its own retries are not used,
@@ -109,6 +111,7 @@ class OpenAIEncoder(Encoder):
     """
 
     kind = "openai"
+    skips_blank = True
 
     def __init__(
         self, model: str, options: EncoderOptions, served: ModelFacts | None = None
@@ -188,7 +191,9 @@ class OpenAIEncoder(Encoder):
 
     def _ask(self, texts: list[str]) -> Vectors:
         """Send a request until it succeeds, at most 1 + retries times."""
-        asked = {"model": self._model, "input": texts, "encoding_format": "float"}
+        asked: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        if self.options.dim is not None:
+            asked["dimensions"] = self.options.dim
         body = orjson.dumps(asked)
         tokens = len(body) // BYTES_PER_TOKEN
         with self._slots:
@@ -309,6 +314,11 @@ class OpenAIEncoder(Encoder):
         dim = self._served.dim if self._served else None
         given = [found[at].get("embedding") for at in range(texts)]
         vectors = check_vectors(given, texts, dim, f"{self._url}: {self._model}")
+        if self.options.dim not in (None, vectors.shape[1]):
+            raise VocabtoolError(
+                f"{self._url}: asked for vectors of {self.options.dim:,} numbers (--dim), got "
+                f"{vectors.shape[1]:,}: this server ignores `dimensions`; leave --dim out"
+            )
         if vectors.shape[1] > MAX_DIM:
             raise VocabtoolError(
                 f"{self._url}: vectors of {vectors.shape[1]:,} numbers, wanted at most {MAX_DIM:,}"

@@ -46,12 +46,13 @@ TRUST: Final = "use --trust (in Python trust=True)"
 class SentenceTransformersEncoder(Encoder):
     """A model of sentence-transformers. Threads take turns: its tokenizer is not thread-safe.
 
-    Vectors are those of ``SentenceTransformer.encode``, of unit length only if the model normalizes
-    them. Texts are padded to the longest in their batch, which changes values by less than 1e-6.
-    Pickling stores the path of the folder and the options.
+    Vectors are those of ``SentenceTransformer.encode`` without a prompt, of unit length only if the
+    model normalizes them. Texts are padded to the longest in their batch, which changes values by
+    less than 1e-6. Pickling stores the path of the folder and the options.
     """
 
     kind = "sentence-transformers"
+    folder: Path
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
         """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``).
@@ -60,7 +61,7 @@ class SentenceTransformersEncoder(Encoder):
         Raises :class:`NotFound`; :class:`UnsupportedFormat` if trust is needed or the library is
         missing; :class:`VocabtoolError` if the model cannot be loaded.
         """
-        self._folder = folder = find_folder(model)
+        self.folder = folder = find_folder(model)
         if not options.trust:
             _check_files(folder)
         self._lock = Lock()
@@ -83,12 +84,12 @@ class SentenceTransformersEncoder(Encoder):
         Hidden files and Markdown files are left out.
         """
         digest = hashlib.sha256(b"vocabtool sentence-transformers 1\n")
-        for file in sorted(_visible_files(self._folder)):
+        for file in sorted(_visible_files(self.folder)):
             if file.suffix.lower() == ".md":
                 continue
             with reading(str(file)), file.open("rb") as opened:
                 content = hashlib.file_digest(opened, "sha256").hexdigest()
-            name = file.relative_to(self._folder).as_posix()
+            name = file.relative_to(self.folder).as_posix()
             digest.update(f"{name}\n{content}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
@@ -103,14 +104,18 @@ class SentenceTransformersEncoder(Encoder):
             batch = decoded[start : start + self.max_batch]
             with self._lock:
                 answer = self._model.encode(
-                    batch, batch_size=PADDED, show_progress_bar=False, convert_to_numpy=True
+                    batch,
+                    prompt="",  # the default prompt is added by prompts.py
+                    batch_size=PADDED,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
                 )
-            parts.append(check_vectors(answer, len(batch), self.dim, str(self._folder)))
+            parts.append(check_vectors(answer, len(batch), self.dim, str(self.folder)))
         return np.concatenate(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the folder and options; unpickling loads the model again."""
-        return SentenceTransformersEncoder, (self._folder, self.options)
+        return SentenceTransformersEncoder, (self.folder, self.options)
 
 
 def _load(folder: Path, *, trust: bool) -> Any:

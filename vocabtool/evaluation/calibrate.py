@@ -248,12 +248,13 @@ def calibrate(
     if len(queries) < 2 * MIN_SAMPLE:
         return None
     show = progress or (lambda step, share: None)
-    texts = [query.copy for query in queries]
-    both = [query.text for query in queries] + texts
+    asked, texts = [query.text for query in queries], [query.copy for query in queries]
+    parts = range(0, len(texts), ENCODED_TOGETHER)
     made = []
-    for start in range(0, len(both), ENCODED_TOGETHER):
-        made.append(encoder.encode(both[start : start + ENCODED_TOGETHER]))
-        show("texts encoded to calibrate", min((start + ENCODED_TOGETHER) / len(both), 1.0))
+    for encode, given in ((encoder.encode_queries, asked), (encoder.encode, texts)):
+        for start in parts:
+            made.append(encode(given[start : start + ENCODED_TOGETHER]))
+            show("texts encoded to calibrate", len(made) / (2 * len(parts)))
     vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
     # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))

@@ -243,7 +243,7 @@ def self_check(
             f"{index.path}: no document contains a word, so there is no query to make"
         )
     kinds, wanted, texts = zip(*items, strict=True)
-    vectors = None if index.encoder is None else index.encoder.encode(texts)
+    vectors = None if index.encoder is None else index.encoder.encode_queries(texts)
     rates: list[HitRate] = []
     fusions = KEYWORDS if vectors is None else FUSIONS
     for done, fusion in enumerate(fusions, 1):

@@ -171,7 +171,8 @@ class JudgedQueries:
         """
         if vectors is None:
             encoder = index.encoder
-            return None if encoder is None else encoder.encode([each.text for each in self.queries])
+            texts = [each.text for each in self.queries]
+            return None if encoder is None else encoder.encode_queries(texts)
         if len(vectors) != self.count:
             raise ValueError(f"got {len(vectors):,} vectors for {self.count:,} queries")
         return np.asarray(vectors[self.at], np.float32)

@@ -33,7 +33,6 @@ from vocabtool.formats.static_embedding import (
     CONFIG,
     LIBRARY,
     MODULES,
-    PROMPTS,
     TOKENIZER,
     read_settings,
 )
@@ -245,15 +244,8 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
 def read_all_settings(files: OnnxFiles) -> Settings:
     """Read how a text's vector is computed.
 
-    Raises :class:`InvalidFile` for invalid settings, :class:`UnsupportedFormat` for a model that
-    puts a prompt before each text.
+    Raises :class:`InvalidFile` for invalid settings.
     """
-    if files.settings(PROMPTS).get("default_prompt_name") is not None:
-        raise UnsupportedFormat(
-            "the model puts a default prompt before each text, which is not supported here; use "
-            " --encoder sentence-transformers",
-            file=PROMPTS,
-        )
     folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
     notes: tuple[str, ...] = ()
     if folder is None:

@@ -35,7 +35,6 @@ WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
-PROMPTS: Final = "config_sentence_transformers.json"
 WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
@@ -128,8 +127,8 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
 def _read_modules(folder: Path) -> tuple[Path, bool]:
     """Return the folder of the static embedding, and whether its vectors are normalised.
 
-    Raises :class:`UnknownFormat` if a model of sentence-transformers has any other module, or puts
-    a prompt before each text, and :class:`InvalidFile` for settings that are not JSON.
+    Raises :class:`UnknownFormat` if a model of sentence-transformers has any other module, and
+    :class:`InvalidFile` for settings that are not JSON.
     """
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
@@ -141,9 +140,6 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
         path = json_file.expect(modules[0].get("path"), str, "the path of a module")
         name = path.encode("utf-8", "surrogatepass")
         part = folder if path in ("", ".") else named_file(folder, name)
-    prompts = folder / PROMPTS
-    if prompts.is_file() and read_settings(prompts, dict).get("default_prompt_name") is not None:
-        raise UnknownFormat(f"{prompts}: its default prompt needs sentence-transformers")
     return part, names[-1] == "Normalize"
 
 

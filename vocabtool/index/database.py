@@ -4,7 +4,8 @@
       record       one row: the manifest of the last commit, and the bitmap of its deleted rows
       documents    row, id, text
       fields       row, number of its source, hash of its text, and a column for each kept field:
-                   numbers as numbers, booleans as 1 and 0, others as text; each column is indexed
+                   numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
+                   Sources that are no files: 0; -1 if the index's model made the vector
 
 A writer keeps one transaction open, whose COMMIT commits the whole index. The other files (vectors,
 codes, keywords) are appended to and flushed before the COMMIT. After a kill these files may contain

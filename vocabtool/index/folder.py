@@ -81,7 +81,7 @@ class Configuration:
     memory: int | None = None
     model: str | None = None
     kind: str | None = None
-    options: Mapping[str, str | bool] = field(default_factory=dict)
+    options: Mapping[str, str | bool | int] = field(default_factory=dict)
     encoder: str | None = None
     words: str | None = None
     vocabulary: str | None = None

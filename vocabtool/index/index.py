@@ -122,9 +122,7 @@ class Index:
         an index), :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
         if model is not None:
-            if dim is not None:
-                raise ValueError("dim comes from the model: do not pass it")
-            given = {"vocabulary": vocabulary, "rule": rule}
+            given = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
             options |= {name: each for name, each in given.items() if each is not None}
             opened = open_model(model, options, sample)
         elif dim is None:
@@ -209,6 +207,8 @@ class Index:
                     "--model is missing; it may be omitted only if FILE is "
                     "one folder that embed wrote"
                 )
+            if "dim" in options:
+                raise ValueError("--dim needs --model: without it, vectors are used as they are")
             dim = Shards.open(shards).dim
             if notify is not None:
                 notify(NO_VECTORS)
@@ -228,7 +228,7 @@ class Index:
                     if name in first.fields:
                         told = f"the documents have a field {name!r}: use it with --id-field {name}"
                         notify(f"the ids of documents are FILE:LINE; {told}")
-        index = cls.create(path, model, dim=dim, sample=texts, **options)
+        index = cls.create(path, model, sample=texts, **{"dim": dim, **options})
         if notify is not None and index.encoder is not None:
             for note in index.encoder.notes:
                 notify(note)
@@ -496,7 +496,7 @@ class Index:
         if given is None and chosen.fusion != "keyword" and held.encoder is not None:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
-            given = encoder.encode([text or "" for text in texts])
+            given = encoder.encode_queries([text or "" for text in texts])
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
                 made = np.asarray(given, np.float32)
@@ -526,18 +526,20 @@ class Index:
         self.refresh()
         return removed
 
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
+    def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Verify all checksums, compare both legs with the documents, and measure the recall.
 
+        ``model``: also encode some documents again and compare the vectors.
         Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
-        the damaged file.
+        the damaged file, and :class:`ChangedModel` if the model makes other vectors than before.
         """
+        encoder = self.encoder if model else None
         while True:
             self.refresh()
             snapshot = self._snapshot
             before = read_version(snapshot.commit)
             try:
-                return verify(self.path, snapshot, progress)
+                return verify(self.path, snapshot, progress, encoder)
             except (InvalidFile, OSError):
                 if read_version(self._last()) == before:
                     raise

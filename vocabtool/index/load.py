@@ -30,6 +30,7 @@ from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.shards import Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
+from vocabtool.index.canaries import ENCODED
 from vocabtool.index.database import Documents, text_hash
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
@@ -213,7 +214,7 @@ class Loader:
                         source=each.source,
                         are_new=self._alone,
                     )
-                    writer.set_source(each.same, each.source)
+                    writer.set_source(each.same, max(each.source, 0))
                     self._seen[each.existing] = True
                     self._read += each.read
                     self._updated += len(each.existing) - len(each.same)
@@ -320,7 +321,7 @@ class Loader:
             batch, source, bad = read
             if self._compares:
                 return self._compare(batch, None, source, bad, encoder)
-            vectors, *cut = encoder.encode_counting(batch.texts)
+            vectors, *cut = self._writer.encoder().encode_counting(batch.texts)
             return EncodedBatch(
                 batch=batch,
                 vectors=vectors,
@@ -346,7 +347,7 @@ class Loader:
             )
             with closed_after(found):
                 for batch in found:
-                    told, source = part.files.get(batch.source, (batch.source, 0))
+                    told, source = part.files.get(batch.source, (batch.source, ENCODED))
                     documents = of_file(replace(batch, source=told))
                     bad = int(not_utf8(documents.texts))
                     if self._compares:
@@ -413,7 +414,7 @@ class Loader:
             made = np.empty((len(changed), encoder.dim), np.float32)
             made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
             if (new := twins < 0).any():
-                made[new], *cut = encoder.encode_counting(changed.only(new).texts)
+                made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(
             batch=changed,
             vectors=made,

@@ -32,7 +32,9 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.index.canaries import Agreement, compare_canaries
 from vocabtool.index.database import JOURNALS, NAME, Database
 from vocabtool.index.documents import ID, TEXT, union
 from vocabtool.index.folder import (
@@ -69,7 +71,7 @@ from vocabtool.system.own_files import LOCK, checksum, compare, from_json, lock_
 OLD_FORMAT: Final = 3
 COPIED_ROWS: Final = 4096
 OPTIONS: Final = ("field", "format", "id_field", "keep", "on_error", "on_duplicate")
-SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
+SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
 
 
 class CompactReport(NamedTuple):
@@ -137,7 +139,8 @@ class VerifyReport:
     """What :func:`verify` reports on an undamaged index.
 
     ``recall``: recall@10 as measured now; 1 for exact search. ``loading``: whether a load is
-    unfinished. ``others``: files in the folder that do not belong to the commit.
+    unfinished. ``others``: files in the folder that do not belong to the commit. ``encoded``: how
+    the vectors of documents that were encoded again agree with the stored ones, if this was asked.
     """
 
     documents: int
@@ -147,13 +150,20 @@ class VerifyReport:
     approximate: bool
     loading: bool
     others: tuple[str, ...]
+    encoded: Agreement | None = None
 
 
-def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> VerifyReport:
+def verify(
+    path: Path,
+    snapshot: Snapshot,
+    progress: Progress | None = None,
+    encoder: Encoder | None = None,
+) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    Opening an index checks less: only the file sizes of vectors and documents. Raises
-    :class:`InvalidFile` or :class:`NotFound` with the name of a damaged or missing file.
+    ``encoder``: encodes some documents again, to compare their vectors. Opening an index checks
+    less: only the file sizes of vectors and documents. Raises :class:`InvalidFile` or
+    :class:`NotFound` with the name of a damaged or missing file, and :class:`ChangedModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -186,6 +196,10 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
     if manifest.codes is not None:
         leg, metric = snapshot.vectors, manifest.configuration.metric
         recall = measure_recall(leg.raw, lambda vector, k: leg.search(vector, k).rows, metric)
+    encoded = None
+    if encoder is not None:
+        report("model", SHARES["model"])
+        encoded = compare_canaries(path, snapshot.commit, encoder)
     return VerifyReport(
         documents=manifest.live,
         deleted=manifest.deleted,
@@ -194,6 +208,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
         approximate=manifest.codes is not None,
         loading=manifest.load is not None and not manifest.load.finished,
         others=tuple(str(each.relative_to(path)) for each in others),
+        encoded=encoded,
     )
 
 

@@ -21,8 +21,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.encoder import STORED, Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
+from vocabtool.encoders.prompts import PROMPT_OPTIONS, WRAPPED
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
@@ -35,10 +36,8 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
-# Options that are recorded and used again. None of them gives a model more permissions.
-OPTIONS: Final = frozenset(
-    ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
-)
+# Kinds of models whose files may state prompts, which the first indexes did not use; None: unknown.
+WITH_PROMPTS: Final = (None, "sentence-transformers", "model2vec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class OpenedModel:
     encoder: Encoder | None
     words: Words | None
     model: str | None = None
-    options: Mapping[str, str | bool] = field(default_factory=dict)
+    options: Mapping[str, str | bool | int] = field(default_factory=dict)
     rule: str | None = None
     tokenizer: bytes | None = None
 
@@ -105,7 +104,10 @@ def open_model(
                 "(--weights none), or pass sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
-    kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    kept = {name: value for name, value in options.items() if name in STORED and value is not None}
+    for name in WRAPPED:  # prompts may be those of the model's files
+        if (value := getattr(encoder.options, name)) is not None:
+            kept[name] = value
     if (words := encoder.options.words) is not None:
         kept.pop("rule", None)
         return _with_vocabulary(OpenedModel(encoder, words, _name(model), kept), words)
@@ -238,7 +240,8 @@ class IndexModel:
             return None
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        options: dict[str, Any] = {**held.options}
+        no_prompts = dict.fromkeys(PROMPT_OPTIONS if held.kind in WITH_PROMPTS else (), "")
+        options: dict[str, Any] = {**no_prompts, **held.options}
         options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)

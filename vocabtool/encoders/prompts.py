@@ -1,0 +1,241 @@
+"""Prompts before queries and documents, and vectors cut to fewer numbers, for encoders of any kind.
+
+Many models are trained with a text before each query, such as ``query: ``, and another one before
+each document. Folders of sentence-transformers state them in ``config_sentence_transformers.json``:
+
+    {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": null}
+
+Source: ``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/
+sentence-transformers. The default prompt is for the side that has no prompt of its own.
+
+A model with Matryoshka training (Kusupati et al., NeurIPS 2022, arxiv.org/abs/2205.13147) puts the
+most important numbers of a vector first. Such vectors v can be cut to their first N numbers:
+
+    v[:N] |v| / |v[:N]|
+
+so that a vector of length 1 has length 1 again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats.json_file import expect
+from vocabtool.formats.static_embedding import CONFIG, read_settings
+from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.words import Words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PROMPT_OPTIONS: Final = ("prompt_query", "prompt_document")
+WRAPPED: Final = (*PROMPT_OPTIONS, "dim")  # options that this module applies to any encoder
+PROMPTS: Final = "config_sentence_transformers.json"
+DOCUMENT_NAMES: Final = ("document", "passage", "corpus")  # the first of them that is there
+MAX_PROMPT: Final = 1 << 14  # characters
+CARD: Final = "README.md"
+MAX_SIZES: Final = 20  # lengths that a note shows
+CARD_BYTES: Final = 1 << 16  # that are searched for the name of the training
+TRAINED_BY: Final = b"MatryoshkaLoss"
+POOLING: Final = "*_Pooling/config.json"
+COMPARE: Final = "compare the ranking with and without --dim (vocabtool eval)"
+
+
+class Prompts(NamedTuple):
+    """The texts before queries and documents, ``""`` for none. ``default``: as the file states."""
+
+    query: str = ""
+    document: str = ""
+    default: str = ""
+
+
+class PromptEncoder(Encoder):
+    """Another encoder with prompts, and perhaps with shorter vectors. As thread-safe as that one.
+
+    ``words``: those of the encoder; a prompt is no part of a text whose words are counted.
+    ``max_tokens``: without the tokens of the prompt of documents.
+    """
+
+    def __init__(
+        self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
+    ) -> None:
+        """Use :func:`with_prompts` instead."""
+        self._encoder, self._prompts, self._more = encoder, prompts, notes
+        self.kind, self.max_batch, self.dim = encoder.kind, encoder.max_batch, dim
+        self.options = replace(
+            encoder.options,
+            prompt_query=prompts.query,
+            prompt_document=prompts.document,
+            dim=dim if dim < encoder.dim else encoder.options.dim,
+        )
+        self.max_tokens = encoder.max_tokens
+        if self.max_tokens is not None and prompts.document and encoder.words is not None:
+            pieces = encoder.words.look_up([prompts.document])
+            tokens = (
+                len(pieces.codes) if pieces.pieces is None else pieces.pieces[pieces.codes].sum()
+            )
+            self.max_tokens = max(self.max_tokens - int(tokens), 0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal SHA-256 of the encoder's fingerprint, both prompts and the cut."""
+        query, document, _ = self._prompts
+        cut = self.dim if self.dim < self._encoder.dim else None
+        parts = ["vocabtool prompts 1", self._encoder.fingerprint, query, document, cut]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @cached_property
+    def words(self) -> Words | None:
+        """How the model splits texts and which words it knows; ``None`` if that is unknown."""
+        return self._encoder.words
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the encoder, and on prompts and cut."""
+        return (*self._encoder.notes, *self._more)
+
+    def encode(self, texts: Texts) -> Vectors:
+        """Return the vector of each document's text, after its prompt: float32, shape (n, dim)."""
+        return self._cut(self._encoder.encode(self._after(self._prompts.document, texts)))
+
+    def encode_queries(self, texts: Texts) -> Vectors:
+        """Return the vector of each query, after its prompt: float32, shape (n, dim)."""
+        return self._cut(self._encoder.encode(self._after(self._prompts.query, texts)))
+
+    def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
+        """Return the vectors of documents as a list: an array for each batch of ``size`` texts."""
+        prompted = texts_array(self._after(self._prompts.document, texts))
+        return [self._cut(part) for part in self._encoder.encode_batches(prompted, size)]
+
+    def with_words(self, words: Words) -> PromptEncoder:
+        """Return the same with an encoder that has these words."""
+        return PromptEncoder(self._encoder.with_words(words), self._prompts, self.dim, self._more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the encoder, the prompts and the length of a vector."""
+        return PromptEncoder, (self._encoder, self._prompts, self.dim, self._more)
+
+    def _after(self, prompt: str, texts: Texts) -> Texts:
+        """Return the texts, each after the prompt, except blank ones that the encoder skips."""
+        if not prompt:
+            return texts
+        start, skips = text_bytes(prompt), self._encoder.skips_blank
+        return [
+            text if skips and not text.decode("utf-8", "replace").strip() else start + text
+            for text in as_bytes(texts_array(texts))
+        ]
+
+    def _cut(self, vectors: Vectors) -> Vectors:
+        if vectors.shape[1] == self.dim:
+            return vectors
+        kept = np.ascontiguousarray(vectors[:, : self.dim])
+        whole, left = (np.linalg.norm(each, axis=1) for each in (vectors, kept))
+        kept *= np.divide(whole, left, out=np.zeros_like(left), where=left > 0)[:, np.newaxis]
+        return kept
+
+
+def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
+    """Return the encoder with the prompts and the length of vectors that options or files state.
+
+    Raises :class:`InvalidFile` if the model's settings are invalid, :class:`UnsupportedFormat` if
+    the model leaves prompts out of its vectors, and :class:`VocabtoolError` if vectors are too
+    short to be cut, or with exact words.
+    """
+    stated = Prompts() if encoder.folder is None else read_prompts(encoder.folder)
+    given = {"query": options.prompt_query, "document": options.prompt_document}
+    prompts = stated._replace(**{side: text for side, text in given.items() if text is not None})
+    dim = encoder.dim if options.dim is None else options.dim
+    if dim > encoder.dim:
+        raise VocabtoolError(
+            f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
+            "--dim out, or give a smaller one"
+        )
+    if not any(prompts) and dim == encoder.dim:
+        return encoder
+    if encoder.exact:
+        raise VocabtoolError(
+            "--exact-words reports the words that the model looks up, including those of a prompt: "
+            "leave out --exact-words, or --prompt-query, --prompt-document and --dim"
+        )
+    notes: tuple[str, ...] = ()
+    for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
+        if len(prompt) > MAX_PROMPT:
+            told = f"a prompt of {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
+            raise VocabtoolError(f"{told}: {prompt[:40]!r}…")
+        if prompt:
+            notes += (f"the prompt {prompt!r} is put before {whom}",)
+    if encoder.folder is not None and (prompts.query or prompts.document):
+        _refuse_left_out(encoder.folder)
+    if dim < encoder.dim:
+        notes += (
+            f"of {encoder.dim:,} numbers of a vector the first {dim:,} are kept; "
+            f"{_training(encoder.folder, dim)}",
+        )
+    return PromptEncoder(encoder, prompts, dim, notes)
+
+
+def read_prompts(folder: Path) -> Prompts:
+    """Return the prompts that the settings of sentence-transformers in a model's folder state.
+
+    Raises :class:`InvalidFile` for settings of another form.
+    """
+    file = folder / PROMPTS
+    if not file.is_file():
+        return Prompts()
+    settings = read_settings(file, dict)
+    with reading(str(file)):
+        stated = expect(settings.get("prompts") or {}, dict, "prompts")
+        texts = {
+            name: "" if text is None else expect(text, str, f"the prompt {name!r:.40}")
+            for name, text in stated.items()
+        }
+        default = ""
+        if (named := settings.get("default_prompt_name")) is not None:
+            if (name := expect(named, str, "default_prompt_name")) not in texts:
+                raise InvalidFile(f"default_prompt_name is {name!r:.40}, which `prompts` lacks")
+            default = texts[name]
+    document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
+    return Prompts(texts.get("query", default), next(document, default), default)
+
+
+def _refuse_left_out(folder: Path) -> None:
+    """Raise :class:`UnsupportedFormat` if a model's pooling leaves out the tokens of a prompt."""
+    for file in sorted(folder.glob(POOLING)):
+        if read_settings(file, dict).get("include_prompt") is False:
+            raise UnsupportedFormat(
+                "include_prompt is false: the model leaves the tokens of a prompt out of its "
+                "vectors, which is not supported. Use sentence-transformers in a callable of your "
+                "own (python:MODULE:NAME), or no prompts (--prompt-query '' --prompt-document '')",
+                file=str(file),
+            )
+
+
+def _training(folder: Path | None, dim: int) -> str:
+    """Return what is known about training to be cut to ``dim`` numbers, with advice.
+
+    ``config.json`` may state ``matryoshka_dimensions`` or ``is_matryoshka``, which vLLM reads, too;
+    the model card that sentence-transformers writes names its loss.
+    """
+    sizes, is_trained = None, False
+    if folder is not None:
+        config, card = folder / CONFIG, folder / CARD
+        stated = read_settings(config, dict) if config.is_file() else {}
+        sizes, is_trained = stated.get("matryoshka_dimensions"), stated.get("is_matryoshka") is True
+        if card.is_file():
+            with reading(str(card)), card.open("rb") as opened:
+                is_trained |= TRAINED_BY in opened.read(CARD_BYTES)
+    if isinstance(sizes, list) and sizes and dim not in sizes:
+        shown = ", ".join(f"{each!r:.10}" for each in sizes[:MAX_SIZES])
+        return f"the model was trained for other lengths (Matryoshka: {shown}): {COMPARE}"
+    if sizes or is_trained:
+        return "the model was trained for this (Matryoshka)"
+    return f"it is not known whether the model was trained for this (Matryoshka): {COMPARE}"

@@ -1,0 +1,123 @@
+"""Canaries: documents that are encoded again, to notice that a model changed behind its name.
+
+A server may run another model under the same name, and a library may compute other vectors from
+the same files; the fingerprint of an encoder cannot show this. So before a writer of an index
+encodes its first text, some documents of the index are encoded again, and their vectors are
+compared with the stored ones.
+
+The canaries are documents of the index, not fixed texts: the model is known to accept them, they
+are of the kind and language that new documents are of, and their vectors are the ones with which
+new vectors will be compared. Nothing is stored for them, so no copy of a deleted document stays,
+and indexes of earlier versions have them, too. An index without documents has none, and
+nothing that other vectors could be mixed with.
+
+For a stored vector a and a new one b, both as the index stores them, the agreement is
+
+    2 a·b / (a·a + b·b)
+
+which is the cosine if both have the same length, as in the metric ``cosine``, and less otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.errors import ChangedModel
+from vocabtool.index.folder import Commit
+from vocabtool.index.generation import raw_vectors
+from vocabtool.index.raw_vectors import prepare
+from vocabtool.system.ranking import Rows
+
+ENCODED: Final = -1  # source of a row without a FILE whose vector the index's model made
+CANARIES: Final = 8
+CANDIDATES: Final = 64  # rows from which canaries are chosen
+MAX_CHARACTERS: Final = 4_000  # of a canary, if shorter ones exist: a server is paid by length
+REPLACED: Final = "\ufffd"  # the model may have seen the bytes that this character replaces
+# Measured with all-MiniLM-L6-v2, 1 minus the lowest cosine: 3e-13 for other batches (1 text instead
+# of 32), 0 for other threads, 3e-8 for float16 in the index, 1e-6 for a model in float16, 6e-5 in
+# bfloat16. The limit is well above these.
+MIN_AGREEMENT: Final = 0.999
+# In int8 with dynamic ranges, other batches alone make 5e-2: such noise is measured when needed.
+NOISES: Final = 4  # a stored vector is from a larger batch than the canaries are
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How ``documents`` that were encoded again agree with their stored vectors.
+
+    ``lowest``: the lowest agreement, at most 1; 1 if there are no such documents.
+    """
+
+    documents: int
+    lowest: float
+
+
+def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
+    """Encode the canaries of an index again and compare their vectors with the stored ones.
+
+    ``path``: folder of the index, for messages. Raises :class:`ChangedModel` if one of them agrees
+    less than ``MIN_AGREEMENT``, and less than the model's own noise explains: the difference that
+    it makes whether the canaries are encoded together or one by one. Raises the errors of the
+    encoder, too.
+    """
+    ids, texts, held = _choose(commit)
+    if not texts:
+        return Agreement(0, 1.0)
+    metric = commit.manifest.configuration.metric
+    made = prepare(encoder.encode(texts), metric).astype(np.float64)
+    agreements, wanted = _agreements(held, made), MIN_AGREEMENT
+    lowest = int(np.argmin(agreements))
+    if agreements[lowest] < wanted:  # is this model so inexact that batches explain it?
+        alone = prepare(np.concatenate([encoder.encode([text]) for text in texts]), metric)
+        noise = 1 - float(_agreements(made, alone.astype(np.float64)).min())
+        wanted = min(wanted, 1 - NOISES * noise)
+    if agreements[lowest] < wanted:
+        raise ChangedModel(
+            str(path),
+            document=ids[lowest],
+            number=lowest + 1,
+            count=len(texts),
+            agreement=float(agreements[lowest]),
+            wanted=wanted,
+        )
+    return Agreement(len(texts), min(float(agreements[lowest]), 1.0))
+
+
+def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how the rows of two arrays of vectors agree, shape (n,); at most one row is zero."""
+    squares = (some**2 + others**2).sum(axis=1)
+    agreements: NDArray[np.float64] = 2 * (some * others).sum(axis=1) / squares
+    return agreements
+
+
+def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
+    """Return ids, texts and stored vectors, shape (n, dim), of the canaries of a commit.
+
+    They are spread over the index, and the same each time. Left out are rows with vectors that the
+    caller gave, and rows without a vector: the model may know no word of a text.
+    """
+    live = np.flatnonzero(~commit.is_deleted)
+    statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
+    statement += " WHERE source <> 0 AND row IN (?...) ORDER BY row"
+    rows = live[_spread(len(live), CANDIDATES)].tolist()
+    selected = commit.database.select(statement, rows)
+    found = [each for each in selected if each[2].strip() and REPLACED not in each[2]]
+    raw = raw_vectors(commit.folder, commit.manifest)
+    held = raw.take(np.array([row for row, _, _ in found], np.int64)).astype(np.float64)
+    usable = np.flatnonzero(held.any(axis=1)).tolist()
+    short = [at for at in usable if len(found[at][2]) <= MAX_CHARACTERS]
+    if usable and not short:
+        short = [min(usable, key=lambda at: len(found[at][2]))]
+    chosen = [short[at] for at in _spread(len(short), CANARIES)]
+    return [found[at][1] for at in chosen], [found[at][2] for at in chosen], held[chosen]
+
+
+def _spread(count: int, most: int) -> Rows:
+    """Return at most ``most`` numbers from 0 to ``count - 1``, in order and evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
