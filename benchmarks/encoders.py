@@ -7,11 +7,16 @@
 ``http``: a server in a process of its own waits 50 ms and answers with vectors of 384 numbers.
 2,560 texts, 32 in a request, are encoded with 1, 2, 4, 8 and 16 requests at once, and with 8 by
 ``embed``, which also writes them. Medians of ``--runs``, run in turn.
+
+``suggest``: 500 words are added to WordLlama and to 20,000 word vectors, chosen on every second
+document of a collection of the folder ``shared``, and every document is searched with the model
+before and after: nDCG@10, as in ``word_weights.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import sys
 import tempfile
@@ -19,11 +24,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
+import numpy as np
 from results import Table, at_least, goals, report
+from word_weights import COLLECTIONS, DEPTH, SHARED, VECTORS, Collection, collection, ndcg
 
-from vocabtool import Document, embed, open_encoder
+from vocabtool import Document, Encoder, embed, open_encoder, suggest
+from vocabtool.choices import StartVectors
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.oov.new_vectors import save_extended
 
 ROOT: Final = Path(__file__).parent.parent
 RUNS: Final = 3
@@ -33,6 +43,7 @@ WAIT: Final = 0.05  # seconds that the server waits
 AT_ONCE: Final = (1, 2, 4, 8, 16)
 EIGHT: Final = 8
 FASTER: Final = 6.0  # minimum speed of eight requests at once, as a multiple of one
+ADDED: Final = 500  # words
 
 
 def http(runs: int) -> Iterator[Table]:
@@ -74,7 +85,60 @@ def numbers(texts: list[str]) -> list[list[float]]:
     return [[len(text) / 7] * DIM for text in texts]
 
 
-QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {"http": http}
+def suggested(runs: int) -> Iterator[Table]:
+    """Yield the quality of search with static models before and after words are added."""
+    wordllama = importlib.util.find_spec("wordllama")
+    if wordllama is None or wordllama.origin is None or not SHARED.exists():
+        raise SystemExit(f"NOT MEASURED: needs the package wordllama and the folder {SHARED}")
+    rows = []
+    for name, split in COLLECTIONS.items():
+        searched = collection(SHARED / "ir" / name, split)
+        for model in (Path(wordllama.origin).parent, SHARED / VECTORS):
+            rows.append((f"{name}, {model.stem}", *added_words(model, searched)))
+    yield Table(
+        title=f"{ADDED} words added to static models: nDCG@{DEPTH}",
+        columns=("collection, model", "before", "mean", "contexts", "held out", "after"),
+        rows=tuple(rows),
+    )
+
+
+def added_words(model: Path, searched: Collection) -> Iterator[str]:
+    """Yield nDCG@10 before, after with each start of the vectors; and what words cost."""
+    texts = list(searched.documents.values())
+    words = open_encoder(model).words
+    assert words is not None
+    yield f"{quality(open_encoder(model), searched):.4f}"
+    for start in get_args(StartVectors):
+        found = suggest(words, texts, ADDED, model=model, start=start)
+        assert found.vectors is not None
+        with tempfile.TemporaryDirectory() as folder:
+            to = Path(folder, f"new{model.suffix}")
+            save_extended(model, to, found.tokens, found.vectors)
+            yield f"{quality(open_encoder(to), searched):.4f}"
+    yield f"{found.held_out.rate_before:.3f}"
+    yield f"{found.held_out.rate_after:.3f}"
+
+
+def quality(encoder: Encoder, searched: Collection) -> float:
+    """Return the mean nDCG@10 of search by cosine."""
+    names, texts = list(searched.documents), list(searched.documents.values())
+    if isinstance(encoder, StaticEncoder):
+        encoder = encoder.fit(texts)
+    sides = (encoder.encode(each) for each in ([*searched.queries.values()], texts))
+    queries, documents = (
+        each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in sides
+    )
+    best = np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :DEPTH]
+    return statistics.fmean(
+        ndcg([names[at] for at in row], searched.judged[query])
+        for query, row in zip(searched.queries, best, strict=True)
+    )
+
+
+QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
+    "http": http,
+    "suggest": suggested,
+}
 
 
 def main() -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vocabtool.index.writer import Writer
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
+    from vocabtool.oov.suggest import Suggestions, suggest
     from vocabtool.reports.comparison import save_diff
     from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
@@ -84,6 +85,7 @@ __all__ = [
     "Shards",
     "Special",
     "Stream",
+    "Suggestions",
     "Unknown",
     "UnknownFormat",
     "UnsupportedFormat",
@@ -106,6 +108,7 @@ __all__ = [
     "save_diff",
     "save_report",
     "stream",
+    "suggest",
     "vocabularies",
 ]
 
@@ -133,6 +136,7 @@ _HOMES = {
     "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
+    **dict.fromkeys(("Suggestions", "suggest"), "vocabtool.oov.suggest"),
     "save_report": "vocabtool.reports.oov",
     "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),

@@ -11,8 +11,8 @@ Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown wo
 For subword models also: ``split_words`` and ``random_words`` (``word``, ``pieces``, ``count``,
 ``documents``, ``error``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
 ``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
-``languages``). CSV and Parquet then have a row for each split word, random strings after the
-others, and for each unknown word.
+``languages``); ``suggested``, if asked for (``suggestions.py``). CSV and Parquet then have a row
+for each split word, random strings after the others, and for each unknown word.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from vocabtool.reports.model import (
     short_name,
 )
 from vocabtool.reports.renderers import Format as ReportFormat
+from vocabtool.reports.suggestions import suggestion_data, suggestion_section
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8, printable
 
@@ -195,6 +196,8 @@ def _data(report: OovReport) -> dict[str, Any]:
         "notes": list(report.notes),
         "others": [_data(other) for other in report.others],
     }
+    if report.suggested is not None:
+        data["suggested"] = suggestion_data(report.suggested)
     return data if report.split is None else data | _split_data(report, report.split)
 
 
@@ -246,6 +249,8 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
     words = Section("The commonest unknown words", [_words(report, page)])
     rates = Section("", [_rates(report, page)])
     split = [] if report.split is None else [*_split_sections(report, report.split, page)]
+    if report.suggested is not None:
+        split.append(suggestion_section(report.suggested, page))
     yield from (rates, *split, coverage, words) if page else (facts, rates, *split, words)
     if report.kinds:
         yield Section("What they look like", _kinds(report, page))
