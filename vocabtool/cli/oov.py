@@ -62,8 +62,9 @@ SUGGEST: Final = gather(
         "--suggest-vectors",
         "start",
         type=click.Choice(get_args(StartVectors)),
-        help="Initial vectors: the mean of a word's pieces, or learned from its contexts. Word "
-        "vectors always use contexts. [default: mean]",
+        help="Initial vectors: the mean or sum of a word's pieces, or learned from its contexts. "
+        "Word vectors always use contexts. [default: sum for static embeddings of tokens, else "
+        "mean]",
     ),
 )
 
@@ -293,7 +294,7 @@ def _suggest(
 
     if most is None:
         return None
-    found = suggest(words, texts, most, model=model, start=start or "mean")
+    found = suggest(words, texts, most, model=model, start=start)
     if to is not None and to.endswith(".json"):
         found.save(to)
     elif to is not None and found.vectors is not None:

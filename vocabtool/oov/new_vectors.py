@@ -5,6 +5,10 @@ Transfer for Language Model Compression, EMNLP, Industry Track). Where no piece 
 begins at the mean of all rows (Hewitt 2021, Initializing New Word Embeddings for Pretrained
 Language Models), and not at small random numbers, as in transformers.
 
+In a static embedding, whose texts are means of tokens, that makes a word of k pieces count 1/k of
+what it counted before. There a vector begins at the sum of its pieces: the vectors of all texts
+then keep their direction.
+
 Or it is learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding, ACL): with u(t)
 the mean of the vectors around the occurrences of token t, the matrix A minimises
 
@@ -163,8 +167,8 @@ def _as_float(values: NDArray[Any]) -> Floats:
 # ---- initial vectors
 
 
-def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1) -> Floats:
-    """Return the mean of the pieces of each word: float32, shape (words, dim).
+def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool = False) -> Floats:
+    """Return the mean or the sum of the pieces of each word: float32, shape (words, dim).
 
     ``unknown``: the id of the unknown piece, which does not count.
     """
@@ -173,7 +177,8 @@ def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1) -> Floats:
     for at, ids in enumerate(pieces.texts()):
         known = ids[(ids != unknown) & (ids >= 0)]
         if len(known):
-            vectors[at] = rows.take(known).mean(axis=0)
+            found = rows.take(known)
+            vectors[at] = found.sum(axis=0) if summed else found.mean(axis=0)
             continue
         if everything is None:
             starts = range(0, rows.size, BLOCK)

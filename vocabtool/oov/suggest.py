@@ -143,15 +143,15 @@ def suggest(
     most: int = MOST,
     *,
     model: str | Path | None = None,
-    start: StartVectors = "mean",
+    start: StartVectors | None = None,
 ) -> Suggestions:
     """Choose at most ``most`` words whose addition to the model saves most pieces.
 
     - ``texts``: Texts, or Arrow arrays of texts. The first 256 MB are read.
     - ``model``: A folder with ``model.safetensors``, or a file of word vectors, for the initial
       vectors.
-    - ``start``: How a vector begins: ``mean`` of its pieces, or from its ``contexts``; see
-      ``oov/new_vectors.py``.
+    - ``start``: How a vector begins: ``mean`` or ``sum`` of its pieces, or from its ``contexts``;
+      see ``oov/new_vectors.py``. The default is ``sum`` for a static embedding, else ``mean``.
 
     For word vectors, these are the commonest unknown words. Their vectors begin from their
     contexts, because they have no pieces; what is said of pieces is then about unknown words.
@@ -186,7 +186,8 @@ def suggest(
         notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
     if rows is not None:
         pieces = _cut(base, [_spelled(flags, word) for word in given])
-        vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id)
+        summed = start == "sum" or (start != "mean" and rows.files is not None)
+        vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
         if start == "contexts":
             sequences = _cut(every, [_text(each) for array in halves[0] for each in array])
             ids = [every.token_to_id(word) for word in given]
