@@ -126,8 +126,9 @@ class InvalidCondition(VocabtoolError, ValueError):
 class OtherModel(VocabtoolError, ValueError):
     """An index made with another model.
 
-    ``part`` is the part that differs, ``wanted`` its fingerprint in the index, ``found`` that in
-    the model in use, and ``model`` the name of the original model, if it is known and differs.
+    ``part`` is the part that differs, ``wanted`` its fingerprint in the index, ``found`` the
+    fingerprint of the model in use, and ``model`` the name of the original model, if it is known
+    and differs.
     """
 
     def __init__(

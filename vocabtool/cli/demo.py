@@ -333,7 +333,8 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Run each query with each fusion, and print the rank of the document that has its words."""
+    """Run each query with each fusion, and print the rank of the document that contains the query's
+    words."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):

@@ -128,7 +128,7 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: if the index has 1,000 documents and "
+    help="Calibrate the weight of the keyword leg. [default: from 1,000 documents on, if the index "
     "is new, or twice as large as at the last calibration]",
 )
 

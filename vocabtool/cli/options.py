@@ -91,7 +91,9 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format``: ``json``, or the readable format, which ``people`` names."""
+    """Return the option ``--format`` with two values: ``json``, and ``people``, the readable
+    format.
+    """
     return click.option(
         "--format",
         "report_format",

@@ -78,7 +78,7 @@ SETTINGS = gather(
         "--guarantee/--no-guarantee",
         default=True,
         show_default=True,
-        help="Rank documents with a whole identifier of the query first.",
+        help="If the query holds an identifier, rank the documents that hold it as a whole first.",
     ),
     click.option(
         "--identifier",

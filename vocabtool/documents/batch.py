@@ -197,7 +197,9 @@ class Request:
     ahead: Ahead
 
     def refuse(self, number: int, reason: str) -> None:
-        """Raise ``InvalidFile`` for an invalid row, or count it as skipped, by ``on_error``."""
+        """Raise ``InvalidFile`` for an invalid row; with ``on_error="skip"``, count it as
+        skipped.
+        """
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)

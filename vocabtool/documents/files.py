@@ -99,7 +99,9 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait until a running read has ended, then close the stream. The file stays open."""
+        """Wait until a running read has ended, then close this stream, but not the file it
+        reads.
+        """
         with self._lock:
             self.closed = True
 

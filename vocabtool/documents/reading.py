@@ -104,17 +104,16 @@ def batches(
 
     ``sources``: a path, a folder, a glob (also ``**``) or ``-`` for standard input; an iterable,
     which may be infinite; a sequence; or a queue that another thread fills and ends with
-    :data:`END` or with an exception, which is raised here. Items of these are strings, ``bytes``,
-    mappings or :class:`Document`. A list or tuple of several sources or names is accepted, too.
-    (A list of strings contains names; pass texts as ``iter(texts)``.) Files are found and opened
-    one after another.
-    ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows
-    or documents to be skipped.
-    ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
-    ``rows``: maximum number of documents of an iterable or a queue in a batch.
-    ``start``: number of documents to skip at the start. If invalid rows raise an error and
-    ids of an ``id_field`` are not compared, skipped documents are not read (sequences, row groups
-    of Parquet, record batches of Arrow IPC) or not parsed (lines and records).
+    :data:`END` or with an exception, which is raised here. Items of an iterable, a sequence or a
+    queue are strings, ``bytes``, mappings or :class:`Document`. A list or tuple of several sources
+    or names is accepted, too. (A list of strings contains names; pass texts as ``iter(texts)``.)
+    Files are found and opened one after another. ``log``: counts invalid rows, repeated ids and
+    bytes read. Required if the options allow rows or documents to be skipped. ``size``: approximate
+    bytes of text in a batch; a longer text is a batch of its own. ``rows``: maximum number of
+    documents of an iterable or a queue in a batch. ``start``: number of documents to skip at the
+    start. If invalid rows raise an error and ids of an ``id_field`` are not compared, skipped
+    documents are not read (sequences, row groups of Parquet, record batches of Arrow IPC) or not
+    parsed (lines and records).
 
     Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
     repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for

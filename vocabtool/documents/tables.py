@@ -1,10 +1,10 @@
 """Read documents from tables with typed columns: Parquet and Arrow IPC.
 
-One string column contains the texts. Only requested columns are read, and row groups and record
-batches that are skipped are not read. Parquet is read a few rows at a time. A column whose
-dictionary contains long texts stays dictionary-encoded until its rows are split into small parts,
-because a file of 50 KB can refer to one text of 1 MB twenty thousand times, which would not fit
-into memory.
+One string column contains the texts. Only requested columns are read. A read that starts at a later
+row does not read the row groups and record batches before it. Parquet is read a few rows at a time.
+A column whose dictionary contains long texts stays dictionary-encoded until its rows are split into
+small parts, because twenty thousand rows of a compressed file of 50 KB can refer to one text of
+1 MB, and their copies would not fit into memory.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.

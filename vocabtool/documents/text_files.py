@@ -50,7 +50,8 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each line as a document.
 
-    Fields to keep are null. Raises :class:`InvalidFile` if a text field or id field is requested.
+    A line has no other fields: those that ``request`` keeps are null. Raises
+    :class:`InvalidFile` if a text field or id field is requested.
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
@@ -302,10 +303,11 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Remove the row that was appended to detect an open quote (see the class) from ``parts``.
+        """Yield ``parts`` without the row that was appended to detect an open quote (see the
+        class).
 
-        Yield each part, and whether a quote is open in its last row. If one is open at the end of
-        the file, the appended row is inside the last row, and is not removed.
+        With each part comes whether a quote is open in its last row. If one is open at the end of
+        the file, the appended row has become the end of the quoted text, and is not removed.
         """
         before = None
         try:

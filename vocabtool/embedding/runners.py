@@ -59,7 +59,7 @@ class Reading:
         """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
 
         Raises :class:`VocabtoolError` at the end if the sources now contain more or fewer documents
-        for a finished shard. The cause is that another stream has the name of the earlier one, or
+        for a finished shard. The cause is that the caller gave another iterable the same name, or
         that a file was changed but kept its modification time.
         """
         plan, found = self.plan, Counter[int]()
@@ -74,7 +74,7 @@ class Reading:
             if found[number] != documents:
                 raise VocabtoolError(
                     f"the sources changed: shard {number} contains {documents:,} documents, but "
-                    f"they now have {found[number]:,} for it; start over with --force"
+                    f"the sources now have {found[number]:,} at its place; start over with --force"
                 )
 
 

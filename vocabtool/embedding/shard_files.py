@@ -200,7 +200,9 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink`` and return their counts. ``file``: the file of ``sink``, to flush."""
+    """Write rows to ``sink``, flush ``file``, to which ``sink`` writes, and return the rows'
+    counts.
+    """
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(

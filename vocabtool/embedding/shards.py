@@ -229,7 +229,7 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order; ``fields``: other columns, with ``vector`` as an array."""
+        """Yield the documents in order; ``fields`` are all other columns, ``vector`` an array."""
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]

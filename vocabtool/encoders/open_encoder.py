@@ -171,7 +171,7 @@ def _recognise(model: str | Path) -> EncoderKind:
     raise UnknownFormat(
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
-            f"tensorflow: it contains none of {', '.join(graph_files.SAVED_MODELS)}",
+            f"tensorflow: the folder contains none of {', '.join(graph_files.SAVED_MODELS)}",
             f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
             no_embedding,
         ),

@@ -263,9 +263,10 @@ class OpenAIEncoder(Encoder):
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
-        """Return the header with the key; nothing if no variable is named and there is no key.
+        """Return the header with the key; empty if the variable ``KEY`` is not set.
 
-        The key is checked here because the error message of an HTTP library would show it.
+        If the caller names another variable, it must be set. The key is checked here because the
+        error message of an HTTP library would show it.
         """
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()
@@ -339,7 +340,8 @@ class Pace:
     """Spaces requests so that no minute exceeds a number of requests or of tokens; thread-safe.
 
     ``None``: no such limit. With 60 requests a minute, for example, a request starts at least one
-    second after the previous one; with 60 tokens a minute, one second per token of that one.
+    second after the previous one; with 60 tokens a minute, the wait is one
+    second for each token of the previous request.
     """
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:

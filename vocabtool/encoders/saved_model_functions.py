@@ -96,9 +96,10 @@ class Output:
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
     """Choose an output, and thereby a function; texts as input are preferred to ids.
 
-    ``serving_default`` and ``default`` are preferred to other signatures, and a single other
-    signature to calling the model itself. Raises :class:`UnsupportedFormat` if no output
-    with the given names contains vectors, or several do; the message lists what the model has.
+    The order of preference is: the signatures ``serving_default`` and ``default``, another
+    signature if there is only one, and calling the model itself. Raises :class:`UnsupportedFormat`
+    if no output with the given names contains vectors, or several do; the message lists what the
+    model has.
     """
     functions = list(functions_of(loaded))
     if signature is not None:

@@ -163,11 +163,11 @@ class StaticEncoder(Encoder):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
-        """Return an encoder with weights and component fitted on the first ``most`` texts.
+        """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
-        Reads the texts once and needs 4 bytes per word; equal texts give bit-identical weights. If
-        there is nothing to fit, the encoder itself is returned.
-        Raises :class:`VocabtoolError` if no text contains a known word.
+        The first component is fitted too if the encoder removes it. Reads the texts once and needs
+        4 bytes per word; equal texts give bit-identical weights. An encoder that uses neither
+        returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):
@@ -187,8 +187,8 @@ class StaticEncoder(Encoder):
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """Return an encoder with weights that were fitted before.
 
-        Raises :class:`VocabtoolError` if the weights differ from the options of this encoder, or
-        were fitted with other vectors or another rule.
+        Raises :class:`VocabtoolError` if the weights were fitted with other options, vectors or
+        rule than those of this encoder.
         """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 

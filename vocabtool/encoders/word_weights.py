@@ -140,9 +140,9 @@ class FittedWeights:
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        """Return a :class:`Means` of ``matrix`` with these weights and this component.
+        """Return a :class:`Means` of ``matrix`` with the fitted weights and first component.
 
-        Raises :class:`InvalidFile` if they do not fit the shape of the matrix.
+        Raises :class:`InvalidFile` if weights or component do not fit the shape of the matrix.
         """
         count, dim = matrix.shape
         last = int(self.positions[-1])
@@ -199,7 +199,7 @@ class FittedWeights:
             if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
                 raise InvalidFile("documents and words must be positive integers")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
-                raise InvalidFile("vectors and rule must be fingerprints (strings)")
+                raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
             if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
                 raise InvalidFile(
                     "positions and counts must be equally long and not empty, got "

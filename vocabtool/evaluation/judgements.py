@@ -75,7 +75,7 @@ def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> floa
 
 
 def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
-    """Return the share of relevant documents among the first ``depth``, 0 to 1."""
+    """Return the share of all relevant documents that the first ``depth`` contain, 0 to 1."""
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
     return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
 

@@ -74,7 +74,7 @@ class CopyStore:
         self.near_spellings = store.keywords.near_spellings
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best rows by BM25, using the terms of the copy for ``row``."""
+        """Return the best rows by BM25; the copied document has the terms of the copy."""
         others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -87,7 +87,9 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest rows and the similarities of ``rows``, using the copy for ``row``."""
+        """Return the nearest rows and the similarities of ``rows``; the copied document has the
+        vector of the copy.
+        """
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan

@@ -7,7 +7,8 @@ file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
 
 The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
 too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of this text has
-``!``, a rank and tokens, separated by spaces. The first token has that rank, the next one rank + 1.
+``!``, a rank and tokens, separated by spaces. The first token has that rank; the rank grows by one
+with each token.
 
 ``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
 lists tokens and their ranks, from 0. The model uses only the first
@@ -84,7 +85,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """Return the complete lines in the head of a file, without blank lines at the file's end."""
+    """Return the complete lines that were read; blank lines at the end of the file are left out."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -100,7 +101,9 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """Return ``None`` if most lines are base64, some padded, and a rank; else a reason.
+    """Return ``None`` if most lines have a token in base64 and its rank; else a reason.
+
+    Some of the tokens must be padded.
 
     Every such file has padding, because its first tokens are single bytes. A list of four-letter
     words and counts looks similar, but no word ends in ``=``. Lines of another form are not

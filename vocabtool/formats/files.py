@@ -49,15 +49,17 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 def named_file(folder: Path, name: bytes) -> Path:
     """Return the path of the file ``name`` in ``folder``, whether or not it exists.
 
-    Raises :class:`InvalidFile` unless the name is UTF-8 and a bare file name, not a path, on every
-    operating system.
+    Raises :class:`InvalidFile` unless the name is UTF-8 and no operating system reads it as a path.
     """
     try:
         text = name.decode()
     except UnicodeDecodeError:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
-        what = f"the model names the file {printable(name)!r}, which is a path: it is not opened"
+        what = (
+            f"the model names the file {printable(name)!r} with a folder: it is not opened; only "
+            "files beside the model are"
+        )
         raise InvalidFile(what)
     return folder / text
 

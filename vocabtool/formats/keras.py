@@ -122,7 +122,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer of a ``description`` whose class is in ``MASK_AND_OOV``.
+    """Return the lookup layer that ``description`` describes; its class is in ``MASK_AND_OOV``.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
@@ -231,7 +231,7 @@ UNDESCRIBED: Final = (
 
 
 def _recognise_archive(source: Source) -> str | None:
-    """Return ``None`` for a zip archive that begins with a part of a Keras model."""
+    """Return why a zip archive is not a Keras model; ``None`` if it begins like one."""
     if not source.head.startswith(ZIP):
         return "does not begin like a zip archive"
     for found in re.finditer(re.escape(ZIP), source.head):

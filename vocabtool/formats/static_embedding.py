@@ -3,7 +3,7 @@
 Layouts, recognised by content:
 
 - MinishLab/model2vec, model2vec/persistence/persistence.py: ``config.json``, ``tokenizer.json`` and
-  ``model.safetensors`` with the tensor ``embeddings``, and perhaps ``weights`` and ``mapping``.
+  ``model.safetensors`` with the tensor ``embeddings``, sometimes also ``weights`` and ``mapping``.
 - huggingface/sentence-transformers, modules/static_embedding.py: ``modules.json`` names the folder
   of a ``StaticEmbedding``, which has ``tokenizer.json`` and ``model.safetensors`` with the tensor
   ``embedding.weight`` (or the tensors of model2vec); a module ``Normalize`` may follow.

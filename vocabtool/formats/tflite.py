@@ -5,9 +5,9 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 
 The words of a table get their ids; other strings are constants of unknown purpose. A TensorFlow
 operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
-(tensorflow/lite/delegates/flex/kernel.cc); that of SentencepieceOp contains the tokenizer. The
-operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
-in a constant of bytes. tflite-support appends a zip archive of vocabularies and labels to the
+(tensorflow/lite/delegates/flex/kernel.cc); the NodeDef of SentencepieceOp contains the tokenizer.
+The operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their
+model in a constant of bytes. tflite-support appends a zip archive of vocabularies and labels to the
 model; the content of a member determines its format.
 """
 
@@ -340,7 +340,8 @@ def _read_packed(source: Source, findings: Findings) -> None:
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    """Read an appended file: a SentencePiece model, words with ids, or a list of words.
+    """Read a file of the zip archive at the model's end: SentencePiece model, words with ids, or
+    words.
 
     Any other file is skipped.
     """

@@ -8,8 +8,8 @@ A line is a word and ``dim`` numbers, each after one space. The word itself may 
 (GloVe's ``. . .``): it ends before the ``dim``-th space from the right. Layouts: stanfordnlp/GloVe,
 src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText, src/fasttext.cc, whose lines
 end in a space. Every line is checked for the number of values, empty values, and a digit in the
-first value. Whether all values are numbers is checked in lines with more spaces than values and in
-one line per 512 KB; in the other lines, when their vectors are read.
+first value. When the file is opened, all values of one line per 512 KB, and of each line whose word
+may contain spaces, are checked to be numbers; those of other lines when their vectors are read.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _layout(source: Source) -> _Layout | str:
     """Return the layout of a file of word vectors as text, or why it is not one.
 
     With a header, most of the first lines must end in as many numbers as it states. Without one,
-    most must end in the same number of numbers, some with a fraction. At least two are required.
+    most must end in the same number of numbers, at least two, and some of these have a fraction.
     """
     header = HEADER.match(source.head)
     start = header.end() if header else 0

@@ -14,8 +14,8 @@ A reader sees one commit without an open transaction. Rows are numbered from 0 i
 adding; the columns that readers use never change. A deletion sets a bit in the bitmap, an update
 adds a row and deletes the old one. So a reader that keeps its manifest and bitmap continues to see
 its commit: the rows below ``manifest.rows`` that are not in the bitmap. Each statement is a read
-transaction of its own, so that no reader delays the checkpoint after a commit, which empties the
-journal. Only compaction removes rows: it writes a new database into another folder, and readers
+transaction of its own, so that no reader delays the checkpoint, which empties the journal after a
+commit. Only compaction removes rows: it writes a new database into another folder, and readers
 that have the old one open continue with it.
 
 Several threads share one connection, one statement at a time. The connection is closed before a

@@ -457,8 +457,8 @@ def _compare(
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     """Return, for each text, a row of the commit that has the same text, or -1.
 
-    The caller reuses the row's vector. So only rows from files qualify, because rows added in
-    Python may have vectors that the encoder did not make. It can be a deleted row.
+    The caller reuses the row's vector. So only rows from files qualify, deleted ones too: rows that
+    were added in Python may have vectors that the encoder did not make.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]

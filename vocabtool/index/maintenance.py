@@ -73,7 +73,11 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Result of :func:`compact`: numbers of deleted rows ``removed`` and of documents ``left``."""
+    """Result of :func:`compact`.
+
+    ``removed``: number of deleted rows that were removed. ``left``: number of documents that
+    remain.
+    """
 
     removed: int
     left: int

@@ -102,9 +102,9 @@ def open_model(
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its word weights must be fitted on a sample of the corpus. Index files, "
-                "pass fitted weights (--fitted FILE), use no weights (--weights none), or pass "
-                "sample=texts (in Python)"
+                f"{model}: its word weights must be fitted on a sample of the corpus. Index "
+                "documents from files, pass fitted weights (--fitted FILE), use no weights "
+                "(--weights none), or pass sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}

@@ -14,7 +14,7 @@ there are three kinds of synthetic queries, and the lowest recall counts:
 - random mixtures of differences between stored vectors and their neighbours, which belong to no
   topic and have their nearest rows in many lists.
 
-Such mixtures also show which similarity vectors reach by chance.
+The similarity of such mixtures to their nearest vectors is one that is reached by chance.
 """
 
 from __future__ import annotations
@@ -368,7 +368,10 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities by a matrix product; for l2, without the query's squared length."""
+    """Return similarities by a matrix product.
+
+    For l2 the squared length of the query is left out: it is the same for all vectors.
+    """
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

@@ -294,8 +294,8 @@ def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
     FastScan never finds a vector whose code has, in every place, the lowest value of the query's
-    lookup table. The new centroids lie on both sides of the old one, so that these vectors get a
-    code in the middle.
+    lookup table. The new centroids lie on both sides of the old one. All vectors then get the
+    code of a centroid in the middle, which is not the lowest.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)

@@ -61,7 +61,8 @@ class VectorLeg:
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """Return the result of :meth:`search`, and the scores of ``rows``, in ``among`` or not.
+        """Return the result of :meth:`search`, and the scores of all ``rows``; ``among`` does not
+        limit these.
 
         The score is NaN if the vector of the row or ``vector`` is zero.
         """

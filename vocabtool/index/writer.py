@@ -174,8 +174,9 @@ class Writer:
     ) -> None:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
-        ``are_new``: the caller knows that no id is in the index, as in a first load. Then only ids
-        with U+FFFD are looked up: ids with different invalid bytes become equal.
+        ``are_new``: the caller knows that no id is in the index, as in a first load. Ids are then
+        not looked up, except those with U+FFFD: invalid bytes become this character, so that
+        different ids can become equal.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -302,9 +303,9 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the state of the last load after another change: if resumed, it looks up ids.
+    """Return the state of the last load after another change. A load that is resumed looks up ids.
 
-    ``synced``: false if documents were deleted by their ids, which a sync brings back.
+    ``synced``: false if documents were deleted by their ids; a sync brings these documents back.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 

@@ -59,7 +59,8 @@ B: Final = 0.75
 def idf(documents: int, frequency: int) -> float:
     """Return the inverse document frequency of a term that ``frequency`` documents contain.
 
-    A ``frequency`` above ``documents`` counts as ``documents``: it may include deleted ones.
+    ``frequency`` may include deleted documents. If it is larger than ``documents``, ``documents``
+    is used in its place.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

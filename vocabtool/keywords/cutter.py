@@ -9,7 +9,8 @@ return subword pieces. ``tokens.py`` finds the words of a text; here they are fo
   mixed-case runs ("humps") are terms too: ``parse http header`` finds ``parseHttpHeader``. If
   stemming changes such a run, the unstemmed run is also a term, which distinguishes ``DataFrame``
   from ``DataFrames``. Parts and unstemmed runs come last, so they do not affect phrases.
-- field *surfaces*: compound tokens (identifiers) as a whole, and their compound segments.
+- field *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts, such as
+  ``numpy.linalg`` of ``numpy.linalg.norm``.
 
 No token contains whitespace, so a chunk between whitespace has the same terms in every text. The
 terms of chunks are cached, and for most chunks of a corpus splitting is one lookup.
@@ -181,7 +182,9 @@ class Cutter:
         return words
 
     def spans(self, text: str) -> list[QueryWord]:
-        """Return the words of a text. Quotation marks only separate words here."""
+        """Return the words of a text. Quotation marks separate words, but do not make phrases
+        here.
+        """
         found = []
         for token in tokens(text):
             start, end = token.whole
@@ -232,8 +235,9 @@ class Cutter:
     def _chunk(self, chunk: str) -> str:
         """Return a chunk's terms as the string that the cache stores. A space follows each term.
 
-        Words come first, then humps, then surfaces. If there are only words, they are the string;
-        otherwise ``_BETWEEN`` follows each of the three groups.
+        Terms are of three groups, in this order: stems of words, parts of ``camelCase`` words, and
+        whole joined words. The string of a chunk that has only the first group is these terms;
+        otherwise ``_BETWEEN`` follows each group.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster

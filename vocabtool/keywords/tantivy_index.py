@@ -5,8 +5,9 @@ into terms by ``cutter.py``; tantivy only splits the joined terms at spaces.
 
 Words are scored by tantivy's BM25. An identifier (``surfaces``) scores its idf alone, independent
 of the text (``bm25.py`` explains why), so its score is a constant. Constant scores prevent tantivy
-from skipping documents that cannot be among the best (block-max WAND). Therefore a query with both
-is run as two: its words alone, and the few documents that contain an identifier.
+from skipping documents that cannot be among the best (block-max WAND). Therefore a query
+with words and identifiers is run as two queries: one with the words alone, and one for the few
+documents that contain an identifier.
 
 A commit is on disk when it returns: tantivy flushes each file and renames the new ``meta.json``
 over the old one, but does not flush the folder afterwards; that is done here. A killed writer
@@ -436,10 +437,10 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 
 def _release_inherited_locks() -> None:
-    """After a fork, close tantivy's lock on ``meta.json`` if one of its threads held it (Linux).
+    """Close a lock on ``meta.json`` that this process inherited by a fork (Linux).
 
-    The thread does not exist in the new process, which would keep the lock until it exits, and
-    every process that opens the index would wait.
+    A thread of tantivy may hold the lock at the fork. The new process does not have this thread, so
+    it would keep the lock until its end, and every process that opens the index would wait.
     """
     with suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

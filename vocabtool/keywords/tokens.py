@@ -27,7 +27,7 @@ Patterns match *shapes*: texts in which one ASCII character stands for each char
 | ``a``  | letters and marks of scripts with spaces between words                |
 | ``0``  | digits and other numbers                                              |
 | ``c``  | letters and marks of scripts without spaces (Han, kana, Thai, ...)    |
-| ``f``  | invisible format characters: soft hyphen, joiners                     |
+| ``f``  | invisible format characters: soft hyphen, zero-width joiner           |
 | itself | possible joiners of an identifier: ``. : / \\ - _ @ # & + $ >``        |
 | space  | everything else: a separator                                          |
 
@@ -204,7 +204,7 @@ def case_folded(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Remove accents and points from a case-folded text; the result is in NFKC."""
+    """Remove accents and vowel points from a case-folded text; the result is in NFKC."""
     if text.isascii():
         return text
     apart = unicodedataplus.normalize("NFKD", text)

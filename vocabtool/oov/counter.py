@@ -3,9 +3,9 @@
 :class:`OovCounter` is public. :class:`OovCounts` counts the words of one vocabulary.
 
 All counts are exact as long as the distinct words fit the budget. Otherwise, the rarest words are
-dropped, and a bound is kept: no dropped word occurred more often. The count of every word that is
-stored from then on may be too low by the bound, because the word may have been dropped before. The
-number of distinct words is then estimated from a sample of hashes.
+dropped, and a bound is kept: no dropped word occurred more often. A word that is stored later may
+have been dropped before, so its count may be too low by the bound. The number of distinct words is
+then estimated from a sample of hashes.
 """
 
 from __future__ import annotations
@@ -234,7 +234,9 @@ class BatchCounts:
 
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
-    """Count the words of a looked-up batch. Words that occur twice in its dictionary are merged."""
+    """Count the words of a looked-up batch. Equal words in its list of distinct words are
+    merged.
+    """
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()

@@ -62,7 +62,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """One kind of word: how many of the words are of it, and how many tokens they make up."""
+    """One kind of word: how many words are of this kind, and how often they occur."""
 
     kind: Kind
     words: int
@@ -291,7 +291,8 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
     """Return the statistics of subword pieces. ``histogram[i]``: number of tokens with i pieces.
 
-    ``most`` of the result is sorted by number of pieces; ties are broken by count, then by bytes.
+    The field ``most`` of the result is sorted by number of pieces; ties are broken by count, then
+    by bytes.
     """
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]

@@ -91,9 +91,9 @@ class LanguageCount(NamedTuple):
 class SplitWords:
     """The words that a subword model splits.
 
-    - ``table``: Arrow table of ``listed`` split words, then ``random`` random strings, each in the
-      chosen order, then unknown words of at most one piece. Its columns are the fields of
-      :class:`SplitWord`.
+    - ``table``: Arrow table whose columns are the fields of :class:`SplitWord`. First come split
+      words (``listed``: their number), then random strings such as hashes (``random``: their
+      number), both in the chosen order, then unknown words of at most one piece.
     - ``distinct``: Number of distinct split words, including random strings.
     - ``kinds``: Totals of the classified split words for each kind, by descending pieces.
     - ``languages``: Totals of the texts for each language or script, by descending documents.
@@ -130,9 +130,9 @@ def split_table(
 ) -> SplitWords:
     """Return the split words and the unknown words; ``languages`` is still empty.
 
-    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: its
-    result with kinds. ``cut`` returns the pieces of a word. The first words are classified by the
-    entries of ``vocabulary``.
+    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: the
+    table that ``unknown_table`` returned, with the column of kinds. ``cut`` returns the pieces of a
+    word. ``vocabulary``: its entries tell the kinds of the words at the top of ``order``.
     """
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
@@ -178,7 +178,10 @@ def _parts(
     starts: tuple[int, ...],
     cut: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> pa.Array:
-    """Return a list for each word: its pieces, if it is among the first after one of ``starts``."""
+    """Return the pieces of the words whose pieces are shown; an empty list for other words.
+
+    Shown are those of the first words from each row number in ``starts``.
+    """
     parts: list[tuple[bytes, ...]] = [()] * len(words)
     for start, end in pairwise((*starts, len(words))):
         some = words.slice(start, min(end - start, COMMONEST))
@@ -235,9 +238,9 @@ LANGUAGES: Final = {
 def count_languages(found: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, and by language if the script is Latin.
 
-    The script of a word is that of its first letter, the script of a text that of most of its
-    words. The language is the one whose common words are most numerous in the text. The values are
-    the figures of :class:`LanguageCount`.
+    The script of a word is that of its first letter. The script of a text is the one that most of
+    its words have. The language is the one whose common words are most numerous in the text. The
+    values are the figures of :class:`LanguageCount`.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)

@@ -112,7 +112,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Large numbers that a page shows next to each other."""
+    """The main figures of a report; a page shows them in large type, side by side."""
 
     figures: Sequence[Figure]
 
@@ -129,7 +129,7 @@ Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a title. Only pages show the title."""
+    """Blocks under a title. Only HTML pages show the title."""
 
     title: str
     blocks: Iterable[Block]

@@ -231,7 +231,8 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 def _tab_separated(report: Report) -> Iterator[str]:
     """Yield, for each complete list, a line of column names, then a line for each row.
 
-    Control characters are escaped. Flag columns are omitted: empty cells elsewhere show the same.
+    Control characters are escaped. Columns of flags are left out: an empty cell in another column
+    tells what a flag would tell.
     """
 
     def plain(value: Any) -> str:
@@ -451,9 +452,9 @@ def _is_list(cell: Cell) -> bool:
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """Return a cell as HTML. A number is named by ``first``, the first cell of its row.
+    """Return a cell as HTML. The label of a number is ``first``, the first cell of its row.
 
-    If that cell is not a text (but an entry, say), the number is named by its column.
+    If ``first`` is not a text, the label is the name of the column.
     """
     match cell:
         case None:

@@ -54,9 +54,9 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    ``a``: chosen weight of the keyword leg. ``m``: share of the query's idf in words that the model
-    does not know and that documents contain. ``weight``: final weight of the keyword leg. ``None``
-    if the fusion has no such number.
+    ``a``: chosen weight of the keyword leg. ``m``: sum of the idfs of the words that the model does
+    not know and that documents contain, as a share of the sum over all words of the query.
+    ``weight``: final weight of the keyword leg. ``None`` if the fusion has no such number.
     """
 
     text: str
@@ -114,9 +114,10 @@ class Hit:
 
     - ``score``: score of the fusion, higher is better. Scales of fusions differ, and most fusions
       scale within one result, so that the best hit may have 1 whatever its quality.
-    - ``tier``: 1 if it contains a whole identifier of the query, or the joined word that is the
-      whole query; such documents come first. 2 if the query has a name in mixed case and the
-      document contains exactly that form (for ``DataFrame``, ``DataFrames`` has tier 1).
+    - ``tier``: 1 if it contains an identifier of the query as a whole; such documents come first. A
+      query that is only one joined word (``input/output``) counts as an identifier. 2 if the query
+      has a name in mixed case and the document contains exactly that form (for ``DataFrame``,
+      ``DataFrames`` has tier 1).
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.

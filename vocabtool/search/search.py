@@ -228,9 +228,8 @@ def _ask_keywords(
 ) -> tuple[RankedRows, int, Rows]:
     """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
 
-    Documents without a rank come last; they were found only by an identifier. Up to ``limit``
-    documents with an identifier are searched separately, so that documents with higher scores do
-    not displace them.
+    Up to ``limit`` documents that hold an identifier of the query are searched separately, so that
+    documents with higher scores do not displace them. Those that BM25 did not rank come last.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:

@@ -38,9 +38,9 @@ class WordStatus:
 class KnownWords:
     """The words that the model knows, by its own rule; several threads may use it.
 
-    Each word is looked up once, as a separate text. It is unknown if the rule makes an unknown key
-    from it, or no key at all (for example, a number if the rule deletes digits).
-    ``subword``: whether the model uses subword pieces, so that it knows nearly every word.
+    Each word is looked up once, as a separate text. A word is unknown if the model's rule turns it
+    into a token that the model does not know, or into nothing (a number, if the rule deletes
+    digits). ``subword``: whether the model uses subword pieces, so that it knows nearly every word.
     """
 
     def __init__(self, words: Words) -> None:

@@ -419,7 +419,7 @@ SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """Sources and their read options. A call returns a pass from document ``first`` on."""
+    """Sources and their read options. A call reads the documents from number ``first`` on."""
 
     sources: Sources
     options: ReadOptions

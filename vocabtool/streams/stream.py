@@ -359,11 +359,11 @@ def mix(
     row counts are exact, every order of draws is equally likely. In text files lines are counted,
     in files beyond 1 GB only in a sample of blocks. If lines cannot be counted (compressed files,
     TFRecord), each stream's chance is proportional to the bytes of its files until it ends.
-    ``"equal"``: equal chances until a stream ends. Numbers: chances proportional to them until a
-    stream ends. Each stream's elements keep their order. The same ``seed`` gives the same draws in
-    every pass.
-    Raises ``ValueError`` unless the weights are one positive number per stream, and for ``"size"``
-    if the size of a stream is unknown, which may be noticed only when iterated.
+    ``"equal"``: equal chances. Numbers: chances proportional to them. In both, a stream that has
+    ended is no longer drawn. Each stream's elements keep their order. The same ``seed`` gives the
+    same draws in every pass. Raises ``ValueError`` unless the weights are one positive number per
+    stream, and for ``"size"`` if the size of a stream is unknown, which may be noticed only when
+    iterated.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     numbers: tuple[float, ...] | None = None

@@ -254,7 +254,10 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items while there is room. (A closure would keep the consuming iterator alive.)"""
+    """Read items while there is room.
+
+    This is not a closure, because a closure would keep the consuming iterator alive.
+    """
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

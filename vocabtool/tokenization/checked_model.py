@@ -295,7 +295,7 @@ class ModelFunction:
     def text_shape(self) -> tuple[int, ...] | None:
         """The shape of the only input if it is a string tensor; -1 stands for any size.
 
-        ``None`` for other functions, and if a size other than the first must be larger than 1.
+        ``None`` for other functions, and if a dimension after the first has a fixed size above 1.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs

@@ -66,9 +66,8 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Return the tensor that the function called by ``node`` returns here.
-
-        ``None`` if the node calls no function.
+        """If ``node`` calls a function, return the tensor inside it that becomes this output; else
+        ``None``.
         """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
@@ -158,7 +157,7 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """Return the tensor that ops reshaped to make this one; without such ops, this tensor."""
+        """Return the tensor before it was reshaped; this tensor if it was not reshaped."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node

@@ -84,7 +84,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether text that does not follow a blank also gets the marker."""
+    """Return whether a piece gets the word-start marker (``▁``) even if no blank precedes it."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")

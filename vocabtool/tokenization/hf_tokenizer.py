@@ -1,6 +1,7 @@
 """Split texts into words with the ``tokenizers`` library, and look up the words.
 
-A word is a pre-token: a part of the normalised text that the model splits by itself. If a pre-token
+A word is a pre-token: one of the parts into which the pre-tokenizer splits the normalised text. The
+model splits each of them separately. If a pre-token
 contains several words (no pre-tokenizer, or one that does not split at blanks), a piece that begins
 with the marker ``▁`` begins a word. An added token is a known word.
 

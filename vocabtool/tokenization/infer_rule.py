@@ -338,7 +338,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
 
 
 def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
-    """Return notes on other lookups in the same vocabulary whose rule is unclear."""
+    """Return notes on other lookups that have an unclear rule and use the same vocabulary."""
     others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
     return tuple(
         f"{chosen.vocabulary.name}: another lookup in it cannot be read (the op {rule.op}: "

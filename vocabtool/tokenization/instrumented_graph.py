@@ -281,7 +281,8 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared name of each queue that the graph reaches, by the name of its node.
+    """Return the shared names of the queues that the graph reaches; keys are the names of their
+    nodes.
 
     Shared names have to be read from the loaded model, because loading changes them.
     """

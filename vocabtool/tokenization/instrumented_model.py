@@ -144,7 +144,7 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Return the trace of each live op for the texts, in the order of ``ops``.
+        """Return the trace of each op that can run, for the texts, in the order of ``ops``.
 
         The trace of a text does not depend on other texts, unless the model itself mixes texts.
         Raises :class:`UnsupportedFormat` if the model fails on a text.
@@ -184,7 +184,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``, which runs the model, and discard the model's reports."""
+        """Return the result of ``call``, which runs the model, and discard what the run traced."""
         with self._lock:
             try:
                 return call()
@@ -207,7 +207,7 @@ class InstrumentedModel:
         return [int(size(handle=queue)) for queue in self._queues]
 
     def _drain(self) -> list[list[list[Tensor]]]:
-        """Empty all queues. Return, for each live op, the tensors of each of its runs."""
+        """Empty all queues. Return, for each op that can run, the tensors of each of its runs."""
         tensorflow = import_tensorflow()
         dequeue = tensorflow.raw_ops.QueueDequeueV2
         each = zip(self._queues, self._types, self._queue_sizes(), strict=True)
@@ -258,7 +258,9 @@ class InstrumentedModel:
         return _join_runs(runs)
 
     def _run_each(self, texts: Sequence[bytes], read: Read) -> TracedRun:
-        """Run the model on each text alone. Reports that arrive meanwhile belong to this text."""
+        """Run the model on each text alone, so that all values traced in a run belong to one
+        text.
+        """
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))

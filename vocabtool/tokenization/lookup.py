@@ -69,8 +69,8 @@ class WordPiece:
     - ``max_chars_per_token``: Largest length of a piece, indicator excluded; 0 means no limit.
     - ``unknown_token``: The only piece of a word that cannot be split into entries; ``None``: the
       word itself is that piece.
-    - ``split_unknown_characters``: Whether ``unknown_token`` replaces only characters with which
-      no entry begins, instead of the whole word.
+    - ``split_unknown_characters``: Whether only a character that begins no entry becomes
+      ``unknown_token``; otherwise the whole word does.
     """
 
     ids: Mapping[bytes, int]

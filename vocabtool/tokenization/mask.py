@@ -11,12 +11,12 @@ alone decides which words are known. It may make one word of several surface wor
    that the rule produces for an empty text (``[START]``, ``[END]``) are removed first.
 
 3. Otherwise, from both ends of the line, chunks are matched with the line's words as long as they
-   agree. The words left over are searched in the rest of the line from left to right: as spelled,
-   else by their letters and digits only, in Unicode's compatibility form, without case and accents
-   (NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
+agree. The words that remain are looked for in the rest of the line, from left to right: as spelled,
+else by their letters and digits only, in Unicode's compatibility form, without case and accents
+(NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
 
-4. A word that is not found is *stray*. If it is unknown, it replaces the surface words between the
-   words found before and after it.
+4. A word that is not found is *stray*. An unknown stray word stands for the surface words between
+   the previous and the next word that were found.
 
 Surface words are the text between Unicode's word boundaries (UAX #29, default rules). The ``regex``
 package finds them; ``re`` and Arrow cannot, and PyICU needs a compiler and ICU itself. These
@@ -64,7 +64,7 @@ KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 class MaskedLine(NamedTuple):
     """The ``text`` to print for a line.
 
-    ``exact``: whether the words of the line are the words of its parts, joined. ``unaligned``:
+    ``exact``: whether the line was split into parts without a change of its words. ``unaligned``:
     the number of unknown words that were not found in the line.
     """
 
@@ -169,8 +169,8 @@ class SurfaceWord(NamedTuple):
 class _Chunk(NamedTuple):
     """A chunk, split as finely as possible into ``parts``.
 
-    ``words``: the words that the rule makes of the chunk alone. ``blind``: whether one of its
-    parts contains an unknown word.
+    ``words``: the words that the rule makes if the chunk is the whole text. ``blind``: whether a
+    part of the chunk contains an unknown word.
     """
 
     words: tuple[Word, ...]
@@ -381,7 +381,10 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Return a word's span; continue behind it. ``following``: letters of the next word."""
+        """Return the span of the next word; the search after it begins behind that span.
+
+        ``following``: the letters of the word after this one.
+        """
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -518,7 +521,8 @@ def _bounds(chunk: str) -> list[int]:
 
 @cache
 def _runs() -> regex.Pattern[str]:
-    """Return the pattern that finds possible codes: runs of letters and digits joined by joiners.
+    """Return the pattern that finds possible codes: letters and digits, with joiners such as ``-``
+    between them.
 
     It covers only scripts with spaces between words. Up to three joiners may follow each other. The
     code may begin with a dot, or end in ``#`` or ``++``.

@@ -285,7 +285,9 @@ def _join(op: OpOnWay) -> StepsOfOp:
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
-    """Return the steps for UnicodeEncode, which makes characters, texts or words of code points."""
+    """Return the steps for UnicodeEncode, which turns code points into characters, words or
+    texts.
+    """
     op.only_utf8_out()
     made_by = op.maker_of(0)
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:

@@ -140,7 +140,8 @@ class RawTrace(NamedTuple):
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: whether the op gets each text unsplit; an empty string is then an empty text.
+        ``uncut``: whether the op gets each text unsplit. If so, an empty string is an empty text;
+        otherwise it is padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):

@@ -16,8 +16,8 @@ instead of text, the caller names one of these:
 ``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
 ``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
 ``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
-                     file, or entries with settings beside them; FILE may be their folder;
-                     ``sentencepiece:FILE`` is the same
+                     file, or a vocabulary file with a settings file beside it; FILE may be a
+                     folder with these; ``sentencepiece:FILE`` is the same
 ===================  ===========================================================================
 """
 
@@ -248,7 +248,8 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     """
     if makes_pieces(spec):
         raise VocabtoolError(
-            f"the rule {spec!r} makes pieces of one vocabulary; use tokenizer:FILE"
+            f"the rule {spec!r} needs the pieces of a vocabulary, which its name does not tell; "
+            "use tokenizer:FILE"
         )
     match spec:
         case "whitespace":

@@ -1,7 +1,8 @@
 """Split texts with SentencePiece: into pieces with ids, and into words.
 
-The ``sentencepiece`` library splits texts, as in tensorflow-text's ops. The library does not check
-the offsets in the table of a model's normalizer, so this module checks them first.
+The ``sentencepiece`` library splits texts; tensorflow-text's ops use it too. A model's normalizer
+has a table of replaced characters. The library does not check the offsets in this table, so this
+module checks them first.
 ``formats/sentencepiece.py`` reads the list of pieces.
 """
 
@@ -164,7 +165,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """Load a model. Return the library's processor, and whether a word's blank is behind it."""
+    """Load a model. Return the library's processor, and whether a blank marks a word's end."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)

@@ -95,9 +95,10 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether each match is one character, or a run of characters without ASCII whitespace.
+        """Whether a text can be cut at whitespace before the replacement, with the same result.
 
-        If a single whitespace character matches, its replacement must be whitespace.
+        It can if the pattern matches one character, or several without ASCII whitespace, and if a
+        whitespace character is only replaced by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
@@ -177,7 +178,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split one string. After ``most`` splits, the rest is the last part, even if empty."""
+        """Split one string, at most ``most`` times; the last part is the rest, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -350,9 +351,9 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    ``pad_width``: the number of pads before and after a text, but always less than the width; -1
-    means one less than the width. ``preserve_short``: whether a text that is too short for any
-    n-gram becomes one.
+    ``pad_width``: the number of pads before and after a text, at most n - 1 for n-grams of n words;
+    -1 means n - 1. ``preserve_short``: whether a text that is too short for any n-gram becomes an
+    n-gram as a whole.
     """
 
     separator: bytes

@@ -275,7 +275,9 @@ class ScriptSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether the step splits at all whitespace: only with ``keep_whitespace``."""
+        """Whether the step splits at every whitespace character, which needs
+        ``keep_whitespace``.
+        """
         return self.keep_whitespace
 
     def split(self, text: bytes) -> list[bytes]:

@@ -201,7 +201,9 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tokens that consist of newlines: Gemma 4 has no merges for these."""
+    """Yield the tokens that consist of newlines. Gemma 4 has no merges that would make these
+    tokens.
+    """
     return (token for token in ids if not token.strip("\n"))
 
 

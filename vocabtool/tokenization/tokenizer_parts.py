@@ -182,7 +182,8 @@ def split(pattern: str) -> Json:
 def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:
     """Yield the steps that split by patterns and write every byte as a character.
 
-    GPT-2's pattern is built into the library; with it, repeated words are split once.
+    GPT-2's pattern is built into the library. Where it is used, vocabtool can split equal words
+    once.
     """
     alone = patterns == (GPT2,)
     if not alone:

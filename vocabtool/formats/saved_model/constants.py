@@ -64,8 +64,8 @@ def read_constants(
     """Add each constant list of strings to ``findings``: as a vocabulary or as a skipped list.
 
     ``filling``: (body, node) names of the constants that fill lookup tables; they are left out.
-    ``variables_read``: whether the current values of string variables were read. If so, constants
-    with their initial values are skipped.
+    ``variables_read``: whether the current values of string variables were read. If so, the
+    constants that hold their initial values are left out.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):

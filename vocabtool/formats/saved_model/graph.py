@@ -131,7 +131,9 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the possible names of called functions: in attributes (``f``, ...), and the op."""
+        """Return names that may be those of called functions: values of attributes such as ``f``,
+        and the name of the op itself.
+        """
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 

@@ -67,9 +67,11 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        An argument of a function is traced to the call by which this trace entered the function.
-        If there is none, it is traced to the object that the function captured as this argument, or
-        else to all callers. Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
+        An argument of a function has its value from outside. If the search for the origin came into
+        the function through a call, it goes on at that call; otherwise at the object that the
+        function captured as this argument; otherwise at all calls of the function.
+
+        Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -113,7 +115,10 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the inputs passed as an argument by the last of ``calls``, else by all callers."""
+        """Yield the inputs that are passed as an argument.
+
+        The last of ``calls`` passes them; if ``calls`` is empty, all callers do.
+        """
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)

@@ -48,7 +48,8 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 class Buckets(NamedTuple):
     """The ids among which a hash chooses for an unknown word.
 
-    ``size``: their number. ``first``: the lowest; ``None`` if it is the size of the table.
+    ``size``: the number of these ids. ``first``: the lowest id; ``None`` if it is the size of the
+    table, because these ids follow those of the entries.
     """
 
     first: int | None
