@@ -198,7 +198,7 @@ def from_contexts(rows: Rows, texts: Cut, new: Sequence[int], vectors: Floats) -
     the contexts of other words; a word without a context keeps its own.
     """
     table, codes, at, known = _table(rows, texts.ids, new, vectors)
-    padded = _padded(codes, texts.offsets, len(table) - 1)
+    padded = _pad_texts(codes, texts.offsets, len(table) - 1)
     means, counts = _context_means(table, padded)
     use = np.flatnonzero(known & (counts[:-1] >= MIN_COUNT))
     weights = np.log1p(counts[use])[:, None]
@@ -232,7 +232,9 @@ def _table(
     return table, codes.reshape(-1), at, known
 
 
-def _padded(codes: NDArray[np.int64], offsets: NDArray[np.int64], blank: int) -> NDArray[np.int64]:
+def _pad_texts(
+    codes: NDArray[np.int64], offsets: NDArray[np.int64], blank: int
+) -> NDArray[np.int64]:
     """Put ``WINDOW`` blanks before and behind each text, so that no context reaches another."""
     number = len(offsets) - 1
     padded = np.full(len(codes) + WINDOW * (number + 1), blank, np.int64)

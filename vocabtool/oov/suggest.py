@@ -185,7 +185,7 @@ def suggest(
     if model is not None and rows is None:
         notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
     if rows is not None:
-        pieces = _cut(base, [_spelled(flags, word) for word in given])
+        pieces = _cut(base, [_as_in_text(flags, word) for word in given])
         summed = start == "sum" or (start != "mean" and rows.files is not None)
         vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
         if start == "contexts":
@@ -208,7 +208,7 @@ def _suggest_unknown(
 ) -> Suggestions:
     """Return the commonest unknown words of the first half, for a file of word vectors."""
     size, numbers = len(words.vocabulary), dict[bytes, int]()
-    cuts = [_numbered(words, half, numbers) for half in halves]
+    cuts = [_number_words(words, half, numbers) for half in halves]
     counts = [np.bincount(cut.ids[cut.ids >= size] - size, minlength=len(numbers)) for cut in cuts]
     names = [decode(word) for word in numbers]
     order = sorted(np.flatnonzero(counts[0]).tolist(), key=lambda at: (-counts[0][at], names[at]))
@@ -246,7 +246,7 @@ def _suggest_unknown(
     )
 
 
-def _numbered(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
+def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
     """Return the words of texts as positions in the vocabulary, and unknown words as later numbers.
 
     An unknown word's number is its place in ``numbers``, to which it is added.
@@ -290,7 +290,7 @@ def _added_tokens(flags: Flags, words: Iterable[str]) -> list[AddedToken]:
     return [AddedToken(word, **flags) for word in words]
 
 
-def _spelled(flags: Flags, word: str) -> str:
+def _as_in_text(flags: Flags, word: str) -> str:
     """Return a word as it stands in a text, with the blank that belongs to it, if any."""
     return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
 
@@ -379,7 +379,7 @@ def _half_counts(words: Words, base: Tokenizer, every: Tokenizer, units: _Units)
 # ---- the choice
 
 
-class _Measured(NamedTuple):
+class _Effect(NamedTuple):
     """What a word does in the parts that contain it. ``lengths``: their new numbers of pieces."""
 
     saved: int
@@ -398,7 +398,7 @@ def _choose(
     waiting, parts = _bounds(base, flags, occurrences)
     heapify(waiting)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
-    measured: dict[str, _Measured] = {}
+    measured: dict[str, _Effect] = {}
     found: list[SuggestedWord] = []
     while waiting and len(found) < most:
         _, word = heappop(waiting)
@@ -461,7 +461,7 @@ def _bounds(
 ) -> tuple[list[tuple[int, str]], dict[str, tuple[str, ...]]]:
     """Return the words in several pieces: minus the pieces that each may save, and its pieces."""
     words = [*occurrences]
-    found = _cut(base, [_spelled(flags, word) for word in words])
+    found = _cut(base, [_as_in_text(flags, word) for word in words])
     waiting, parts, more = [], {}, BESIDE * flags["lstrip"]
     for word, ids in zip(words, found.texts(), strict=True):
         if len(ids) > 1:
@@ -472,10 +472,10 @@ def _bounds(
 
 def _measure(
     made: Tokenizer, word: str, units: _Units, lengths: NDArray[np.int64], rows: list[int]
-) -> _Measured:
+) -> _Effect:
     """Cut the parts in ``rows`` again. ``lengths``: numbers of pieces of all parts so far."""
     found = _cut(made, [units.texts[row] for row in rows])
     counts = units.counts[rows]
     new, number = np.diff(found.offsets), made.token_to_id(word)
     times = np.diff(starts_of(found.ids == number)[found.offsets])
-    return _Measured(int((lengths[rows] - new) @ counts), int(times @ counts), new, 0)
+    return _Effect(int((lengths[rows] - new) @ counts), int(times @ counts), new, 0)
