@@ -437,7 +437,7 @@ def test_word_vectors_with_new_words(form: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("here")
+    folder = tmp_path_factory.mktemp("suggest")
     word_piece().save(str(folder / "bert.json"))
     (folder / "corpus.txt").write_text("\n".join(TEXTS[:3] * 2))
     (folder / "words.txt").write_text("the\nof\n")
