@@ -12,11 +12,15 @@
 and int8, and by sentence-transformers with PyTorch, both on the CPU with the same number of
 threads. Short texts: the questions of data/questions.txt, each with a number, 1,280 in all. Long
 texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writes the vectors.
+``suggest``: 500 words are added to WordLlama and to 20,000 word vectors, chosen on every second
+document of a collection of the folder ``shared``, and every document is searched with the model
+before and after: nDCG@10, as in ``word_weights.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import sys
@@ -26,11 +30,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import numpy as np
 from results import Table, at_least, at_most, goals, report
+from word_weights import COLLECTIONS, DEPTH, SHARED, VECTORS, Collection, collection, ndcg
 
-from vocabtool import Document, embed, open_encoder
+from vocabtool import Document, Encoder, embed, open_encoder, suggest
+from vocabtool.choices import StartVectors
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.oov.new_vectors import save_extended
 
 ROOT: Final = Path(__file__).parent.parent
 RUNS: Final = 3
@@ -44,6 +53,7 @@ COPIES: Final = 16  # of each question
 QUESTIONS_IN_LONG: Final = 12
 FASTER_ONNX: Final = 1.3  # minimum speed with ONNX, as a multiple of sentence-transformers
 AROUND: Final = 1.05  # maximum time of embed, as a multiple of the encoder's
+ADDED: Final = 500  # words
 
 
 def http(runs: int) -> Iterator[Table]:
@@ -153,7 +163,62 @@ def onnx(runs: int) -> Iterator[Table]:
     )
 
 
-QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {"http": http, "onnx": onnx}
+def suggested(runs: int) -> Iterator[Table]:
+    """Yield the quality of search with static models before and after words are added."""
+    wordllama = importlib.util.find_spec("wordllama")
+    if wordllama is None or wordllama.origin is None or not SHARED.exists():
+        print(f"NOT MEASURED: needs the package wordllama and {SHARED}", file=sys.stderr)
+        return
+    rows = []
+    for name, split in COLLECTIONS.items():
+        searched = collection(SHARED / "ir" / name, split)
+        for model in (Path(wordllama.origin).parent, SHARED / VECTORS):
+            rows.append((f"{name}, {model.stem}", *added_words(model, searched)))
+    yield Table(
+        title=f"{ADDED} words added to static models: nDCG@{DEPTH}",
+        columns=("collection, model", "before", *get_args(StartVectors), "held out", "after"),
+        rows=tuple(rows),
+    )
+
+
+def added_words(model: Path, searched: Collection) -> Iterator[str]:
+    """Yield nDCG@10 before, after with each start of the vectors; and what words cost."""
+    texts = list(searched.documents.values())
+    words = open_encoder(model).words
+    assert words is not None
+    yield f"{quality(open_encoder(model), searched):.4f}"
+    for start in get_args(StartVectors):
+        found = suggest(words, texts, ADDED, model=model, start=start)
+        assert found.vectors is not None
+        with tempfile.TemporaryDirectory() as folder:
+            to = Path(folder, f"new{model.suffix}")
+            save_extended(model, to, found.tokens, found.vectors)
+            yield f"{quality(open_encoder(to), searched):.4f}"
+    yield f"{found.held_out.rate_before:.3f}"
+    yield f"{found.held_out.rate_after:.3f}"
+
+
+def quality(encoder: Encoder, searched: Collection) -> float:
+    """Return the mean nDCG@10 of search by cosine."""
+    names, texts = list(searched.documents), list(searched.documents.values())
+    if isinstance(encoder, StaticEncoder):
+        encoder = encoder.fit(texts)
+    sides = (encoder.encode(each) for each in ([*searched.queries.values()], texts))
+    queries, documents = (
+        each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in sides
+    )
+    best = np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :DEPTH]
+    return statistics.fmean(
+        ndcg([names[at] for at in row], searched.judged[query])
+        for query, row in zip(searched.queries, best, strict=True)
+    )
+
+
+QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
+    "http": http,
+    "onnx": onnx,
+    "suggest": suggested,
+}
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vocabtool.index.writer import Writer
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
+    from vocabtool.oov.suggest import Suggestions, suggest
     from vocabtool.reports.comparison import save_diff
     from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
@@ -88,6 +89,7 @@ __all__ = [
     "Shards",
     "Special",
     "Stream",
+    "Suggestions",
     "TokenLimit",
     "Unknown",
     "UnknownFormat",
@@ -111,6 +113,7 @@ __all__ = [
     "save_diff",
     "save_report",
     "stream",
+    "suggest",
     "train",
     "vocabularies",
 ]
@@ -140,6 +143,7 @@ _HOMES = {
     "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
+    **dict.fromkeys(("Suggestions", "suggest"), "vocabtool.oov.suggest"),
     "save_report": "vocabtool.reports.oov",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",

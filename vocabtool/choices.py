@@ -19,6 +19,7 @@ MaskMode = Literal["known", "unknown"]
 # Counting unknown and split words.
 SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
 LimitedFigure = Literal["unknown", "split3", "fertility", "cut"]
+StartVectors = Literal["mean", "sum", "contexts"]  # of words that are added to a tokenizer
 
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]

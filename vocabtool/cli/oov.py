@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
+from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder, StartVectors
 from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
-from vocabtool.cli.options import HTML, OUTPUT, split_model, text_options
+from vocabtool.cli.options import HTML, OUTPUT, gather, split_model, text_options
 from vocabtool.cli.output import (
     check_ending,
     check_files,
@@ -28,9 +28,12 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog
     from vocabtool.oov.report import OovReport
+    from vocabtool.oov.suggest import Suggestions
     from vocabtool.tokenization.token_limit import TokenLimit
     from vocabtool.tokenization.words import Words
 
@@ -38,6 +41,34 @@ RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
 COUNT_BYTES: Final = 1 << 20  # bytes of text per batch; larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
+SUGGEST: Final = gather(
+    "suggestion",
+    click.option(
+        "--suggest",
+        "most",
+        type=click.IntRange(1, 100_000),
+        metavar="N",
+        help="Also report the N words whose addition to MODEL saves most pieces, chosen on every "
+        "second document and checked on the others. For word vectors: the commonest unknown words.",
+    ),
+    click.option(
+        "--suggest-to",
+        "to",
+        type=click.Path(),
+        metavar="PATH",
+        help="Write these words: to a .json file, as tokens to add, with initial vectors if MODEL "
+        "is a folder with model.safetensors; for a static MODEL, also to a folder or file of "
+        "another name, as a copy of the model with these words.",
+    ),
+    click.option(
+        "--suggest-vectors",
+        "start",
+        type=click.Choice(get_args(StartVectors)),
+        help="Initial vectors: the mean or sum of a word's pieces, or learned from its contexts. "
+        "Word vectors always use contexts. [default: sum for static embeddings of tokens, else "
+        "mean]",
+    ),
+)
 
 
 def _limits(
@@ -120,6 +151,7 @@ def _share(text: str) -> float:
     help="Subword models: the figure by which split words are sorted, highest first; cost is "
     "count x (pieces - 1). [default: cost]",
 )
+@SUGGEST
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -154,6 +186,7 @@ def oov_command(
     fail_over: dict[LimitedFigure, float],
     order: SplitOrder | None,
     limit: int | None,
+    suggestion: dict[str, Any],
     budget: int,
     threads: int,
 ) -> int:
@@ -166,15 +199,16 @@ def oov_command(
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.reports.model import percent, safe
+    from vocabtool.reports.model import safe
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.renderers import format_of
 
     if mask is None and output is None:
         check_ending(file)
-    if mask is not None and (output or html or fail_over or order or limit):
+    if mask is not None and (output or html or fail_over or order or limit or suggestion["most"]):
         raise click.UsageError(
-            "--mask cannot be combined with --format, --html, --fail-over, --sort or --limit"
+            "--mask cannot be combined with --format, --html, --fail-over, --sort, --limit or "
+            "--suggest"
         )
     check_files(file, html, output)
     words = open_words(model, options)
@@ -184,13 +218,13 @@ def oov_command(
             f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
             "subword pieces"
         )
+    _check_suggestion(words, model, **suggestion)
     kind = "text" if mask else output or format_of(file)
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {_steps(words)}"
     log, notes = ReadLog(), left_out([*files])
-    size = BATCH_BYTES if mask is not None else COUNT_BYTES
-    documents = read_documents(files, read, log, size)
+    documents = read_documents(files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES)
     if mask is not None:
         _print_masked(words, documents, mask, file, files, log)
         tell(rule)
@@ -199,10 +233,13 @@ def oov_command(
         return 0
     most, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
     counter = OovCounter(words, budget=budget << 20, limit=most)
-    counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
+    kept: list[pa.StringArray] = []
+    texts = _keep((batch.texts for batch in documents), kept, suggestion["most"])
+    counter.count(texts, threads=1 if options["exact"] else threads)
     report = counter.report(model=model, sources=files, order=order or "cost")
     refuse_nothing(report.documents, files, skipped=log.skipped.first)
-    report = replace(report, notes=(*report.notes, *notes, *unclear))
+    suggested = _suggest(words, model, kept, **suggestion)
+    report = replace(report, notes=(*report.notes, *notes, *unclear), suggested=suggested)
     deliver_report(oov_report(report), file, html, output)
     if not tells_the_rule:
         tell(rule)
@@ -214,9 +251,6 @@ def oov_command(
         tell("the documents contain no words")
         return 1 if fail_over else 0
     over = _figures_over(report, fail_over)
-    for name in over:
-        shown = f"{fail_over[name]:g}" if name == "fertility" else percent(fail_over[name])
-        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
     return 1 if over else 0
 
 
@@ -255,15 +289,84 @@ def _token_limit(
     return found, () if found is not None else tuple(notes)
 
 
+def _check_suggestion(
+    words: Words, model: str, most: int | None, to: str | None, start: StartVectors | None
+) -> None:
+    """Raise an error for options of ``--suggest`` that do not fit, before documents are read."""
+    from vocabtool.oov import new_vectors
+
+    if most is None and (to or start):
+        raise click.UsageError("--suggest-to and --suggest-vectors need --suggest N")
+    if to is None:
+        return
+    check_files(to, None, None)
+    if not to.endswith(".json"):
+        new_vectors.check_static(model, to)
+    elif words.look_up(["a"]).pieces is None:
+        raise click.UsageError(
+            f"{model} knows whole words and has no tokenizer: --suggest-to needs the name of a new "
+            "file of word vectors"
+        )
+
+
+def _keep(
+    batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
+) -> Iterator[pa.StringArray]:
+    """Yield the batches, and keep as many as :func:`suggest` reads, if it is asked for."""
+    from vocabtool.oov.suggest import MAX_TEXT
+
+    size = 0
+    for batch in batches:
+        if most is not None and size <= MAX_TEXT:
+            kept.append(batch)
+            size += batch.nbytes
+        yield batch
+
+
+def _suggest(
+    words: Words,
+    model: str,
+    texts: list[pa.StringArray],
+    most: int | None,
+    to: str | None,
+    start: StartVectors | None,
+) -> Suggestions | None:
+    """Choose words to add, write them, and tell what they save; ``None`` if not asked for."""
+    from vocabtool.oov import new_vectors
+    from vocabtool.oov.suggest import suggest
+
+    if most is None:
+        return None
+    found = suggest(words, texts, most, model=model, start=start)
+    if to is not None and to.endswith(".json"):
+        found.save(to)
+    elif to is not None and found.vectors is not None:
+        new_vectors.save_extended(model, to, found.tokens, found.vectors)
+    number, half = plural(len(found.words), "word", "words"), found.held_out
+    unit = "pieces per word" if found.flags else "unknown words per word"
+    tell(
+        f"{number} to add{f', written to {to}' * (to is not None)}: in documents held out, "
+        f"{half.rate_before:.3f} {unit} before, {half.rate_after:.3f} after"
+    )
+    tell_notes(found.notes)
+    return found
+
+
 def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
-    """Return the names of the figures that are above their limits."""
+    """Return the names of the figures that are above their limits, and tell these limits."""
+    from vocabtool.reports.model import percent
+
     figures: dict[LimitedFigure, float] = {
         "unknown": report.token_rate,
         "split3": report.split_rate(),
         "fertility": report.fertility,
         "cut": report.cut_rate,
     }
-    return [name for name in limits if figures[name] > limits[name]]
+    over = [name for name in limits if figures[name] > limits[name]]
+    for name in over:
+        shown = f"{limits[name]:g}" if name == "fertility" else percent(limits[name])
+        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
+    return over
 
 
 def _steps(words: Words) -> str:

@@ -67,8 +67,8 @@ class OnnxEncoder(Encoder):
 
     Texts are sorted by their number of tokens, and at most :data:`BUCKET_TEXTS` are padded to the
     longest of them, which changes values by less than 1e-6. ``max_tokens``: how many tokens of a
-    text are used at most, special tokens excluded. A text without tokens has the vector zero. ``words``: the words of the
-    tokenizer.
+    text are used at most, special tokens excluded. A text without tokens has the vector zero.
+    ``words``: the words of the tokenizer.
     """
 
     kind = "onnx"

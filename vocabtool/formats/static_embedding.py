@@ -18,6 +18,7 @@ which are memory-mapped. Nothing is executed.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -38,6 +39,7 @@ MODULES: Final = "modules.json"
 WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
+OWN_TENSORS: Final = (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS)
 LIBRARY: Final = "sentence_transformers."
 
 LENGTH: Final = 8  # bytes of the length of the header
@@ -47,8 +49,9 @@ MAX_RANK: Final = 8
 MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
 DTYPES: Final = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
-    **{"I8": "i1", "U8": "u1", "BOOL": "?"},
+    **{"I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"},
 }
+BITS: Final = {"BF16": "<u2"}  # bfloat16: the upper half of a float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,22 +188,29 @@ def read_header(file: Path) -> dict[str, Any]:
         return json_file.expect(json_file.parse(data), dict, "the header")
 
 
-def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a static embedding by name, memory-mapped and read-only.
+def open_tensors(
+    file: Path, names: Collection[str] = OWN_TENSORS, *, bits: bool = False
+) -> dict[str, NDArray[Any]]:
+    """Return those tensors of ``names`` that the file has, memory-mapped and read-only.
 
-    Raises :class:`InvalidFile` for a damaged file, :class:`UnsupportedFormat` for a type of numbers
-    that NumPy does not have.
+    ``bits``: whether to return bfloat16 as its bits, uint16. Raises :class:`InvalidFile` for a
+    damaged file, :class:`UnsupportedFormat` for a type of numbers that NumPy does not have.
     """
     header = read_header(file)
     with reading(str(file)):
         with file.open("rb") as opened:
             begin = LENGTH + int.from_bytes(opened.read(LENGTH), "little")
             size = opened.seek(0, 2) - begin
-        names = (name for name in (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS) if name in header)
-        return {name: _tensor(file, name, header[name], begin, size) for name in names}
+        return {
+            name: _tensor(file, name, header[name], begin, size, DTYPES | BITS if bits else DTYPES)
+            for name in names
+            if name in header
+        }
 
 
-def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
+def _tensor(
+    file: Path, name: str, stated: object, begin: int, size: int, dtypes: dict[str, str]
+) -> NDArray[Any]:
     """Map one tensor. ``begin``: where values begin in the file; ``size``: bytes from there on."""
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
@@ -209,12 +219,12 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
     if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
         raise InvalidFile(f"tensor {name!r}: invalid shape or data_offsets; download it again")
     kind = facts.get("dtype")
-    if not isinstance(kind, str) or kind not in DTYPES:
+    if not isinstance(kind, str) or kind not in dtypes:
         raise UnsupportedFormat(
             f"tensor {name!r} has the type {json_file.show(str(kind))!r}, wanted one of "
-            f"{', '.join(DTYPES)}; save the model with another type"
+            f"{', '.join(dtypes)}; save the model with another type"
         )
-    dtype = np.dtype(DTYPES[kind])
+    dtype = np.dtype(dtypes[kind])
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vocabtool.oov.lookalikes import COMMONEST, Kind, classify, is_random, spelling
 from vocabtool.oov.split_words import SplitWords
+from vocabtool.oov.suggest import Suggestions
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary
 
@@ -164,6 +165,7 @@ class OovReport:
     - ``kinds``: For each kind, the number of classified words, and of tokens they make up.
     - ``pieces``: Statistics of pieces. ``split``: The words that are split. Both are ``None`` for a
       model of whole words.
+    - ``suggested``: Words to add to the model, if asked for.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
     - ``never_used``: The first few entries, in id order, that did not occur.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
@@ -184,6 +186,7 @@ class OovReport:
     never_used: tuple[bytes, ...] = ()
     pieces: Pieces | None = None
     split: SplitWords | None = None
+    suggested: Suggestions | None = None
     estimated: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()

@@ -11,8 +11,8 @@ Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown wo
 For subword models also: ``split_words`` and ``random_words`` (``word``, ``pieces``, ``count``,
 ``documents``, ``error``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
 ``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
-``languages``). CSV and Parquet then have a row for each split word, random strings after the
-others, and for each unknown word.
+``languages``); ``suggested``, if asked for (``suggestions.py``). CSV and Parquet then have a row
+for each split word, random strings after the others, and for each unknown word.
 
 If it is known how many tokens of a text the model reads, also ``cut``: ``limit`` (``tokens``,
 ``special``, ``source``, ``cuts_start``), ``documents``, ``tokens`` (each ``all``, ``cut``,
@@ -63,6 +63,7 @@ from vocabtool.reports.model import (
     short_name,
 )
 from vocabtool.reports.renderers import Format as ReportFormat
+from vocabtool.reports.suggestions import suggestion_data, suggestion_section
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8, printable
 
@@ -211,6 +212,8 @@ def _data(report: OovReport) -> dict[str, Any]:
         "notes": list(report.notes),
         "others": [_data(other) for other in report.others],
     }
+    if report.suggested is not None:
+        data["suggested"] = suggestion_data(report.suggested)
     if report.split is not None:
         data |= _split_data(report, report.split)
     return data if report.cut is None else data | {"cut": _cut_data(report, report.cut)}
@@ -290,6 +293,8 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
     split = [] if report.split is None else [*_split_sections(report, report.split, page)]
     if report.cut is not None:
         split += [Section("Longer than the model reads", _cut_off(report, report.cut, page))]
+    if report.suggested is not None:
+        split.append(suggestion_section(report.suggested, page))
     yield from (rates, *split, coverage, words) if page else (facts, rates, *split, words)
     if report.kinds:
         yield Section("What they look like", _kinds(report, page))

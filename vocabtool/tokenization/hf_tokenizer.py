@@ -132,14 +132,14 @@ class HFWordTokenizer:
                 f"the tokenizer skips merges at random (dropout {dropout:g}), so its words differ "
                 "from run to run; set model.dropout to null in the file"
             )
-        self._document, self._vocabulary, self._raw = document, vocabulary, raw
+        self.document, self._vocabulary, self._raw = document, vocabulary, raw
         self.truncation: Json = document.get("truncation") or {}
         self._model_type = type(full.model).__name__
         self._whole_words = self._model_type == "WordLevel"
         name = getattr(full.model, "unk_token", None)
         unknown = document["model"].get("unk_id") if name is None else full.model.token_to_id(name)
         self._unknown_token: str | None = name
-        self._unknown_id: int = -1 if unknown is None else unknown
+        self.unknown_id: int = -1 if unknown is None else unknown
         self._mark = description.blank_mark(document)
         self._mark_says_nothing = description.is_mark_before_all(document)
         self._byte_level = description.is_byte_level(document)
@@ -179,13 +179,34 @@ class HFWordTokenizer:
             given = begin + shown.replace(" ", self._mark)
         return tuple(map(self._entry, self._cut([given]).pieces))
 
+    def chunks(self, texts: pa.StringArray) -> pa.StringArray:
+        """Return the parts of the texts that are cut one by one; else the texts themselves."""
+        found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
+        return texts if found is None else found[0]
+
+    def with_tokens(self, tokens: Sequence[Any]) -> Any:
+        """Return the library's ``Tokenizer`` with more added tokens, of ``AddedToken``.
+
+        It shares the model, and neither truncates, pads nor adds tokens to a text.
+        """
+        from tokenizers import Tokenizer
+
+        made: Any = Tokenizer(self._model.model)
+        if self._speller.normalizer is not None:
+            made.normalizer = self._speller.normalizer
+        if self._speller.pre_tokenizer is not None:
+            made.pre_tokenizer = self._speller.pre_tokenizer
+        added = sorted(self._speller.get_added_tokens_decoder().items())
+        made.add_tokens([*(token for _, token in added), *tokens])
+        return made
+
     def describe(self) -> tuple[str, ...]:
-        return tuple(description.describe(self._document, self._model_type, self._added))
+        return tuple(description.describe(self.document, self._model_type, self._added))
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the parts of the file that determine words and pieces."""
-        facts = {key: self._document.get(key) for key in FINGERPRINTED}
+        facts = {key: self.document.get(key) for key in FINGERPRINTED}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
         return digest.hexdigest()
@@ -213,7 +234,7 @@ class HFWordTokenizer:
             lengths = np.array(list(map(len, words)), np.int64)[codes]
             flat = chain.from_iterable(words[code] for code in codes.tolist())
             bounds = starts_of(lengths)[offsets]
-            return look_up_spelled(flat, bounds, self._vocabulary, self._unknown_id)
+            return look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
         counts = np.diff(cuts.offsets)
         ids = np.full(len(counts), -1, np.int64)
         positions = np.full(len(counts), -1, np.int64)
@@ -229,7 +250,7 @@ class HFWordTokenizer:
         readable += (word.content.encode() for word in added)
         spelled = pieces = None
         if not self._whole_words:
-            is_known = cuts.ids != self._unknown_id
+            is_known = cuts.ids != self.unknown_id
             spelled = Spellings(list(map(self._entry, cuts.pieces)), is_known, cuts.offsets)
             pieces = counts.astype(np.int32)
         unique = len(set(readable)) == len(readable)
@@ -284,12 +305,12 @@ class HFWordTokenizer:
     ) -> NDArray[np.bool_]:
         """Return, for each string, whether all its pieces are known; added tokens always are."""
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
-        before = starts_of(cuts.ids == self._unknown_id)
+        before = starts_of(cuts.ids == self.unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
         if self._whole_words and self._unknown_token is not None:
             known |= np.array([word == self._unknown_token for word in plain], np.bool_)
         if (
-            self._model_type == "BPE" and self._unknown_id < 0
+            self._model_type == "BPE" and self.unknown_id < 0
         ):  # BPE without an unknown token skips silently
             bounds = pairwise(cuts.offsets.tolist())
             pairs = zip(plain, bounds, strict=True)
@@ -299,7 +320,7 @@ class HFWordTokenizer:
 
     def _join(self, pieces: Sequence[str]) -> bytes:
         """Return the text that BPE pieces spell. With byte fallback, ``<0x41>`` is the byte A."""
-        model = self._document["model"]
+        model = self.document["model"]
         prefix = model.get("continuing_subword_prefix") or ""
         suffix = model.get("end_of_word_suffix") or ""
         bare = [piece.removeprefix(prefix) if at else piece for at, piece in enumerate(pieces)]
@@ -317,14 +338,14 @@ class HFWordTokenizer:
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.
-        told = bool(known[at]) or self._unknown_id >= 0
+        told = bool(known[at]) or self.unknown_id >= 0
         inner = [i for i in range(first + 1, last) if told and cuts.pieces[i].startswith(mark)]
         for start, end in pairwise((first, *inner, last)):
             begin = cuts.spans[start][0] if start > first else 0
             stop = cuts.spans[end][0] if end < last else len(text)
             ids = cuts.ids[start:end].tolist()
             pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
-            is_known = bool(known[at]) or (told and self._unknown_id not in ids)
+            is_known = bool(known[at]) or (told and self.unknown_id not in ids)
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _entry(self, piece: str) -> bytes:

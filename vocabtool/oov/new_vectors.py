@@ -1,0 +1,402 @@
+"""Initial vectors of words that are added to a model, and static models with these words.
+
+A vector begins at the mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary
+Transfer for Language Model Compression, EMNLP, Industry Track). Where no piece has a vector, it
+begins at the mean of all rows (Hewitt 2021, Initializing New Word Embeddings for Pretrained
+Language Models), and not at small random numbers, as in transformers.
+
+In a static embedding, whose texts are means of tokens, that makes a word of k pieces count 1/k of
+what it counted before. There a vector begins at the sum of its pieces: the vectors of all texts
+then keep their direction.
+
+Or it is learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding, ACL): with u(t)
+the mean of the vectors around the occurrences of token t, the matrix A minimises
+
+    sum over t of log(1 + count(t)) |A u(t) - v(t)|^2  +  ridge
+
+over the tokens t that have a vector v(t), and a new word w begins at A u(w).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import (
+    FolderNotEmpty,
+    InvalidFile,
+    NotFound,
+    UnknownFormat,
+    VocabtoolError,
+    reading,
+)
+from vocabtool.formats import static_embedding, word_vectors
+from vocabtool.formats.binary_vectors import HEADER
+from vocabtool.formats.files import split_kind
+from vocabtool.formats.saved_model.graph_files import path_of
+from vocabtool.formats.static_embedding import (
+    EMBEDDINGS,
+    LENGTH,
+    MAPPING,
+    TOKEN_WEIGHTS,
+    EmbeddingFiles,
+)
+from vocabtool.system.own_files import whole_file
+
+Floats = NDArray[np.float32]
+
+# Endings of the names of embedding matrices: static ones, BERT, Llama, GPT-2, T5, Mistral.
+MATRICES: Final = (
+    *(*EMBEDDINGS, "word_embeddings.weight", "embed_tokens.weight", "wte.weight"),
+    *("shared.weight", "tok_embeddings.weight"),
+)
+SIDE_FILES: Final = (".json", ".safetensors")  # files of a folder that stand for the folder
+BINARY: Final = (".npy", ".bin")  # word vectors in formats that are not written
+METADATA: Final = "__metadata__"
+BLOCK: Final = 4_096  # rows or tokens at a time
+WINDOW: Final = 5  # tokens on either side that are the context
+MIN_COUNT: Final = 5  # occurrences of a token from which the matrix A is learned
+RIDGE: Final = 1e-3  # of the mean square of a dimension
+
+
+class Cut(NamedTuple):
+    """The ids of n texts, int64, shape (m,), and where each text's begin, shape (n + 1,).
+
+    A negative id has no vector.
+    """
+
+    ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def texts(self) -> list[NDArray[np.int64]]:
+        """Return the ids of each text."""
+        return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The vectors of tokens. ``take``: ids, shape (k,), to vectors, float32, shape (k, dim).
+
+    ``name``: of the tensor or the file. ``size``: number of ids. ``files``: of a static embedding.
+    """
+
+    name: str
+    size: int
+    dim: int
+    take: Callable[[NDArray[np.int64]], Floats]
+    files: EmbeddingFiles | None = None
+
+
+def open_rows(model: str | Path) -> Rows | None:
+    """Open the embedding matrix in a model's folder, or a file of word vectors; ``None`` if none.
+
+    ``model``: the folder, or a file in it. Raises :class:`InvalidFile` for a damaged file.
+    """
+    path, files = _find(model)
+    if files is None and path.is_file() and path.suffix not in SIDE_FILES:
+        return _word_vectors(path)
+    folder = path if path.is_dir() else path.parent
+    file = files.tensors if files else folder / static_embedding.WEIGHTS
+    if not file.is_file():
+        return None
+    header = static_embedding.read_header(file)
+    names = (n for end in MATRICES for n in sorted(header) if n == end or n.endswith(f".{end}"))
+    name = next(names, None)
+    if name is None:
+        return None
+    beside = (MAPPING, TOKEN_WEIGHTS) if files else ()
+    tensors = static_embedding.open_tensors(file, (name, *beside), bits=True)
+    matrix, mapping, weights = tensors[name], tensors.get(MAPPING), tensors.get(TOKEN_WEIGHTS)
+    if (
+        matrix.ndim != 2
+        or not matrix.size
+        or any(each is not None and each.ndim != 1 for each in (mapping, weights))
+    ):
+        what = f"tensor {name!r}: wanted a matrix, got {matrix.dtype} of shape {matrix.shape}"
+        raise InvalidFile(what, file=str(file))
+    size = len(matrix) if mapping is None else len(mapping)
+
+    def take(ids: NDArray[np.int64]) -> Floats:
+        if len(ids) and int(ids.max()) >= size:
+            raise InvalidFile(
+                f"tensor {name!r} has {size:,} rows, wanted one for id {int(ids.max()):,}: matrix "
+                "and tokenizer belong to different models",
+                file=str(file),
+            )
+        found = _as_float(matrix[ids if mapping is None else mapping[ids]])
+        return found if weights is None else found * weights[ids].astype(np.float32)[:, None]
+
+    return Rows(name, size, int(matrix.shape[1]), take, files)
+
+
+def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
+    """Return the path of a model, and the files of a static embedding if it is one."""
+    path = path_of(model)
+    named = Path(split_kind(str(model))[1])
+    for each in (named, path, *[path.parent] * (path.suffix in SIDE_FILES)):
+        with suppress(UnknownFormat, NotFound):
+            files = static_embedding.find(each)
+            return (each if each.is_dir() else files.tensors.parent), files
+    return path, None
+
+
+def _word_vectors(path: Path) -> Rows | None:
+    try:
+        vectors = word_vectors.WordVectors.open(path)
+    except (UnknownFormat, InvalidFile):
+        return None
+    return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
+
+
+def _as_float(values: NDArray[Any]) -> Floats:
+    """Convert to float32; uint16 are the bits of bfloat16."""
+    if values.dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32)
+
+
+# ---- initial vectors
+
+
+def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool = False) -> Floats:
+    """Return the mean or the sum of the pieces of each word: float32, shape (words, dim).
+
+    ``unknown``: the id of the unknown piece, which does not count.
+    """
+    vectors = np.zeros((len(pieces.offsets) - 1, rows.dim), np.float32)
+    everything: Floats | None = None
+    for at, ids in enumerate(pieces.texts()):
+        known = ids[(ids != unknown) & (ids >= 0)]
+        if len(known):
+            found = rows.take(known)
+            vectors[at] = found.sum(axis=0) if summed else found.mean(axis=0)
+            continue
+        if everything is None:
+            starts = range(0, rows.size, BLOCK)
+            sums = [
+                rows.take(np.arange(start, min(start + BLOCK, rows.size))).sum(axis=0)
+                for start in starts
+            ]
+            everything = np.sum(sums, axis=0) / rows.size
+        vectors[at] = everything
+    return vectors
+
+
+def from_contexts(rows: Rows, texts: Cut, new: Sequence[int], vectors: Floats) -> Floats:
+    """Return a vector of each new word, computed from its contexts: float32, shape (words, dim).
+
+    ``texts``: cut with the new words, whose ids are ``new``. ``vectors``: their vectors as part of
+    the contexts of other words; a word without a context keeps its own.
+    """
+    table, codes, at, known = _table(rows, texts.ids, new, vectors)
+    padded = _pad_texts(codes, texts.offsets, len(table) - 1)
+    means, counts = _context_means(table, padded)
+    use = np.flatnonzero(known & (counts[:-1] >= MIN_COUNT))
+    weights = np.log1p(counts[use])[:, None]
+    left, right = means[use], table[use].astype(np.float64)
+    square = left.T @ (weights * left)
+    square += RIDGE * np.trace(square) / rows.dim * np.eye(rows.dim)
+    if not len(use) or not square.any():
+        return vectors
+    matrix = np.linalg.solve(square, left.T @ (weights * right))
+    found = (means[at] @ matrix).astype(np.float32)
+    return np.where((at >= 0)[:, None] & (counts[at] > 0)[:, None], found, vectors)
+
+
+def _table(
+    rows: Rows, ids: NDArray[np.int64], new: Sequence[int], vectors: Floats
+) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the vectors of the distinct ids, and a row of zeros; and the row of each of ``ids``.
+
+    Also returns the row of each new word, -1 if it does not occur, and which rows are of tokens
+    that the model has.
+    """
+    distinct, codes = np.unique(ids, return_inverse=True)
+    number = {each: at for at, each in enumerate(new)}
+    place = np.array([number.get(each, -1) for each in distinct.tolist()], np.int64)
+    known = (place < 0) & (distinct >= 0)
+    table = np.zeros((len(distinct) + 1, rows.dim), np.float32)
+    table[:-1][known] = rows.take(distinct[known])
+    table[:-1][place >= 0] = vectors[place[place >= 0]]
+    at = np.full(len(new), -1, np.int64)
+    at[place[place >= 0]] = np.flatnonzero(place >= 0)
+    return table, codes.reshape(-1), at, known
+
+
+def _pad_texts(
+    codes: NDArray[np.int64], offsets: NDArray[np.int64], blank: int
+) -> NDArray[np.int64]:
+    """Put ``WINDOW`` blanks before and behind each text, so that no context reaches another."""
+    number = len(offsets) - 1
+    padded = np.full(len(codes) + WINDOW * (number + 1), blank, np.int64)
+    shift = np.repeat(np.arange(1, number + 1) * WINDOW, np.diff(offsets))
+    padded[np.arange(len(codes)) + shift] = codes
+    return padded
+
+
+def _context_means(
+    table: Floats, padded: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the mean context of each row of ``table``, float64, and its number of occurrences."""
+    from scipy.sparse import csr_array
+
+    sums = np.zeros(table.shape)
+    for start in range(WINDOW, len(padded) - WINDOW, BLOCK):
+        codes = padded[start - WINDOW : min(start + BLOCK, len(padded) - WINDOW) + WINDOW]
+        vectors = table[codes].astype(np.float64)
+        added = np.concatenate([np.zeros((1, table.shape[1])), np.cumsum(vectors, axis=0)])
+        width = 2 * WINDOW + 1
+        around = (added[width:] - added[:-width] - vectors[WINDOW:-WINDOW]) / (2 * WINDOW)
+        middle = codes[WINDOW:-WINDOW]
+        shape = (len(table), len(middle))
+        sums += csr_array((np.ones(len(middle)), (middle, np.arange(len(middle)))), shape) @ around
+    counts = np.bincount(padded, minlength=len(table))
+    counts[-1] = 0
+    return sums / np.maximum(counts, 1)[:, None], counts
+
+
+# ---- static models with the new words
+
+
+def check_static(model: str | Path, to: str | Path) -> None:
+    """Raise an error if :func:`save_extended` cannot write ``model`` with new words to ``to``.
+
+    Raises :class:`VocabtoolError` for a model that is not static or cannot be written, and
+    :class:`FolderNotEmpty` for a folder with files.
+    """
+    path, files = _find(model)
+    if files is not None:
+        if Path(to).exists() and (not Path(to).is_dir() or any(Path(to).iterdir())):
+            raise FolderNotEmpty(f"{to}: wanted a new or empty folder for the model with new words")
+        return
+    if path.is_dir() or path.suffix in SIDE_FILES or _word_vectors(path) is None:
+        raise VocabtoolError(
+            f"{model}: not a static model (a model2vec folder, word vectors), so no copy with new "
+            f"words can be written; name a file that ends in .json instead of {to}"
+        )
+    if path.suffix != Path(to).suffix or path.suffix in BINARY:
+        raise VocabtoolError(
+            f"{to}: new words can be written to a .npz or a text file of word vectors, in the "
+            f"format of {path.name}; name a file with the same ending"
+        )
+
+
+def save_extended(
+    model: str | Path, to: str | Path, tokens: Sequence[Mapping[str, Any]], vectors: Floats
+) -> None:
+    """Write a static model with new words, in its own format: a folder, or a file of word vectors.
+
+    ``tokens``: arguments of ``tokenizers.AddedToken``. ``vectors``: float32, shape (words, dim).
+    Raises the errors of :func:`check_static`.
+    """
+    check_static(model, to)
+    path, files = _find(model)
+    if files is not None:
+        _save_embedding(path, files, Path(to), tokens, vectors)
+    else:
+        _save_word_vectors(path, Path(to), [str(each["content"]) for each in tokens], vectors)
+
+
+def _save_embedding(
+    root: Path,
+    files: EmbeddingFiles,
+    to: Path,
+    tokens: Sequence[Mapping[str, Any]],
+    vectors: Floats,
+) -> None:
+    """Write tokenizer and tensors with new rows, and copy the settings, to a new folder."""
+    from tokenizers import AddedToken, Tokenizer
+
+    if files.style == "wordllama":
+        root = files.tensors.parent.parent
+    tokenizer = Tokenizer.from_file(str(files.tokenizer))
+    tokenizer.add_tokens([AddedToken(**each) for each in tokens])
+    ids = np.array([tokenizer.token_to_id(each["content"]) for each in tokens], np.int64)
+    written = [files.tensors, files.tokenizer]
+    settings = []
+    if files.style != "wordllama":
+        folders = {root, files.tensors.parent}
+        settings = [file for each in folders for file in each.glob("*.json") if file not in written]
+    for file in (*written, *settings):
+        (to / file.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
+    for file in settings:
+        shutil.copyfile(file, to / file.relative_to(root))
+    with whole_file(to / files.tokenizer.relative_to(root)) as opened:
+        opened.write(tokenizer.to_str(pretty=True).encode())
+    _save_tensors(files.tensors, to / files.tensors.relative_to(root), ids, vectors)
+
+
+def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats) -> None:
+    """Write the tensors of a static embedding with the vectors of new ids."""
+    header = static_embedding.read_header(file)
+    tensors = static_embedding.open_tensors(file, header.keys() - {METADATA}, bits=True)
+    name = next(each for each in EMBEDDINGS if each in tensors)
+    size, weights = int(ids.max(initial=-1)) + 1, np.ones(len(ids), np.float32)
+    if TOKEN_WEIGHTS in tensors and tensors[name].dtype.kind == "i":  # use the range of integers
+        highest = np.abs(vectors).max(axis=1, initial=0)
+        weights = np.where(highest > 0, highest / np.iinfo(tensors[name].dtype).max, weights)
+        vectors = vectors / weights[:, None]
+    if MAPPING in tensors:
+        places = len(tensors[name]) + np.arange(len(ids))
+        tensors[MAPPING] = _with_rows(tensors[MAPPING], size, ids, places)
+        tensors[name] = _with_rows(tensors[name], len(tensors[name]) + len(ids), places, vectors)
+    else:
+        tensors[name] = _with_rows(tensors[name], size, ids, vectors)
+    if TOKEN_WEIGHTS in tensors:
+        tensors[TOKEN_WEIGHTS] = _with_rows(tensors[TOKEN_WEIGHTS], size, ids, weights)
+    facts: dict[str, Any] = {METADATA: header[METADATA]} if METADATA in header else {}
+    end = 0
+    for each, values in tensors.items():
+        facts[each] = {
+            "dtype": header[each]["dtype"],
+            "shape": list(values.shape),
+            "data_offsets": [end, end := end + values.nbytes],
+        }
+    head = json.dumps(facts).encode()
+    head += b" " * (-len(head) % LENGTH)
+    with whole_file(to) as opened:
+        opened.write(len(head).to_bytes(LENGTH, "little") + head)
+        for values in tensors.values():
+            opened.write(np.ascontiguousarray(values).data)
+
+
+def _with_rows(
+    values: NDArray[Any], size: int, places: NDArray[np.int64], rows: NDArray[Any]
+) -> NDArray[Any]:
+    """Return an array of at least ``size`` rows with ``rows`` at ``places``; zeros between."""
+    grown = np.zeros((max(size, len(values)), *values.shape[1:]), values.dtype)
+    grown[: len(values)] = values
+    if values.dtype == np.uint16:  # bfloat16, rounded to the nearest
+        rows = (rows.astype(np.float32).view(np.uint32) + 0x8000) >> 16
+    grown[places] = np.rint(rows) if values.dtype.kind == "i" else rows
+    return grown
+
+
+def _save_word_vectors(path: Path, to: Path, words: Sequence[str], vectors: Floats) -> None:
+    """Write word vectors with new words: ``.npz``, or text with the header that the file has."""
+    held = word_vectors.WordVectors.open(path)
+    if path.suffix == ".npz":
+        with reading(str(path)), np.load(path) as arrays:
+            names = np.concatenate([arrays["words"], np.array(words)])
+            matrix = np.concatenate([arrays["vectors"], vectors.astype(arrays["vectors"].dtype)])
+        with whole_file(to) as opened:
+            np.savez(opened, words=names, vectors=matrix)
+        return
+    with reading(str(path)), path.open("rb") as file, whole_file(to) as opened:
+        if header := HEADER.match(file.read(64)):
+            opened.write(b"%d %d\n" % (len(held) + len(words), held.dim))
+        file.seek(header.end() if header else 0)
+        shutil.copyfileobj(file, opened)
+        file.seek(-1, 2)
+        opened.write(b"\n" * (file.read(1) != b"\n"))
+        for word, row in zip(words, vectors, strict=True):
+            opened.write(f"{word} {' '.join(map(str, row))}\n".encode())

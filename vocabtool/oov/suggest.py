@@ -1,0 +1,481 @@
+"""Which words to add to a tokenizer: those that save most pieces in a corpus.
+
+The words become added tokens of Hugging Face's library with ``single_word=True``. Such a token
+matches only a whole word, which is a maximal run of letters, digits, marks and underscores (``\\w``
+of Rust's regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs). It never cuts a
+longer word. So words do not overlap, and one word's saving hardly depends on the others.
+
+Words are chosen one by one: each time the word that saves most pieces beside those chosen before.
+The library itself cuts the texts with and without the word, so the saving is exact. A bound decides
+which words are measured: count x (pieces - 1). If pieces contain blanks and marks, a word may also
+save pieces beside it, and the bound is count x (pieces + 1).
+
+Numbers, symbols, random strings and entries of the vocabulary are not suggested. Every second
+document is held out: it does not take part in the choice, and shows what the words save elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vocabtool.choices import StartVectors
+from vocabtool.errors import VocabtoolError
+from vocabtool.oov import new_vectors
+from vocabtool.oov.lookalikes import is_random, spelling
+from vocabtool.oov.new_vectors import Cut, Rows
+from vocabtool.system.own_files import whole_file
+from vocabtool.tokenization import hf_description as description
+from vocabtool.tokenization.hf_description import Json
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, library_errors
+from vocabtool.tokenization.lookup import without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes, starts_of, string_array, texts_array
+from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import decode
+
+if TYPE_CHECKING:
+    from tokenizers import AddedToken, Tokenizer
+
+Flags = dict[str, bool]
+
+MOST: Final = 500  # words
+MAX_TEXT: Final = 1 << 28  # bytes of texts that are kept and read
+BESIDE: Final = 2  # pieces beside a word that it may save if pieces contain blanks
+LONGEST: Final = 64  # characters of a word
+BATCH: Final = 1_024  # texts that the library cuts at a time
+WORD: Final = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"  # \w+ of Rust's regex
+NOTHING: Final = np.zeros(0, np.int64)
+REPLACED: Final = "\ufffd"  # stands for bytes that are not UTF-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedWord:
+    """A word to add, with its figures in the documents that chose it.
+
+    - ``parts``: The pieces that it is made of today, as the vocabulary spells them.
+    - ``count``: How often the new token occurs.
+    - ``saved``: Number of pieces that it saves beside the words before it; ``total``: with them.
+    """
+
+    word: str
+    parts: tuple[str, ...]
+    count: int
+    saved: int
+    total: int
+
+
+class HalfCounts(NamedTuple):
+    """Counts of half of the documents: words, and pieces ``before`` and ``after`` the addition.
+
+    For word vectors: unknown words instead of pieces.
+    """
+
+    documents: int
+    words: int
+    before: int
+    after: int
+
+    @property
+    def rate_before(self) -> float:
+        """Pieces (or unknown words) per word without the new words; 0 without words."""
+        return self.before / self.words if self.words else 0.0
+
+    @property
+    def rate_after(self) -> float:
+        """Pieces (or unknown words) per word with the new words; 0 without words."""
+        return self.after / self.words if self.words else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """Words to add to a tokenizer, the one that saves most first.
+
+    - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, equal for all;
+      empty for word vectors.
+    - ``chosen_on``, ``held_out``: Counts of the documents that chose the words, and of the others.
+    - ``vectors``: An initial vector of each word, float32, shape (words, dim); ``None`` if the
+      model's files contain no embedding matrix. ``tensor``: the name of this matrix.
+    """
+
+    words: tuple[SuggestedWord, ...]
+    flags: Flags
+    chosen_on: HalfCounts
+    held_out: HalfCounts
+    vectors: NDArray[np.float32] | None = field(default=None, repr=False)
+    tensor: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> list[dict[str, Any]]:
+        """The arguments of ``tokenizers.AddedToken`` for each word."""
+        return [{"content": each.word} | self.flags for each in self.words]
+
+    def save(self, path: str | Path) -> None:
+        """Write ``tokens``, ``vectors`` (lists of numbers, or null) and ``words`` as JSON."""
+        vectors = None
+        if self.vectors is not None:  # the shortest decimals that give the same float32
+            vectors = [[float(str(number)) for number in row] for row in self.vectors]
+        content = {
+            "tokens": self.tokens,
+            "vectors": vectors,
+            "words": [
+                {name: getattr(each, name) for name in ("word", "parts", "count", "saved", "total")}
+                for each in self.words
+            ],
+        }
+        with whole_file(path) as file:
+            file.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+
+
+def suggest(
+    words: Words,
+    texts: Iterable[str | bytes] | Sequence[pa.StringArray],
+    most: int = MOST,
+    *,
+    model: str | Path | None = None,
+    start: StartVectors | None = None,
+) -> Suggestions:
+    """Choose at most ``most`` words whose addition to the model saves most pieces.
+
+    - ``texts``: Texts, or Arrow arrays of texts. The first 256 MB are read.
+    - ``model``: A folder with ``model.safetensors``, or a file of word vectors, for the initial
+      vectors.
+    - ``start``: How a vector begins: ``mean`` or ``sum`` of its pieces, or from its ``contexts``;
+      see ``oov/new_vectors.py``. The default is ``sum`` for a static embedding, else ``mean``.
+
+    For word vectors, these are the commonest unknown words. Their vectors begin from their
+    contexts, because they have no pieces; what is said of pieces is then about unknown words.
+
+    Raises :class:`VocabtoolError` for a model without a tokenizer that the ``tokenizers`` library
+    runs, and :class:`InvalidFile` for a damaged file of the model.
+    """
+    rows = None if model is None else new_vectors.open_rows(model)
+    whole = words.look_up(["a"]).pieces is None
+    tokenizer = words.tokenizer
+    if whole and not (rows is not None and words.vocabulary.kind == "vectors"):
+        raise VocabtoolError(
+            f"{words.vocabulary.name}: words can be added to a tokenizer of subword pieces and to "
+            "word vectors, not to another model of whole words"
+        )
+    halves, notes = _halves(texts)
+    if whole and rows is not None:
+        return _suggest_unknown(words, halves, most, rows, notes)
+    if not isinstance(tokenizer, HFWordTokenizer):
+        raise VocabtoolError(
+            f"{words.vocabulary.name}: words can only be added to a tokenizer that the tokenizers "
+            "library runs; pass a tokenizer.json"
+        )
+    flags = token_flags(tokenizer.document)
+    units, held_out = (_units(tokenizer, half) for half in halves)
+    found = tuple(_choose(tokenizer, flags, units, most))
+    given = [each.word for each in found]
+    base, every = (tokenizer.with_tokens(_added_tokens(flags, some)) for some in ([], given))
+    counts = [_half_counts(words, base, every, half) for half in (units, held_out)]
+    vectors = None
+    if model is not None and rows is None:
+        notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
+    if rows is not None:
+        pieces = _cut(base, [_as_in_text(flags, word) for word in given])
+        summed = start == "sum" or (start != "mean" and rows.files is not None)
+        vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
+        if start == "contexts":
+            sequences = _cut(every, [_text(each) for array in halves[0] for each in array])
+            ids = [every.token_to_id(word) for word in given]
+            vectors = new_vectors.from_contexts(rows, sequences, ids, vectors)
+    return Suggestions(
+        words=found,
+        flags=flags,
+        chosen_on=counts[0],
+        held_out=counts[1],
+        vectors=vectors,
+        tensor="" if rows is None else rows.name,
+        notes=notes,
+    )
+
+
+def _suggest_unknown(
+    words: Words, halves: Halves, most: int, rows: Rows, notes: tuple[str, ...]
+) -> Suggestions:
+    """Return the commonest unknown words of the first half, for a file of word vectors."""
+    size, numbers = len(words.vocabulary), dict[bytes, int]()
+    cuts = [_number_words(words, half, numbers) for half in halves]
+    counts = [np.bincount(cut.ids[cut.ids >= size] - size, minlength=len(numbers)) for cut in cuts]
+    names = [decode(word) for word in numbers]
+    order = sorted(np.flatnonzero(counts[0]).tolist(), key=lambda at: (-counts[0][at], names[at]))
+    usable = (at for at in order if _is_usable(names[at]) and not is_random(names[at]))
+    chosen = np.array([*islice(usable, most)], np.int64)
+    saved = [int(counts[0][at]) for at in chosen.tolist()]
+    found = (
+        SuggestedWord(word=names[at], parts=(), count=count, saved=count, total=total)
+        for at, count, total in zip(chosen.tolist(), saved, accumulate(saved), strict=True)
+    )
+    halves_counts = [
+        HalfCounts(
+            len(cut.offsets) - 1,
+            len(cut.ids),
+            int(each.sum()),
+            int(each.sum() - each[chosen].sum()),
+        )
+        for cut, each in zip(cuts, counts, strict=True)
+    ]
+    renumbered = np.full(size + len(numbers), -1, np.int64)
+    renumbered[:size] = np.arange(size)
+    renumbered[size + chosen] = size + np.arange(len(chosen))
+    texts = cuts[0]._replace(ids=renumbered[cuts[0].ids])
+    nothing = Cut(np.zeros(0, np.int64), np.zeros(len(chosen) + 1, np.int64))
+    vectors = new_vectors.initial_vectors(rows, nothing)
+    new = range(size, size + len(chosen))
+    return Suggestions(
+        words=tuple(found),
+        flags={},
+        chosen_on=halves_counts[0],
+        held_out=halves_counts[1],
+        vectors=new_vectors.from_contexts(rows, texts, new, vectors),
+        tensor=rows.name,
+        notes=notes,
+    )
+
+
+def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
+    """Return the words of texts as positions in the vocabulary, and unknown words as later numbers.
+
+    An unknown word's number is its place in ``numbers``, to which it is added.
+    """
+    size, ids, lengths = len(words.vocabulary), [NOTHING], [NOTHING]
+    for array in arrays:
+        found = words.look_up(array)
+        places = found.positions.astype(np.int64)
+        unknown = np.flatnonzero(~found.known)
+        names = as_bytes(found.distinct.take(pa.array(unknown)))
+        places[unknown] = [size + numbers.setdefault(name, len(numbers)) for name in names]
+        ids.append(places[found.codes])
+        lengths.append(np.diff(found.offsets))
+    return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
+
+
+def token_flags(document: Json) -> Flags:
+    """Return the flags of added tokens for a tokenizer.json.
+
+    A tokenizer that joins a blank to the next word would leave that blank as a piece of its own, so
+    the token takes it (``lstrip``). If its normalizer marks blanks, the text is matched before
+    that step (``normalized=False``). If it puts a mark before each part of the text, the token also
+    takes the blank behind it (``rstrip``).
+    """
+    steps = description.list_of_parts({"normalizer": document.get("normalizer")})
+    kinds = {step.get("type") for step in steps}
+    marks = any(description.META in (s.get("content"), s.get("prepend")) for s in steps)
+    joins = description.blank_mark(document) is not None or description.is_byte_level(document)
+    return {
+        "single_word": True,
+        "lstrip": joins,
+        "rstrip": marks and "Prepend" in kinds,
+        "normalized": not marks and description.BYTE_LEVEL not in kinds,
+        "special": False,
+    }
+
+
+def _added_tokens(flags: Flags, words: Iterable[str]) -> list[AddedToken]:
+    from tokenizers import AddedToken
+
+    return [AddedToken(word, **flags) for word in words]
+
+
+def _as_in_text(flags: Flags, word: str) -> str:
+    """Return a word as it stands in a text, with the blank that belongs to it, if any."""
+    return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
+
+
+# ---- the texts, as distinct parts that the tokenizer treats one by one
+
+
+class _Units(NamedTuple):
+    """The distinct parts of some documents, and how often each occurs: int64, shape (n,)."""
+
+    texts: list[str]
+    counts: NDArray[np.int64]
+    documents: int
+
+
+Halves = tuple[list[pa.StringArray], list[pa.StringArray]]
+
+
+def _halves(
+    texts: Iterable[str | bytes] | Sequence[pa.StringArray],
+) -> tuple[Halves, tuple[str, ...]]:
+    """Return every second text, the others, and a note if there were too many texts."""
+    halves: Halves = ([], [])
+    size = number = 0
+    for array in _arrays(texts):
+        size += array.nbytes
+        if size > MAX_TEXT:
+            note = f"words to add: chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            return halves, (note,)
+        for half in (0, 1):
+            rows = np.arange((half - number) % 2, len(array), 2)
+            halves[half].append(array.take(pa.array(rows)))
+        number += len(array)
+    return halves, ()
+
+
+def _arrays(texts: Iterable[str | bytes] | Sequence[pa.StringArray]) -> Iterator[pa.StringArray]:
+    some: list[str | bytes] = []
+    for each in texts:
+        if isinstance(each, pa.Array):
+            yield texts_array(each)
+            continue
+        some.append(each)
+        if len(some) == BATCH:
+            yield texts_array(some)
+            some = []
+    if some:
+        yield texts_array(some)
+
+
+def _text(value: pa.Scalar) -> str:
+    found: bytes = value.as_buffer().to_pybytes()
+    return found.decode("utf-8", "replace")
+
+
+def _units(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Units:
+    parts = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
+    found = pa.chunked_array(parts, pa.binary()).value_counts()
+    texts = [text.decode("utf-8", "replace") for text in found.field(0).to_pylist()]
+    return _Units(texts, found.field(1).to_numpy(), sum(map(len, arrays)))
+
+
+def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
+    """Cut texts with the library, without special tokens."""
+    every, many = [NOTHING], [NOTHING]
+    for start in range(0, len(texts), BATCH):
+        some = texts[start : start + BATCH]
+        with library_errors("the tokenizers library fails on a text"):
+            found = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
+        every.append(np.array(found.ids, np.int64))
+        many.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
+    return Cut(np.concatenate(every), starts_of(np.concatenate(many)))
+
+
+def _half_counts(words: Words, base: Tokenizer, every: Tokenizer, units: _Units) -> HalfCounts:
+    number = 0
+    for start in range(0, len(units.texts), BATCH):
+        found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
+        number += int(np.diff(found.offsets) @ units.counts[start : start + BATCH])
+    pieces = (
+        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, every)
+    )
+    return HalfCounts(units.documents, number, *pieces)
+
+
+# ---- the choice
+
+
+class _Effect(NamedTuple):
+    """What a word does in the parts that contain it. ``lengths``: their new numbers of pieces."""
+
+    saved: int
+    times: int
+    lengths: NDArray[np.int64]
+    at: int  # number of words chosen before
+
+
+def _choose(
+    tokenizer: HFWordTokenizer, flags: Flags, units: _Units, most: int
+) -> list[SuggestedWord]:
+    """Choose the words; see the top of this file."""
+    base = tokenizer.with_tokens([])
+    lengths = np.diff(_cut(base, units.texts).offsets)
+    places, occurrences = _places(base, flags, units)
+    waiting, parts = _bounds(base, flags, occurrences)
+    heapify(waiting)
+    inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
+    measured: dict[str, _Effect] = {}
+    found: list[SuggestedWord] = []
+    while waiting and len(found) < most:
+        _, word = heappop(waiting)
+        rows = places[word]
+        near = {other for row in rows for other in inside.get(row, ())}
+        last = measured.get(word)
+        if last is None or any(found[at].word in near for at in range(last.at, len(found))):
+            if last is None and is_random(spelling(word.encode(), units.texts[rows[0]].encode())):
+                continue
+            made = tokenizer.with_tokens(_added_tokens(flags, [*near, word]))
+            last = _measure(made, word, units, lengths, rows)._replace(at=len(found))
+            measured[word] = last
+            if last.saved > 0:
+                heappush(waiting, (-last.saved, word))
+            continue
+        lengths[rows] = last.lengths
+        for row in rows:
+            inside[row].append(word)
+        total = last.saved + (found[-1].total if found else 0)
+        found.append(
+            SuggestedWord(
+                word=word, parts=parts[word], count=last.times, saved=last.saved, total=total
+            )
+        )
+    return found
+
+
+def _places(
+    base: Tokenizer, flags: Flags, units: _Units
+) -> tuple[dict[str, list[int]], Counter[str]]:
+    """Return the parts that contain each word, ascending, and how often each word occurs.
+
+    Only usable words that are not entries of the vocabulary.
+    """
+    import regex
+
+    search = regex.compile(WORD).findall
+    normalize = base.normalizer.normalize_str if flags["normalized"] and base.normalizer else str
+    places: dict[str, list[int]] = {}
+    occurrences: Counter[str] = Counter()
+    for row, (text, number) in enumerate(zip(units.texts, units.counts.tolist(), strict=True)):
+        for word, times in Counter(search(normalize(text))).items():
+            places.setdefault(word, []).append(row)
+            occurrences[word] += times * number
+    known = base.get_vocab()
+    for word in [*places]:
+        if word in known or not _is_usable(word):
+            del places[word], occurrences[word]
+    return places, occurrences
+
+
+def _is_usable(word: str) -> bool:
+    """Return whether a word has a letter, no blank and a sensible length, and is UTF-8."""
+    usable = any(map(str.isalpha, word)) and not any(map(str.isspace, word))
+    return usable and len(word) <= LONGEST and REPLACED not in word and word.isprintable()
+
+
+def _bounds(
+    base: Tokenizer, flags: Flags, occurrences: Counter[str]
+) -> tuple[list[tuple[int, str]], dict[str, tuple[str, ...]]]:
+    """Return the words in several pieces: minus the pieces that each may save, and its pieces."""
+    words = [*occurrences]
+    found = _cut(base, [_as_in_text(flags, word) for word in words])
+    waiting, parts, more = [], {}, BESIDE * flags["lstrip"]
+    for word, ids in zip(words, found.texts(), strict=True):
+        if len(ids) > 1:
+            waiting.append((-occurrences[word] * (len(ids) - 1 + more), word))
+            parts[word] = tuple(map(str, map(base.id_to_token, ids.tolist())))
+    return waiting, parts
+
+
+def _measure(
+    made: Tokenizer, word: str, units: _Units, lengths: NDArray[np.int64], rows: list[int]
+) -> _Effect:
+    """Cut the parts in ``rows`` again. ``lengths``: numbers of pieces of all parts so far."""
+    found = _cut(made, [units.texts[row] for row in rows])
+    counts = units.counts[rows]
+    new, number = np.diff(found.offsets), made.token_to_id(word)
+    times = np.diff(starts_of(found.ids == number)[found.offsets])
+    return _Effect(int((lengths[rows] - new) @ counts), int(times @ counts), new, 0)

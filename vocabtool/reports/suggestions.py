@@ -1,0 +1,53 @@
+"""The part of a report on unknown words that lists words to add to the model.
+
+JSON: ``words`` (``word``, ``parts``, ``count``, ``saved``, ``total``), ``flags`` of added tokens,
+``chosen_on`` and ``held_out`` (``documents``, ``words``, ``before``, ``after``, ``rate_before``,
+``rate_after``), ``tensor``. For word vectors, these are counts of unknown words, else of pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from vocabtool.oov.suggest import HalfCounts, Suggestions
+from vocabtool.reports.model import Block, Column, Facts, Section, Table, percent
+
+TERMINAL_WORDS: Final = 25
+PAGE_WORDS: Final = 100
+
+
+def suggestion_data(found: Suggestions) -> dict[str, Any]:
+    """Return the JSON object of suggested words, without their vectors."""
+    return {
+        "words": [asdict(word) for word in found.words],
+        "flags": found.flags,
+        "chosen_on": _half(found.chosen_on),
+        "held_out": _half(found.held_out),
+        "tensor": found.tensor,
+    }
+
+
+def _half(half: HalfCounts) -> dict[str, float]:
+    rates = {"rate_before": half.rate_before, "rate_after": half.rate_after}
+    return half._asdict() | rates
+
+
+def suggestion_section(found: Suggestions, page: bool) -> Section:
+    """Show what the words save, and the first of them."""
+    unit = "pieces per word" if found.flags else "unknown words"
+    facts = []
+    for name, half in (("chosen on", found.chosen_on), ("held out", found.held_out)):
+        rates = half.rate_before, half.rate_after
+        before, after = (f"{rate:.3f}" if found.flags else percent(rate) for rate in rates)
+        facts.append((f"{unit}, {half.documents:,} documents {name}", f"{before}, then {after}"))
+    columns = (
+        *(Column("word to add"), Column("count", "count"), Column("pieces", "count")),
+        *(Column("saves", "count"), Column("in all", "count"), Column("made of")),
+    )
+    rows = [
+        (each.word, each.count, len(each.parts), each.saved, each.total, " ".join(each.parts))
+        for each in found.words[: PAGE_WORDS if page else TERMINAL_WORDS]
+    ]
+    blocks: list[Block] = [Facts(facts), Table(columns, rows, bars="saves")]
+    return Section("Words to add", blocks)
