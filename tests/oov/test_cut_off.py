@@ -148,7 +148,10 @@ def test_whole_words(here: Path, tmp_path: Path) -> None:
     command = ("oov", tmp_path / "list.txt", here / "corpus.txt", "--rule", "lower")
     done = run(*command, "--fail-over", "cut=1%")
     assert done.returncode == 2
-    assert b"does not state how many tokens it reads; a limit of cut needs --limit N" in done.stderr
+    assert (
+        b"does not state how many tokens it reads; --fail-over cut=\xe2\x80\xa6 needs --limit N"
+        in done.stderr
+    )
     done = run(*command, "--limit", "5", "--format", "json")
     found = json.loads(done.stdout)["cut"]
     assert (found["documents"]["cut"], found["tokens"]["cut"]) == (2, 6)

@@ -330,7 +330,7 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
             held_by = plural(word.document_frequency or 0, "document", "documents")
             click.echo(f"    {word.surface}: {known}, in {held_by}")
         click.echo(f"  the unknown word has {query.m or 0:.0%} of the query's weight (by idf),")
-        click.echo(f"  so keywords count {query.weight or 0:.0%} of the score")
+        click.echo(f"  so keywords make up {query.weight or 0:.0%} of the score")
         encoder = index.encoder
         if encoder and np.array_equal(*encoder.encode([text, text.replace(unknown, "xqzzyvw")])):
             click.echo("  the vector is the same with any other unknown word")

@@ -67,8 +67,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     multiple=True,
     metavar="FILE",
     help="Documents in which to count the words that A knows and those that B knows. If A or B has "
-    "pieces with markers, each cuts the documents by its own rule, and words and pieces are "
-    "counted. May be repeated.",
+    "pieces with markers, A and B each cut the documents by their own rule, and the words and the "
+    "pieces of each are counted. May be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(

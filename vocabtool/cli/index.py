@@ -362,7 +362,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the weight of the keyword leg is a = {found.a:.2f}, an estimate")
+            tell(f"calibrated: the weight `a` of the keyword leg is {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 

@@ -285,7 +285,7 @@ def _token_limit(
     except VocabtoolError as error:
         notes = [f"how many tokens the model reads is unknown: {error}"]
     if needed and found is None:
-        raise click.UsageError(f"{notes[0]}; a limit of cut needs --limit N")
+        raise click.UsageError(f"{notes[0]}; --fail-over cut=… needs --limit N")
     return found, () if found is not None else tuple(notes)
 
 
@@ -353,7 +353,7 @@ def _suggest(
 
 
 def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
-    """Return the names of the figures that are above their limits, and tell these limits."""
+    """Return the names of the figures that are above their limits, and print these limits."""
     from vocabtool.reports.model import percent
 
     figures: dict[LimitedFigure, float] = {

@@ -153,7 +153,9 @@ class _Side:
                 other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
 
     def report(self, names: tuple[str, str]) -> Cut:
-        """Return the counts so far. ``names``: the columns of its own and of the other's pieces."""
+        """Return the counts so far. ``names``: of two columns, for the pieces of this side and of
+        the other.
+        """
         whole = np.zeros(len(self.texts), np.int64)
         np.add.at(whole, self._text_of, self._whole)
         common = np.minimum(whole, self.cut)

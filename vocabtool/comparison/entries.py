@@ -131,8 +131,8 @@ def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
 class Members(NamedTuple):
     """The entries of a :class:`Union` that one vocabulary contains, in id order.
 
-    ``numbers``: int64, shape (d,), position of each distinct entry in ``tokens``. ``positions``:
-    int64, shape (d,), the entry's first position in the vocabulary.
+    ``numbers``: int64, shape (d,), index of each distinct entry in :attr:`Union.tokens`.
+    ``positions``: int64, shape (d,), the entry's first position in the vocabulary.
     """
 
     numbers: Numbers

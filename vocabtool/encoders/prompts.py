@@ -59,7 +59,8 @@ class Prompts(NamedTuple):
 
 
 class PromptEncoder(Encoder):
-    """Another encoder with prompts, and perhaps with shorter vectors. As thread-safe as that one.
+    """Adds prompts to an encoder, and perhaps cuts its vectors. It is as thread-safe as that
+    encoder.
 
     ``words``: those of the encoder; a prompt is no part of a text whose words are counted.
     ``max_tokens``: without the tokens of the prompt of documents.
@@ -100,7 +101,7 @@ class PromptEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the encoder, and on prompts and cut."""
+        """The encoder's notes, and those on prompts and on the length of vectors."""
         return (*self._encoder.notes, *self._more)
 
     def encode(self, texts: Texts) -> Vectors:
@@ -117,7 +118,7 @@ class PromptEncoder(Encoder):
         return [self._cut(part) for part in self._encoder.encode_batches(prompted, size)]
 
     def with_words(self, words: Words) -> PromptEncoder:
-        """Return the same with an encoder that has these words."""
+        """Return the same prompts around an encoder that has these words."""
         return PromptEncoder(self._encoder.with_words(words), self._prompts, self.dim, self._more)
 
     def __reduce__(self) -> tuple[Any, ...]:

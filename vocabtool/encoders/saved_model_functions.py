@@ -182,7 +182,7 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
     first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
     if first is None and len(signatures) > 1:
         raise UnsupportedFormat(
-            "several signatures return vectors; choose one with --signature:"
+            "several signatures return vectors; choose one with --signature. There are:"
             f"{_list_functions(functions)}"
         )
     candidates = [f for f in functions if first in (None, f.name)]

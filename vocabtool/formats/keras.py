@@ -122,7 +122,8 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer that ``description`` describes; its class is in ``MASK_AND_OOV``.
+    """Return the lookup layer that ``description`` describes. ``MASK_AND_OOV`` must contain its
+    class.
 
     Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
     """
@@ -278,8 +279,9 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
     """Yield each lookup layer, and whether the archive has only the path of its vocabulary file.
 
-    The ``path`` of a layer is where the archive would store its asset: names of attributes and, for
-    items of lists, of classes. An overlong path is truncated, so that no asset matches it.
+    The ``path`` of a layer is where the archive would store its asset. It consists of names of
+    attributes; an item of a list has the name of its class instead. An overlong path is truncated,
+    so that no asset matches it.
     """
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")

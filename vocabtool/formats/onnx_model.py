@@ -226,7 +226,9 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
     name = show(file.name)
     target = os.fspath(file.readlink()) if file.is_symlink() else None
     if target is not None and (not BLOB.fullmatch(target) or (file.parent / target).is_symlink()):
-        raise InvalidFile(f"{name}, which has its tensors, is a symbolic link: it is not opened")
+        raise InvalidFile(
+            f"{name}, which has tensors of the model, is a symbolic link: it is not opened"
+        )
     if not file.is_file():
         raise NotFound(f"{model}: its tensors are in {name}, which is missing; download it, too")
     numbers = [*found.get(b"offset", [b"0"]), *found.get(b"length", [b"0"])]

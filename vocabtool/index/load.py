@@ -287,8 +287,8 @@ class Loader:
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
-                f"{told}, more than a third, so nothing was changed. Are these all FILEs, and "
-                "are they complete? --force (force=True) deletes the documents"
+                f"{told}, more than a third, so nothing was changed. Check that no "
+                "FILE is missing or incomplete. --force (force=True) deletes the documents"
             )
         self._writer.delete_rows(gone)
         return len(gone)

@@ -103,7 +103,9 @@ class Part:
 def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return one part (in a list) for ``sources``, and all FILEs to record: known and new ones."""
+    """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
+    now on: the ``known`` ones and new ones.
+    """
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):

@@ -321,7 +321,9 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the state of the last load after another change. A load that is resumed looks up ids.
+    """Return the last load as it is recorded after another change of the index.
+
+    If this load is resumed, it looks up ids, because the change may have added some.
 
     ``synced``: false if documents were deleted by their ids; a sync brings these documents back.
     """

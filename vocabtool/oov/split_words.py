@@ -39,7 +39,7 @@ class SplitWord:
       off by at most ``error``. Both are exact if ``error`` is 0.
     - ``known``: Whether the model knows all pieces.
     - ``kind``: The class of the word, ``None`` if it was not classified.
-    - ``parts``: The pieces; empty for words that were not classified, and if they depend on
+    - ``parts``: The pieces; empty if the word was not classified, or if its pieces depend on
       neighbouring words.
     - ``example``: A part of the first document with the word; empty if none was kept.
     - ``cut``: Whether the word stands only in parts of texts that the model does not read.

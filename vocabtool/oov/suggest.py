@@ -459,7 +459,9 @@ def _is_usable(word: str) -> bool:
 def _bounds(
     base: Tokenizer, flags: Flags, occurrences: Counter[str]
 ) -> tuple[list[tuple[int, str]], dict[str, tuple[str, ...]]]:
-    """Return the words in several pieces: minus the pieces that each may save, and its pieces."""
+    """Return a heap and the pieces of the words that are split.
+
+    Items of the heap: minus the number of pieces that a word may save, and the word."""
     words = [*occurrences]
     found = _cut(base, [_as_in_text(flags, word) for word in words])
     waiting, parts, more = [], {}, BESIDE * flags["lstrip"]

@@ -33,8 +33,8 @@ class Candidates:
 
     ``rows``: int64, shape (n,). ``similarities``: exact, float32, shape (n,). ``bm25``: float32,
     shape (n,). ``dense``: number of documents of the dense leg. ``keyword``: int64, places of the
-    keyword leg's documents among the candidates, in the order of that leg. ``listed``: how many of
-    these have a rank; the others, at the end, contain an identifier of the query but have no rank.
+    keyword leg's documents among the candidates, in the order of that leg. BM25 ranks
+    the first ``listed`` of these; the rest contain an identifier of the query, but have no rank.
     """
 
     rows: Rows

@@ -42,7 +42,7 @@ class WeighedWord(NamedTuple):
       spaces, all pairs of characters.
     - ``parts``: its stems; for an identifier, only stems of at least two characters.
     - ``terms``: all terms that find it: its parts, and the surface of a joined word.
-    - ``telling``: its terms whose idfs are summed in ``m``.
+    - ``telling``: its terms whose idfs count in ``QuerySummary.m``.
     """
 
     word: QueryWord

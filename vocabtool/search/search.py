@@ -1,6 +1,6 @@
 """Search: weigh the query, search both legs, fuse the scores, fetch the best documents.
 
-``query.py`` contains the words, ``fusion.py`` the formulae, ``hits.py`` the explanation.
+``query.py`` weighs the query's words, ``fusion.py`` has the formulae, ``hits.py`` the explanation.
 
 ``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees: for short arrays it is
 much faster, which saves 2 % of the time of a query.

@@ -1,4 +1,4 @@
-"""Describe the steps of a ``tokenizer.json``, and how texts may be split beforehand.
+"""Describe the steps of a ``tokenizer.json``, and where a text can be cut before it is tokenized.
 
 Keys and defaults follow huggingface/tokenizers (tokenizers/src/normalizers,
 tokenizers/src/pre_tokenizers, tokenizers/src/models). ``hf_tokenizer.py`` splits texts with the
@@ -93,7 +93,7 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return at which side of blanks texts may be split beforehand without changing their words.
+    """Return on which side of blanks a text can be cut before it is tokenized, with the same words.
 
     Returns ``None`` if neither side is safe. No normalizer may look across a blank, and no added
     token may extend across one. Texts may be split behind blanks if the first pre-tokenizer removes

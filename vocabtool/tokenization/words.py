@@ -215,7 +215,7 @@ class Words:
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
 
-        The list is empty for models of whole words, and for exact words.
+        The list is empty for models of whole words, and if the running model makes the words.
         """
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]

@@ -110,7 +110,9 @@ def strings(tensor: Tensor) -> ByteStrings:
     if not len(found):
         return ByteStrings.of([b""] * len(repeated))
     if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
-        raise InvalidFile("the last string is long and repeats too often", offset=tensor.span[0])
+        raise InvalidFile(
+            "the last string is too long to fill the rest of the tensor", offset=tensor.span[0]
+        )
     return found.take(repeated)
 
 
