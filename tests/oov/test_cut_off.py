@@ -149,7 +149,7 @@ def test_whole_words(here: Path, tmp_path: Path) -> None:
     done = run(*command, "--fail-over", "cut=1%")
     assert done.returncode == 2
     assert (
-        b"does not state how many tokens it reads; --fail-over cut=\xe2\x80\xa6 needs --limit N"
+        b"does not state how many tokens it reads"
         in done.stderr
     )
     done = run(*command, "--limit", "5", "--format", "json")
