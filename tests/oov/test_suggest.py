@@ -159,6 +159,13 @@ def test_the_library_saves_what_is_promised(name: str, tmp_path: Path) -> None:
     assert not names & {HASH, "2023"}
 
 
+def test_words_with_joiners(tmp_path: Path) -> None:
+    """A zero width non-joiner is a part of its word, as in Persian."""
+    byte_level(False).save(str(tmp_path / "tokenizer.json"))
+    found = suggest(Words.of(tmp_path / "tokenizer.json"), ["Auf\u200clage Auf\u200clage"], 1)
+    assert [word.word for word in found.words] == ["Auf\u200clage"]
+
+
 def test_each_is_the_best_beside_those_before(tmp_path: Path) -> None:
     """By trial of every word of the texts with the library."""
     file = tmp_path / "tokenizer.json"

@@ -55,7 +55,7 @@ LONGEST: Final = 64  # characters of a word
 BATCH: Final = 1_024  # texts that the library cuts at a time
 WORD: Final = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"  # \w+ of Rust's regex
 NOTHING: Final = np.zeros(0, np.int64)
-REPLACED: Final = "\ufffd"  # stands for bytes that are not UTF-8
+JOINERS: Final = {0x200C: None, 0x200D: None}  # in words of Persian and of scripts of India
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,9 +451,9 @@ def _places(
 
 
 def _is_usable(word: str) -> bool:
-    """Return whether a word has a letter, no blank and a sensible length, and is UTF-8."""
-    usable = any(map(str.isalpha, word)) and not any(map(str.isspace, word))
-    return usable and len(word) <= LONGEST and REPLACED not in word and word.isprintable()
+    """Return whether a word has a letter, a sensible length, no blank and nothing unprintable."""
+    usable = any(map(str.isalpha, word)) and " " not in word and len(word) <= LONGEST
+    return usable and word.translate(JOINERS).isprintable()
 
 
 def _bounds(
