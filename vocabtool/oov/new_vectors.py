@@ -341,7 +341,9 @@ def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats)
     tensors = static_embedding.open_tensors(file, header.keys() - {METADATA}, bits=True)
     name = next(each for each in EMBEDDINGS if each in tensors)
     size, weights = int(ids.max(initial=-1)) + 1, np.ones(len(ids), np.float32)
-    if TOKEN_WEIGHTS in tensors and tensors[name].dtype.kind == "i":  # use the range of integers
+    if tensors[name].dtype.kind == "i":  # use the range of integers
+        tokens = len(tensors[MAPPING if MAPPING in tensors else name])
+        tensors.setdefault(TOKEN_WEIGHTS, np.ones(tokens, np.float32))
         highest = np.abs(vectors).max(axis=1, initial=0)
         weights = np.where(highest > 0, highest / np.iinfo(tensors[name].dtype).max, weights)
         vectors = vectors / weights[:, None]
@@ -355,9 +357,10 @@ def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats)
         tensors[TOKEN_WEIGHTS] = _with_rows(tensors[TOKEN_WEIGHTS], size, ids, weights)
     facts: dict[str, Any] = {METADATA: header[METADATA]} if METADATA in header else {}
     end = 0
-    for each, values in tensors.items():
+    tensors = dict(sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0])))
+    for each, values in tensors.items():  # the widest numbers first, so that all are aligned
         facts[each] = {
-            "dtype": header[each]["dtype"],
+            "dtype": header[each]["dtype"] if each in header else "F32",
             "shape": list(values.shape),
             "data_offsets": [end, end := end + values.nbytes],
         }
