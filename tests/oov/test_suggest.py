@@ -410,7 +410,7 @@ def test_word_vectors_with_new_words(form: str, tmp_path: Path) -> None:
     file, to = tmp_path / form, tmp_path / f"new{Path(form).suffix}"
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(KNOWN, matrix, strict=True)]
     if form.endswith(".npz"):
-        np.savez(file, words=np.array(KNOWN), vectors=matrix)
+        np.savez(file, words=np.array(KNOWN), vectors=matrix, rule=np.array(["lower"]))
     else:
         head = [f"{len(KNOWN)} 5"] * form.startswith("header")
         file.write_text("\n".join([*head, *lines]))
@@ -427,6 +427,7 @@ def test_word_vectors_with_new_words(form: str, tmp_path: Path) -> None:
     if form.endswith(".npz"):
         with np.load(to) as held:
             names, vectors = held["words"].tolist(), held["vectors"]
+            assert held["rule"] == ["lower"]
     else:
         gensim = pytest.importorskip("gensim.models", reason="the oracle")
         (tmp_path / "x.vec").write_text(f"{len(KNOWN) + 2} 5\n" * (not head) + to.read_text())
@@ -489,7 +490,7 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
     "no static model": (
         ["bert.json", "--suggest", "2", "--suggest-to", "larger"],
         3,
-        "bert.json: not a static model",
+        "larger: a copy of bert.json",
     ),
     "no folder": (
         ["bert.json", "--suggest", "2", "--suggest-to", "no/x.json"],
@@ -505,7 +506,7 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
     "another ending": (
         ["words.npz", "--suggest", "2", "--suggest-to", "x.txt"],
         3,
-        "x.txt: new words can be written to",
+        "x.txt: a copy of words.npz",
     ),
     "a list": (["words.txt", "--suggest", "2", "--rule", "lower"], 3, "words can be added to"),
 }

@@ -42,6 +42,7 @@ from vocabtool.errors import (
 from vocabtool.formats import static_embedding, word_vectors
 from vocabtool.formats.binary_vectors import HEADER
 from vocabtool.formats.files import split_kind
+from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.graph_files import path_of
 from vocabtool.formats.static_embedding import (
     EMBEDDINGS,
@@ -51,6 +52,7 @@ from vocabtool.formats.static_embedding import (
     EmbeddingFiles,
 )
 from vocabtool.system.own_files import whole_file
+from vocabtool.vocabulary import decode
 
 Floats = NDArray[np.float32]
 
@@ -60,7 +62,6 @@ MATRICES: Final = (
     *("shared.weight", "tok_embeddings.weight"),
 )
 SIDE_FILES: Final = (".json", ".safetensors")  # files of a folder that stand for the folder
-BINARY: Final = (".npy", ".bin")  # word vectors in formats that are not written
 METADATA: Final = "__metadata__"
 BLOCK: Final = 4_096  # rows or tokens at a time
 WINDOW: Final = 5  # tokens on either side that are the context
@@ -278,15 +279,12 @@ def check_static(model: str | Path, to: str | Path) -> None:
         if Path(to).exists() and (not Path(to).is_dir() or any(Path(to).iterdir())):
             raise FolderNotEmpty(f"{to}: wanted a new or empty folder for the model with new words")
         return
-    if path.is_dir() or path.suffix in SIDE_FILES or _word_vectors(path) is None:
+    is_text = path.is_file() and word_vectors.READER.recognise(Source.open(path)) is None
+    if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
-            f"{model}: not a static model (a model2vec folder, word vectors), so no copy with new "
-            f"words can be written; name a file that ends in .json instead of {to}"
-        )
-    if path.suffix != Path(to).suffix or path.suffix in BINARY:
-        raise VocabtoolError(
-            f"{to}: new words can be written to a .npz or a text file of word vectors, in the "
-            f"format of {path.name}; name a file with the same ending"
+            f"{to}: a copy of {model} with new words cannot be written there. Wanted a model that "
+            "is a static embedding, or word vectors in a .npz or text file and a name with the "
+            "same ending. Tokens can be written to a file that ends in .json"
         )
 
 
@@ -386,17 +384,19 @@ def _with_rows(
 
 def _save_word_vectors(path: Path, to: Path, words: Sequence[str], vectors: Floats) -> None:
     """Write word vectors with new words: ``.npz``, or text with the header that the file has."""
-    held = word_vectors.WordVectors.open(path)
     if path.suffix == ".npz":
-        with reading(str(path)), np.load(path) as arrays:
-            names = np.concatenate([arrays["words"], np.array(words)])
-            matrix = np.concatenate([arrays["vectors"], vectors.astype(arrays["vectors"].dtype)])
+        stored = word_vectors.WordVectors.open(path).words.stored
+        with reading(str(path)), np.load(path) as file:
+            arrays = dict(file)  # perhaps with a rule
+        matrix = arrays["vectors"]
+        arrays["words"] = np.array([*map(decode, stored), *words])
+        arrays["vectors"] = np.concatenate([matrix, vectors.astype(matrix.dtype)])
         with whole_file(to) as opened:
-            np.savez(opened, words=names, vectors=matrix)
+            np.savez(opened, **arrays)
         return
     with reading(str(path)), path.open("rb") as file, whole_file(to) as opened:
         if header := HEADER.match(file.read(64)):
-            opened.write(b"%d %d\n" % (len(held) + len(words), held.dim))
+            opened.write(b"%d %d\n" % (int(header[1]) + len(words), int(header[2])))
         file.seek(header.end() if header else 0)
         shutil.copyfileobj(file, opened)
         file.seek(-1, 2)
