@@ -188,7 +188,7 @@ def suggest(
         pieces = _cut(base, [_as_in_text(flags, word) for word in given])
         summed = start == "sum" or (start != "mean" and rows.files is not None)
         vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
-        if start == "contexts":
+        if start == "contexts" and given:
             sequences = _cut(every, [_text(each) for array in halves[0] for each in array])
             ids = [every.token_to_id(word) for word in given]
             vectors = new_vectors.from_contexts(rows, sequences, ids, vectors)
