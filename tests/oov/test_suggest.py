@@ -273,7 +273,7 @@ def test_vectors_from_contexts() -> None:
     texts[1] = [-1]
     offsets = np.cumsum([0, *map(len, texts)])
     cut = new_vectors.Cut(np.concatenate(texts).astype(np.int64), offsets)
-    found = new_vectors.from_contexts(rows, cut, [10, 11, 12], np.vstack([table[10:], [[7, 7, 7]]]))
+    found = new_vectors.from_contexts(rows, cut, 10, np.vstack([table[10:], [[7, 7, 7]]]))
     contexts: dict[int, list[Any]] = {}
     for text in texts:
         for at, token in enumerate(text):

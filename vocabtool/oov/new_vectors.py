@@ -78,23 +78,20 @@ class Cut(NamedTuple):
     ids: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
-    def texts(self) -> list[NDArray[np.int64]]:
-        """Return the ids of each text."""
-        return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The vectors of tokens. ``take``: ids, shape (k,), to vectors, float32, shape (k, dim).
 
-    ``name``: of the tensor or the file. ``size``: number of ids. ``files``: of a static embedding.
+    ``name``: of the tensor or the file. ``size``: number of ids. ``static``: whether a text's
+    vector is the mean of its tokens.
     """
 
     name: str
     size: int
     dim: int
     take: Callable[[NDArray[np.int64]], Floats]
-    files: EmbeddingFiles | None = None
+    static: bool = False
 
 
 def open_rows(model: str | Path) -> Rows | None:
@@ -104,7 +101,10 @@ def open_rows(model: str | Path) -> Rows | None:
     """
     path, files = _find(model)
     if files is None and path.is_file() and path.suffix not in SIDE_FILES:
-        return _word_vectors(path)
+        with suppress(VocabtoolError):
+            vectors = word_vectors.WordVectors.open(path)
+            return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
+        return None
     folder = path if path.is_dir() else path.parent
     file = files.tensors if files else folder / static_embedding.WEIGHTS
     if not file.is_file():
@@ -127,16 +127,20 @@ def open_rows(model: str | Path) -> Rows | None:
     size = len(matrix) if mapping is None else len(mapping)
 
     def take(ids: NDArray[np.int64]) -> Floats:
-        if len(ids) and int(ids.max()) >= size:
+        try:
+            found = matrix[ids if mapping is None else mapping[ids]]
+            scales = np.float32(1) if weights is None else weights[ids].astype(np.float32)[:, None]
+        except IndexError as error:
             raise InvalidFile(
-                f"tensor {name!r} has {size:,} rows, wanted one for id {int(ids.max()):,}: matrix "
-                "and tokenizer belong to different models",
+                f"tensor {name!r} has {size:,} rows, wanted one for id {ids.max(initial=0):,}: "
+                "matrix and tokenizer belong to different models",
                 file=str(file),
-            )
-        found = _as_float(matrix[ids if mapping is None else mapping[ids]])
-        return found if weights is None else found * weights[ids].astype(np.float32)[:, None]
+            ) from error
+        if found.dtype == np.uint16:  # the bits of bfloat16
+            found = (found.astype(np.uint32) << 16).view(np.float32)
+        return found.astype(np.float32) * scales
 
-    return Rows(name, size, int(matrix.shape[1]), take, files)
+    return Rows(name, size, int(matrix.shape[1]), take, static=files is not None)
 
 
 def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
@@ -150,21 +154,6 @@ def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
     return path, None
 
 
-def _word_vectors(path: Path) -> Rows | None:
-    try:
-        vectors = word_vectors.WordVectors.open(path)
-    except (UnknownFormat, InvalidFile):
-        return None
-    return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
-
-
-def _as_float(values: NDArray[Any]) -> Floats:
-    """Convert to float32; uint16 are the bits of bfloat16."""
-    if values.dtype == np.uint16:
-        return (values.astype(np.uint32) << 16).view(np.float32)
-    return values.astype(np.float32)
-
-
 # ---- initial vectors
 
 
@@ -174,63 +163,42 @@ def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool 
     ``unknown``: the id of the unknown piece, which does not count.
     """
     vectors = np.zeros((len(pieces.offsets) - 1, rows.dim), np.float32)
-    everything: Floats | None = None
-    for at, ids in enumerate(pieces.texts()):
-        known = ids[(ids != unknown) & (ids >= 0)]
-        if len(known):
-            found = rows.take(known)
+    without = []
+    for at, (start, end) in enumerate(pairwise(pieces.offsets.tolist())):
+        ids = pieces.ids[start:end]
+        found = rows.take(ids[ids != unknown])
+        if not len(found):
+            without.append(at)
+        else:
             vectors[at] = found.sum(axis=0) if summed else found.mean(axis=0)
-            continue
-        if everything is None:
-            starts = range(0, rows.size, BLOCK)
-            sums = [
-                rows.take(np.arange(start, min(start + BLOCK, rows.size))).sum(axis=0)
-                for start in starts
-            ]
-            everything = np.sum(sums, axis=0) / rows.size
-        vectors[at] = everything
+    if without:
+        blocks = (np.arange(at, min(at + BLOCK, rows.size)) for at in range(0, rows.size, BLOCK))
+        vectors[without] = sum(rows.take(block).sum(axis=0) for block in blocks) / rows.size
     return vectors
 
 
-def from_contexts(rows: Rows, texts: Cut, new: Sequence[int], vectors: Floats) -> Floats:
+def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats:
     """Return a vector of each new word, computed from its contexts: float32, shape (words, dim).
 
-    ``texts``: cut with the new words, whose ids are ``new``. ``vectors``: their vectors as part of
-    the contexts of other words; a word without a context keeps its own.
+    ``texts``: cut with the new words, whose ids begin at ``first``. ``vectors``: their vectors as
+    part of the contexts of other words; a word without a context keeps its own.
     """
-    table, codes, at, known = _table(rows, texts.ids, new, vectors)
-    padded = _pad_texts(codes, texts.offsets, len(table) - 1)
-    means, counts = _context_means(table, padded)
-    use = np.flatnonzero(known & (counts[:-1] >= MIN_COUNT))
+    distinct, codes = np.unique(texts.ids, return_inverse=True)
+    new = distinct >= first
+    known, numbers = (distinct >= 0) & ~new, distinct[new] - first
+    table = np.zeros((len(distinct) + 1, rows.dim), np.float32)  # the last row: outside the texts
+    table[:-1][known] = rows.take(distinct[known])
+    table[:-1][new] = vectors[numbers]
+    means, counts = _context_means(table, _pad_texts(codes, texts.offsets, len(distinct)))
+    use = np.flatnonzero(known & (counts >= MIN_COUNT))
     weights = np.log1p(counts[use])[:, None]
     left, right = means[use], table[use].astype(np.float64)
     square = left.T @ (weights * left)
     square += RIDGE * np.trace(square) / rows.dim * np.eye(rows.dim)
-    if not len(use) or not square.any():
-        return vectors
-    matrix = np.linalg.solve(square, left.T @ (weights * right))
-    found = (means[at] @ matrix).astype(np.float32)
-    return np.where((at >= 0)[:, None] & (counts[at] > 0)[:, None], found, vectors)
-
-
-def _table(
-    rows: Rows, ids: NDArray[np.int64], new: Sequence[int], vectors: Floats
-) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the vectors of the distinct ids, and a row of zeros; and the row of each of ``ids``.
-
-    Also returns the row of each new word, -1 if it does not occur, and which rows are of tokens
-    that the model has.
-    """
-    distinct, codes = np.unique(ids, return_inverse=True)
-    number = {each: at for at, each in enumerate(new)}
-    place = np.array([number.get(each, -1) for each in distinct.tolist()], np.int64)
-    known = (place < 0) & (distinct >= 0)
-    table = np.zeros((len(distinct) + 1, rows.dim), np.float32)
-    table[:-1][known] = rows.take(distinct[known])
-    table[:-1][place >= 0] = vectors[place[place >= 0]]
-    at = np.full(len(new), -1, np.int64)
-    at[place[place >= 0]] = np.flatnonzero(place >= 0)
-    return table, codes.reshape(-1), at, known
+    found = vectors.copy()
+    if square.any():
+        found[numbers] = means[new] @ np.linalg.solve(square, left.T @ (weights * right))
+    return found
 
 
 def _pad_texts(
@@ -247,7 +215,7 @@ def _pad_texts(
 def _context_means(
     table: Floats, padded: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the mean context of each row of ``table``, float64, and its number of occurrences."""
+    """Return the mean context of each row but the last, float64, and its number of occurrences."""
     from scipy.sparse import csr_array
 
     sums = np.zeros(table.shape)
@@ -260,9 +228,8 @@ def _context_means(
         middle = codes[WINDOW:-WINDOW]
         shape = (len(table), len(middle))
         sums += csr_array((np.ones(len(middle)), (middle, np.arange(len(middle)))), shape) @ around
-    counts = np.bincount(padded, minlength=len(table))
-    counts[-1] = 0
-    return sums / np.maximum(counts, 1)[:, None], counts
+    counts = np.bincount(padded, minlength=len(table))[:-1]
+    return sums[:-1] / counts[:, None], counts
 
 
 # ---- static models with the new words
