@@ -100,11 +100,10 @@ def open_rows(model: str | Path) -> Rows | None:
     ``model``: the folder, or a file in it. Raises :class:`InvalidFile` for a damaged file.
     """
     path, files = _find(model)
-    if files is None and path.is_file() and path.suffix not in SIDE_FILES:
+    if files is None and path.is_file():
         with suppress(VocabtoolError):
             vectors = word_vectors.WordVectors.open(path)
             return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
-        return None
     folder = path if path.is_dir() else path.parent
     file = files.tensors if files else folder / static_embedding.WEIGHTS
     if not file.is_file():
@@ -189,7 +188,8 @@ def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats
     table = np.zeros((len(distinct) + 1, rows.dim), np.float32)  # the last row: outside the texts
     table[:-1][known] = rows.take(distinct[known])
     table[:-1][new] = vectors[numbers]
-    means, counts = _context_means(table, _pad_texts(codes, texts.offsets, len(distinct)))
+    between = np.repeat(texts.offsets, WINDOW)  # so that no context reaches another text
+    means, counts = _context_means(table, np.insert(codes, between, len(distinct)))
     use = np.flatnonzero(known & (counts >= MIN_COUNT))
     weights = np.log1p(counts[use])[:, None]
     left, right = means[use], table[use].astype(np.float64)
@@ -199,17 +199,6 @@ def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats
     if square.any():
         found[numbers] = means[new] @ np.linalg.solve(square, left.T @ (weights * right))
     return found
-
-
-def _pad_texts(
-    codes: NDArray[np.int64], offsets: NDArray[np.int64], blank: int
-) -> NDArray[np.int64]:
-    """Put ``WINDOW`` blanks before and behind each text, so that no context reaches another."""
-    number = len(offsets) - 1
-    padded = np.full(len(codes) + WINDOW * (number + 1), blank, np.int64)
-    shift = np.repeat(np.arange(1, number + 1) * WINDOW, np.diff(offsets))
-    padded[np.arange(len(codes)) + shift] = codes
-    return padded
 
 
 def _context_means(
