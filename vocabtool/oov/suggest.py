@@ -177,8 +177,8 @@ def suggest(
     units, held_out = (_units(tokenizer, half) for half in halves)
     found = tuple(_choose(tokenizer, flags, units, most))
     given = [each.word for each in found]
-    base, every = (tokenizer.with_tokens(some, **flags) for some in ([], given))
-    counts = [_half_counts(words, base, every, half) for half in (units, held_out)]
+    base, extended = (tokenizer.with_tokens(some, **flags) for some in ([], given))
+    counts = [_half_counts(words, base, extended, half) for half in (units, held_out)]
     vectors = None
     if model is not None and rows is None:
         notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
@@ -187,8 +187,8 @@ def suggest(
         summed = start == "sum" or (start != "mean" and rows.static)
         vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
         if start == "contexts" and given:  # the new ids are consecutive
-            sequences = _cut(every, [text for array in halves[0] for text in _decode(array)])
-            first = every.token_to_id(given[0])
+            sequences = _cut(extended, [text for array in halves[0] for text in _decode(array)])
+            first = extended.token_to_id(given[0])
             vectors = new_vectors.from_contexts(rows, sequences, first, vectors)
     return Suggestions(
         words=found,
@@ -216,7 +216,7 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
         SuggestedWord(word=names[at], parts=(), count=count, saved=count, total=total)
         for at, count, total in zip(chosen.tolist(), saved, accumulate(saved), strict=True)
     )
-    halves_counts = [
+    half_counts = [
         HalfCounts(
             len(cut.offsets) - 1, len(cut.ids), int(each.sum()), int(np.delete(each, chosen).sum())
         )
@@ -230,8 +230,8 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
     return Suggestions(
         words=tuple(found),
         flags={},
-        chosen_on=halves_counts[0],
-        held_out=halves_counts[1],
+        chosen_on=half_counts[0],
+        held_out=half_counts[1],
         vectors=new_vectors.from_contexts(rows, sequences, size, vectors),
         tensor=rows.name,
         notes=notes,
@@ -320,23 +320,23 @@ def _units(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Units:
 
 def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
     """Cut texts with the library, without special tokens."""
-    every, many = [EMPTY], [EMPTY]
+    ids, lengths = [EMPTY], [EMPTY]
     for start in range(0, len(texts), BATCH):
         some = texts[start : start + BATCH]
         with library_errors("the tokenizers library fails on a text"):
             found = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
-        every.append(np.array(found.ids, np.int64))
-        many.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
-    return Cut(np.concatenate(every), starts_of(np.concatenate(many)))
+        ids.append(np.array(found.ids, np.int64))
+        lengths.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
+    return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
 
 
-def _half_counts(words: Words, base: Tokenizer, every: Tokenizer, units: _Units) -> HalfCounts:
+def _half_counts(words: Words, base: Tokenizer, extended: Tokenizer, units: _Units) -> HalfCounts:
     number = 0
     for start in range(0, len(units.texts), BATCH):
         found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
         number += int(np.diff(found.offsets) @ units.counts[start : start + BATCH])
     pieces = (
-        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, every)
+        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, extended)
     )
     return HalfCounts(units.documents, number, *pieces)
 
