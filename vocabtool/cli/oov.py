@@ -294,15 +294,19 @@ def _check_suggestion(
 ) -> None:
     """Raise an error for options of ``--suggest`` that do not fit, before documents are read."""
     from vocabtool.oov import new_vectors
+    from vocabtool.oov.suggest import suggest
 
-    if most is None and (to or start):
-        raise click.UsageError("--suggest-to and --suggest-vectors need --suggest N")
+    if most is None:
+        if to or start:
+            raise click.UsageError("--suggest-to and --suggest-vectors need --suggest N")
+        return
+    found = suggest(words, (), most, model=model, start=start)
     if to is None:
         return
     check_files(to, None, None)
     if not to.endswith(".json"):
         new_vectors.check_static(model, to)
-    elif words.look_up(["a"]).pieces is None:
+    elif not found.flags:
         raise click.UsageError(
             f"{model} knows whole words and has no tokenizer: --suggest-to needs the name of a new "
             "file of word vectors"

@@ -42,6 +42,7 @@ from vocabtool.errors import (
 from vocabtool.formats import static_embedding, word_vectors
 from vocabtool.formats.binary_vectors import HEADER
 from vocabtool.formats.files import split_kind
+from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.graph_files import path_of
 from vocabtool.formats.static_embedding import (
     EMBEDDINGS,
@@ -51,6 +52,7 @@ from vocabtool.formats.static_embedding import (
     EmbeddingFiles,
 )
 from vocabtool.system.own_files import whole_file
+from vocabtool.vocabulary import decode
 
 Floats = NDArray[np.float32]
 
@@ -60,7 +62,6 @@ MATRICES: Final = (
     *("shared.weight", "tok_embeddings.weight"),
 )
 SIDE_FILES: Final = (".json", ".safetensors")  # files of a folder that stand for the folder
-BINARY: Final = (".npy", ".bin")  # word vectors in formats that are not written
 METADATA: Final = "__metadata__"
 BLOCK: Final = 4_096  # rows or tokens at a time
 WINDOW: Final = 5  # tokens on either side that are the context
@@ -77,23 +78,20 @@ class Cut(NamedTuple):
     ids: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
-    def texts(self) -> list[NDArray[np.int64]]:
-        """Return the ids of each text."""
-        return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The vectors of tokens. ``take``: ids, shape (k,), to vectors, float32, shape (k, dim).
 
-    ``name``: of the tensor or the file. ``size``: number of ids. ``files``: of a static embedding.
+    ``name``: of the tensor or the file. ``size``: number of ids. ``static``: whether a text's
+    vector is the mean of its tokens.
     """
 
     name: str
     size: int
     dim: int
     take: Callable[[NDArray[np.int64]], Floats]
-    files: EmbeddingFiles | None = None
+    static: bool = False
 
 
 def open_rows(model: str | Path) -> Rows | None:
@@ -102,8 +100,10 @@ def open_rows(model: str | Path) -> Rows | None:
     ``model``: the folder, or a file in it. Raises :class:`InvalidFile` for a damaged file.
     """
     path, files = _find(model)
-    if files is None and path.is_file() and path.suffix not in SIDE_FILES:
-        return _word_vectors(path)
+    if files is None and path.is_file():
+        with suppress(VocabtoolError):
+            vectors = word_vectors.WordVectors.open(path)
+            return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
     folder = path if path.is_dir() else path.parent
     file = files.tensors if files else folder / static_embedding.WEIGHTS
     if not file.is_file():
@@ -126,16 +126,20 @@ def open_rows(model: str | Path) -> Rows | None:
     size = len(matrix) if mapping is None else len(mapping)
 
     def take(ids: NDArray[np.int64]) -> Floats:
-        if len(ids) and int(ids.max()) >= size:
+        try:
+            found = matrix[ids if mapping is None else mapping[ids]]
+            scales = np.float32(1) if weights is None else weights[ids].astype(np.float32)[:, None]
+        except IndexError as error:
             raise InvalidFile(
-                f"tensor {name!r} has {size:,} rows, wanted one for id {int(ids.max()):,}: matrix "
-                "and tokenizer belong to different models",
+                f"tensor {name!r} has {size:,} rows, wanted one for id {ids.max(initial=0):,}: "
+                "matrix and tokenizer belong to different models",
                 file=str(file),
-            )
-        found = _as_float(matrix[ids if mapping is None else mapping[ids]])
-        return found if weights is None else found * weights[ids].astype(np.float32)[:, None]
+            ) from error
+        if found.dtype == np.uint16:  # the bits of bfloat16
+            found = (found.astype(np.uint32) << 16).view(np.float32)
+        return found.astype(np.float32) * scales
 
-    return Rows(name, size, int(matrix.shape[1]), take, files)
+    return Rows(name, size, int(matrix.shape[1]), take, static=files is not None)
 
 
 def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
@@ -149,21 +153,6 @@ def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
     return path, None
 
 
-def _word_vectors(path: Path) -> Rows | None:
-    try:
-        vectors = word_vectors.WordVectors.open(path)
-    except (UnknownFormat, InvalidFile):
-        return None
-    return Rows(path.name, len(vectors), vectors.dim, vectors.vectors)
-
-
-def _as_float(values: NDArray[Any]) -> Floats:
-    """Convert to float32; uint16 are the bits of bfloat16."""
-    if values.dtype == np.uint16:
-        return (values.astype(np.uint32) << 16).view(np.float32)
-    return values.astype(np.float32)
-
-
 # ---- initial vectors
 
 
@@ -173,80 +162,49 @@ def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool 
     ``unknown``: the id of the unknown piece, which does not count.
     """
     vectors = np.zeros((len(pieces.offsets) - 1, rows.dim), np.float32)
-    everything: Floats | None = None
-    for at, ids in enumerate(pieces.texts()):
-        known = ids[(ids != unknown) & (ids >= 0)]
-        if len(known):
-            found = rows.take(known)
+    without = []
+    for at, (start, end) in enumerate(pairwise(pieces.offsets.tolist())):
+        ids = pieces.ids[start:end]
+        found = rows.take(ids[ids != unknown])
+        if not len(found):
+            without.append(at)
+        else:
             vectors[at] = found.sum(axis=0) if summed else found.mean(axis=0)
-            continue
-        if everything is None:
-            starts = range(0, rows.size, BLOCK)
-            sums = [
-                rows.take(np.arange(start, min(start + BLOCK, rows.size))).sum(axis=0)
-                for start in starts
-            ]
-            everything = np.sum(sums, axis=0) / rows.size
-        vectors[at] = everything
+    if without:
+        blocks = (np.arange(at, min(at + BLOCK, rows.size)) for at in range(0, rows.size, BLOCK))
+        vectors[without] = sum(rows.take(block).sum(axis=0) for block in blocks) / rows.size
     return vectors
 
 
-def from_contexts(rows: Rows, texts: Cut, new: Sequence[int], vectors: Floats) -> Floats:
+def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats:
     """Return a vector of each new word, computed from its contexts: float32, shape (words, dim).
 
-    ``texts``: cut with the new words, whose ids are ``new``. ``vectors``: their vectors as part of
-    the contexts of other words; a word without a context keeps its own.
+    ``texts``: cut with the new words, whose ids begin at ``first``. ``vectors``: their vectors as
+    part of the contexts of other words; a word without a context keeps its own.
     """
-    table, codes, at, known = _table(rows, texts.ids, new, vectors)
-    padded = _pad_texts(codes, texts.offsets, len(table) - 1)
-    means, counts = _context_means(table, padded)
-    use = np.flatnonzero(known & (counts[:-1] >= MIN_COUNT))
+    distinct, codes = np.unique(texts.ids, return_inverse=True)
+    new = distinct >= first
+    known, numbers = (distinct >= 0) & ~new, distinct[new] - first
+    table = np.zeros((len(distinct) + 1, rows.dim), np.float32)  # the last row: outside the texts
+    table[:-1][known] = rows.take(distinct[known])
+    table[:-1][new] = vectors[numbers]
+    between = np.repeat(texts.offsets, WINDOW)  # so that no context reaches another text
+    means, counts = _context_means(table, np.insert(codes, between, len(distinct)))
+    use = np.flatnonzero(known & (counts >= MIN_COUNT))
     weights = np.log1p(counts[use])[:, None]
     left, right = means[use], table[use].astype(np.float64)
     square = left.T @ (weights * left)
     square += RIDGE * np.trace(square) / rows.dim * np.eye(rows.dim)
-    if not len(use) or not square.any():
-        return vectors
-    matrix = np.linalg.solve(square, left.T @ (weights * right))
-    found = (means[at] @ matrix).astype(np.float32)
-    return np.where((at >= 0)[:, None] & (counts[at] > 0)[:, None], found, vectors)
-
-
-def _table(
-    rows: Rows, ids: NDArray[np.int64], new: Sequence[int], vectors: Floats
-) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the vectors of the distinct ids, and a row of zeros; and the row of each of ``ids``.
-
-    Also returns the row of each new word, -1 if it does not occur, and which rows are of tokens
-    that the model has.
-    """
-    distinct, codes = np.unique(ids, return_inverse=True)
-    number = {each: at for at, each in enumerate(new)}
-    place = np.array([number.get(each, -1) for each in distinct.tolist()], np.int64)
-    known = (place < 0) & (distinct >= 0)
-    table = np.zeros((len(distinct) + 1, rows.dim), np.float32)
-    table[:-1][known] = rows.take(distinct[known])
-    table[:-1][place >= 0] = vectors[place[place >= 0]]
-    at = np.full(len(new), -1, np.int64)
-    at[place[place >= 0]] = np.flatnonzero(place >= 0)
-    return table, codes.reshape(-1), at, known
-
-
-def _pad_texts(
-    codes: NDArray[np.int64], offsets: NDArray[np.int64], blank: int
-) -> NDArray[np.int64]:
-    """Put ``WINDOW`` blanks before and behind each text, so that no context reaches another."""
-    number = len(offsets) - 1
-    padded = np.full(len(codes) + WINDOW * (number + 1), blank, np.int64)
-    shift = np.repeat(np.arange(1, number + 1) * WINDOW, np.diff(offsets))
-    padded[np.arange(len(codes)) + shift] = codes
-    return padded
+    found = vectors.copy()
+    if square.any():
+        found[numbers] = means[new] @ np.linalg.solve(square, left.T @ (weights * right))
+    return found
 
 
 def _context_means(
     table: Floats, padded: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the mean context of each row of ``table``, float64, and its number of occurrences."""
+    """Return the mean context of each row but the last, float64, and its number of occurrences."""
     from scipy.sparse import csr_array
 
     sums = np.zeros(table.shape)
@@ -259,9 +217,8 @@ def _context_means(
         middle = codes[WINDOW:-WINDOW]
         shape = (len(table), len(middle))
         sums += csr_array((np.ones(len(middle)), (middle, np.arange(len(middle)))), shape) @ around
-    counts = np.bincount(padded, minlength=len(table))
-    counts[-1] = 0
-    return sums / np.maximum(counts, 1)[:, None], counts
+    counts = np.bincount(padded, minlength=len(table))[:-1]
+    return sums[:-1] / counts[:, None], counts
 
 
 # ---- static models with the new words
@@ -278,15 +235,12 @@ def check_static(model: str | Path, to: str | Path) -> None:
         if Path(to).exists() and (not Path(to).is_dir() or any(Path(to).iterdir())):
             raise FolderNotEmpty(f"{to}: wanted a new or empty folder for the model with new words")
         return
-    if path.is_dir() or path.suffix in SIDE_FILES or _word_vectors(path) is None:
+    is_text = path.is_file() and word_vectors.READER.recognise(Source.open(path)) is None
+    if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
-            f"{model}: not a static model (a model2vec folder, word vectors), so no copy with new "
-            f"words can be written; name a file that ends in .json instead of {to}"
-        )
-    if path.suffix != Path(to).suffix or path.suffix in BINARY:
-        raise VocabtoolError(
-            f"{to}: new words can be written to a .npz or a text file of word vectors, in the "
-            f"format of {path.name}; name a file with the same ending"
+            f"{to}: a copy of {model} with new words cannot be written there. Wanted a model that "
+            "is a static embedding, or word vectors in a .npz or text file and a name with the "
+            "same ending. Tokens can be written to a file that ends in .json"
         )
 
 
@@ -341,7 +295,9 @@ def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats)
     tensors = static_embedding.open_tensors(file, header.keys() - {METADATA}, bits=True)
     name = next(each for each in EMBEDDINGS if each in tensors)
     size, weights = int(ids.max(initial=-1)) + 1, np.ones(len(ids), np.float32)
-    if TOKEN_WEIGHTS in tensors and tensors[name].dtype.kind == "i":  # use the range of integers
+    if tensors[name].dtype.kind == "i":  # use the range of integers
+        tokens = len(tensors[MAPPING if MAPPING in tensors else name])
+        tensors.setdefault(TOKEN_WEIGHTS, np.ones(tokens, np.float32))
         highest = np.abs(vectors).max(axis=1, initial=0)
         weights = np.where(highest > 0, highest / np.iinfo(tensors[name].dtype).max, weights)
         vectors = vectors / weights[:, None]
@@ -355,9 +311,10 @@ def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats)
         tensors[TOKEN_WEIGHTS] = _with_rows(tensors[TOKEN_WEIGHTS], size, ids, weights)
     facts: dict[str, Any] = {METADATA: header[METADATA]} if METADATA in header else {}
     end = 0
-    for each, values in tensors.items():
+    tensors = dict(sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0])))
+    for each, values in tensors.items():  # the widest numbers first, so that all are aligned
         facts[each] = {
-            "dtype": header[each]["dtype"],
+            "dtype": header[each]["dtype"] if each in header else "F32",
             "shape": list(values.shape),
             "data_offsets": [end, end := end + values.nbytes],
         }
@@ -383,17 +340,19 @@ def _with_rows(
 
 def _save_word_vectors(path: Path, to: Path, words: Sequence[str], vectors: Floats) -> None:
     """Write word vectors with new words: ``.npz``, or text with the header that the file has."""
-    held = word_vectors.WordVectors.open(path)
     if path.suffix == ".npz":
-        with reading(str(path)), np.load(path) as arrays:
-            names = np.concatenate([arrays["words"], np.array(words)])
-            matrix = np.concatenate([arrays["vectors"], vectors.astype(arrays["vectors"].dtype)])
+        stored = word_vectors.WordVectors.open(path).words.stored
+        with reading(str(path)), np.load(path) as file:
+            arrays = dict(file)  # perhaps with a rule
+        matrix = arrays["vectors"]
+        arrays["words"] = np.array([*map(decode, stored), *words])
+        arrays["vectors"] = np.concatenate([matrix, vectors.astype(matrix.dtype)])
         with whole_file(to) as opened:
-            np.savez(opened, words=names, vectors=matrix)
+            np.savez(opened, **arrays)
         return
     with reading(str(path)), path.open("rb") as file, whole_file(to) as opened:
         if header := HEADER.match(file.read(64)):
-            opened.write(b"%d %d\n" % (len(held) + len(words), held.dim))
+            opened.write(b"%d %d\n" % (int(header[1]) + len(words), int(header[2])))
         file.seek(header.end() if header else 0)
         shutil.copyfileobj(file, opened)
         file.seek(-1, 2)

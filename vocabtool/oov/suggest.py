@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, islice
 from pathlib import Path
@@ -35,18 +35,26 @@ from vocabtool.oov import new_vectors
 from vocabtool.oov.lookalikes import is_random, spelling
 from vocabtool.oov.new_vectors import Cut, Rows
 from vocabtool.system.own_files import whole_file
+from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization import hf_description as description
 from vocabtool.tokenization.hf_description import Json
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, library_errors
 from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.text_arrays import as_bytes, starts_of, string_array, texts_array
+from vocabtool.tokenization.text_arrays import (
+    EMPTY,
+    as_bytes,
+    starts_of,
+    string_array,
+    texts_array,
+)
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:
-    from tokenizers import AddedToken, Tokenizer
+    from tokenizers import Tokenizer
 
 Flags = dict[str, bool]
+Texts = Iterable[str | bytes] | Sequence[pa.StringArray]
 
 MOST: Final = 500  # words
 MAX_TEXT: Final = 1 << 28  # bytes of texts that are kept and read
@@ -54,8 +62,7 @@ BESIDE: Final = 2  # pieces beside a word that it may save if pieces contain bla
 LONGEST: Final = 64  # characters of a word
 BATCH: Final = 1_024  # texts that the library cuts at a time
 WORD: Final = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"  # \w+ of Rust's regex
-NOTHING: Final = np.zeros(0, np.int64)
-REPLACED: Final = "\ufffd"  # stands for bytes that are not UTF-8
+JOINERS: Final = {0x200C: None, 0x200D: None}  # in words of Persian and of scripts of India
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +135,7 @@ class Suggestions:
         content = {
             "tokens": self.tokens,
             "vectors": vectors,
-            "words": [
-                {name: getattr(each, name) for name in ("word", "parts", "count", "saved", "total")}
-                for each in self.words
-            ],
+            "words": [asdict(each) for each in self.words],
         }
         with whole_file(path) as file:
             file.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
@@ -139,7 +143,7 @@ class Suggestions:
 
 def suggest(
     words: Words,
-    texts: Iterable[str | bytes] | Sequence[pa.StringArray],
+    texts: Texts,
     most: int = MOST,
     *,
     model: str | Path | None = None,
@@ -160,38 +164,32 @@ def suggest(
     runs, and :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
-    whole = words.look_up(["a"]).pieces is None
-    tokenizer = words.tokenizer
-    if whole and not (rows is not None and words.vocabulary.kind == "vectors"):
+    whole, tokenizer = words.look_up(["a"]).pieces is None, words.tokenizer
+    if whole and words.vocabulary.kind == "vectors" and rows is not None:
+        return _suggest_unknown(words, texts, most, rows)
+    if whole or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
-            f"{words.vocabulary.name}: words can be added to a tokenizer of subword pieces and to "
-            "word vectors, not to another model of whole words"
+            f"{words.vocabulary.name}: words can be added to a tokenizer.json of subword pieces "
+            "and to a file of word vectors; pass one of these as model"
         )
     halves, notes = _halves(texts)
-    if whole and rows is not None:
-        return _suggest_unknown(words, halves, most, rows, notes)
-    if not isinstance(tokenizer, HFWordTokenizer):
-        raise VocabtoolError(
-            f"{words.vocabulary.name}: words can only be added to a tokenizer that the tokenizers "
-            "library runs; pass a tokenizer.json"
-        )
     flags = token_flags(tokenizer.document)
     units, held_out = (_units(tokenizer, half) for half in halves)
     found = tuple(_choose(tokenizer, flags, units, most))
     given = [each.word for each in found]
-    base, every = (tokenizer.with_tokens(_added_tokens(flags, some)) for some in ([], given))
-    counts = [_half_counts(words, base, every, half) for half in (units, held_out)]
+    base, extended = (tokenizer.with_tokens(some, **flags) for some in ([], given))
+    counts = [_half_counts(words, base, extended, half) for half in (units, held_out)]
     vectors = None
     if model is not None and rows is None:
         notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
     if rows is not None:
         pieces = _cut(base, [_as_in_text(flags, word) for word in given])
-        summed = start == "sum" or (start != "mean" and rows.files is not None)
+        summed = start == "sum" or (start != "mean" and rows.static)
         vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
-        if start == "contexts":
-            sequences = _cut(every, [_text(each) for array in halves[0] for each in array])
-            ids = [every.token_to_id(word) for word in given]
-            vectors = new_vectors.from_contexts(rows, sequences, ids, vectors)
+        if start == "contexts" and given:  # the new ids are consecutive
+            sequences = _cut(extended, [text for array in halves[0] for text in _decode(array)])
+            first = extended.token_to_id(given[0])
+            vectors = new_vectors.from_contexts(rows, sequences, first, vectors)
     return Suggestions(
         words=found,
         flags=flags,
@@ -203,10 +201,9 @@ def suggest(
     )
 
 
-def _suggest_unknown(
-    words: Words, halves: Halves, most: int, rows: Rows, notes: tuple[str, ...]
-) -> Suggestions:
+def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Suggestions:
     """Return the commonest unknown words of the first half, for a file of word vectors."""
+    halves, notes = _halves(texts)
     size, numbers = len(words.vocabulary), dict[bytes, int]()
     cuts = [_number_words(words, half, numbers) for half in halves]
     counts = [np.bincount(cut.ids[cut.ids >= size] - size, minlength=len(numbers)) for cut in cuts]
@@ -214,33 +211,28 @@ def _suggest_unknown(
     order = sorted(np.flatnonzero(counts[0]).tolist(), key=lambda at: (-counts[0][at], names[at]))
     usable = (at for at in order if _is_usable(names[at]) and not is_random(names[at]))
     chosen = np.array([*islice(usable, most)], np.int64)
-    saved = [int(counts[0][at]) for at in chosen.tolist()]
+    saved = counts[0][chosen].tolist()
     found = (
         SuggestedWord(word=names[at], parts=(), count=count, saved=count, total=total)
         for at, count, total in zip(chosen.tolist(), saved, accumulate(saved), strict=True)
     )
-    halves_counts = [
+    half_counts = [
         HalfCounts(
-            len(cut.offsets) - 1,
-            len(cut.ids),
-            int(each.sum()),
-            int(each.sum() - each[chosen].sum()),
+            len(cut.offsets) - 1, len(cut.ids), int(each.sum()), int(np.delete(each, chosen).sum())
         )
         for cut, each in zip(cuts, counts, strict=True)
     ]
     renumbered = np.full(size + len(numbers), -1, np.int64)
-    renumbered[:size] = np.arange(size)
-    renumbered[size + chosen] = size + np.arange(len(chosen))
-    texts = cuts[0]._replace(ids=renumbered[cuts[0].ids])
-    nothing = Cut(np.zeros(0, np.int64), np.zeros(len(chosen) + 1, np.int64))
+    renumbered[np.append(np.arange(size), size + chosen)] = np.arange(size + len(chosen))
+    sequences = cuts[0]._replace(ids=renumbered[cuts[0].ids])
+    nothing = Cut(EMPTY, np.zeros(len(chosen) + 1, np.int64))
     vectors = new_vectors.initial_vectors(rows, nothing)
-    new = range(size, size + len(chosen))
     return Suggestions(
         words=tuple(found),
         flags={},
-        chosen_on=halves_counts[0],
-        held_out=halves_counts[1],
-        vectors=new_vectors.from_contexts(rows, texts, new, vectors),
+        chosen_on=half_counts[0],
+        held_out=half_counts[1],
+        vectors=new_vectors.from_contexts(rows, sequences, size, vectors),
         tensor=rows.name,
         notes=notes,
     )
@@ -251,7 +243,7 @@ def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[byte
 
     An unknown word's number is its place in ``numbers``, to which it is added.
     """
-    size, ids, lengths = len(words.vocabulary), [NOTHING], [NOTHING]
+    size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
     for array in arrays:
         found = words.look_up(array)
         places = found.positions.astype(np.int64)
@@ -280,14 +272,7 @@ def token_flags(document: Json) -> Flags:
         "lstrip": joins,
         "rstrip": marks and "Prepend" in kinds,
         "normalized": not marks and description.BYTE_LEVEL not in kinds,
-        "special": False,
     }
-
-
-def _added_tokens(flags: Flags, words: Iterable[str]) -> list[AddedToken]:
-    from tokenizers import AddedToken
-
-    return [AddedToken(word, **flags) for word in words]
 
 
 def _as_in_text(flags: Flags, word: str) -> str:
@@ -306,16 +291,12 @@ class _Units(NamedTuple):
     documents: int
 
 
-Halves = tuple[list[pa.StringArray], list[pa.StringArray]]
-
-
-def _halves(
-    texts: Iterable[str | bytes] | Sequence[pa.StringArray],
-) -> tuple[Halves, tuple[str, ...]]:
+def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, ...]]:
     """Return every second text, the others, and a note if there were too many texts."""
-    halves: Halves = ([], [])
+    halves = list[pa.StringArray](), list[pa.StringArray]()
     size = number = 0
-    for array in _arrays(texts):
+    arrays = isinstance(texts, Sequence) and isinstance(next(iter(texts), None), pa.Array)
+    for array in map(texts_array, texts if arrays else in_batches(texts, BATCH)):
         size += array.nbytes
         if size > MAX_TEXT:
             note = f"words to add: chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
@@ -327,51 +308,35 @@ def _halves(
     return halves, ()
 
 
-def _arrays(texts: Iterable[str | bytes] | Sequence[pa.StringArray]) -> Iterator[pa.StringArray]:
-    some: list[str | bytes] = []
-    for each in texts:
-        if isinstance(each, pa.Array):
-            yield texts_array(each)
-            continue
-        some.append(each)
-        if len(some) == BATCH:
-            yield texts_array(some)
-            some = []
-    if some:
-        yield texts_array(some)
-
-
-def _text(value: pa.Scalar) -> str:
-    found: bytes = value.as_buffer().to_pybytes()
-    return found.decode("utf-8", "replace")
+def _decode(array: pa.StringArray) -> list[str]:
+    return [text.decode("utf-8", "replace") for text in as_bytes(array)]
 
 
 def _units(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Units:
     parts = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
     found = pa.chunked_array(parts, pa.binary()).value_counts()
-    texts = [text.decode("utf-8", "replace") for text in found.field(0).to_pylist()]
-    return _Units(texts, found.field(1).to_numpy(), sum(map(len, arrays)))
+    return _Units(_decode(found.field(0)), found.field(1).to_numpy(), sum(map(len, arrays)))
 
 
 def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
     """Cut texts with the library, without special tokens."""
-    every, many = [NOTHING], [NOTHING]
+    ids, lengths = [EMPTY], [EMPTY]
     for start in range(0, len(texts), BATCH):
         some = texts[start : start + BATCH]
         with library_errors("the tokenizers library fails on a text"):
             found = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
-        every.append(np.array(found.ids, np.int64))
-        many.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
-    return Cut(np.concatenate(every), starts_of(np.concatenate(many)))
+        ids.append(np.array(found.ids, np.int64))
+        lengths.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
+    return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
 
 
-def _half_counts(words: Words, base: Tokenizer, every: Tokenizer, units: _Units) -> HalfCounts:
+def _half_counts(words: Words, base: Tokenizer, extended: Tokenizer, units: _Units) -> HalfCounts:
     number = 0
     for start in range(0, len(units.texts), BATCH):
         found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
         number += int(np.diff(found.offsets) @ units.counts[start : start + BATCH])
     pieces = (
-        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, every)
+        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, extended)
     )
     return HalfCounts(units.documents, number, *pieces)
 
@@ -380,12 +345,15 @@ def _half_counts(words: Words, base: Tokenizer, every: Tokenizer, units: _Units)
 
 
 class _Effect(NamedTuple):
-    """What a word does in the parts that contain it. ``lengths``: their new numbers of pieces."""
+    """What a word does in the parts that contain it, and in which words are chosen, ``near``.
+
+    ``lengths``: their new numbers of pieces.
+    """
 
     saved: int
     times: int
     lengths: NDArray[np.int64]
-    at: int  # number of words chosen before
+    near: set[str]
 
 
 def _choose(
@@ -394,9 +362,7 @@ def _choose(
     """Choose the words; see the top of this file."""
     base = tokenizer.with_tokens([])
     lengths = np.diff(_cut(base, units.texts).offsets)
-    places, occurrences = _places(base, flags, units)
-    waiting, parts = _bounds(base, flags, occurrences)
-    heapify(waiting)
+    places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
     found: list[SuggestedWord] = []
@@ -405,71 +371,64 @@ def _choose(
         rows = places[word]
         near = {other for row in rows for other in inside.get(row, ())}
         last = measured.get(word)
-        if last is None or any(found[at].word in near for at in range(last.at, len(found))):
+        if last is None or last.near != near:
             if last is None and is_random(spelling(word.encode(), units.texts[rows[0]].encode())):
                 continue
-            made = tokenizer.with_tokens(_added_tokens(flags, [*near, word]))
-            last = _measure(made, word, units, lengths, rows)._replace(at=len(found))
-            measured[word] = last
+            made = tokenizer.with_tokens([*near, word], **flags)
+            last = measured[word] = _measure(made, word, units, lengths, rows)._replace(near=near)
             if last.saved > 0:
                 heappush(waiting, (-last.saved, word))
             continue
         lengths[rows] = last.lengths
         for row in rows:
             inside[row].append(word)
-        total = last.saved + (found[-1].total if found else 0)
+        ids = _cut(base, [_as_in_text(flags, word)]).ids.tolist()
         found.append(
             SuggestedWord(
-                word=word, parts=parts[word], count=last.times, saved=last.saved, total=total
+                word=word,
+                parts=tuple(map(base.id_to_token, ids)),
+                count=last.times,
+                saved=last.saved,
+                total=last.saved + (found[-1].total if found else 0),
             )
         )
     return found
 
 
-def _places(
+def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
-) -> tuple[dict[str, list[int]], Counter[str]]:
-    """Return the parts that contain each word, ascending, and how often each word occurs.
+) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
+    """Return the parts that contain each word, ascending, and a heap of the words to measure.
 
-    Only usable words that are not entries of the vocabulary.
+    Its items are minus the pieces that a word may save, and the word. They are usable words in
+    several pieces that are not entries of the vocabulary.
     """
     import regex
 
     search = regex.compile(WORD).findall
     normalize = base.normalizer.normalize_str if flags["normalized"] and base.normalizer else str
-    places: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = defaultdict(list)
     occurrences: Counter[str] = Counter()
     for row, (text, number) in enumerate(zip(units.texts, units.counts.tolist(), strict=True)):
         for word, times in Counter(search(normalize(text))).items():
-            places.setdefault(word, []).append(row)
+            places[word].append(row)
             occurrences[word] += times * number
-    known = base.get_vocab()
-    for word in [*places]:
-        if word in known or not _is_usable(word):
-            del places[word], occurrences[word]
-    return places, occurrences
+    known, more = base.get_vocab(), BESIDE * flags["lstrip"]
+    words = [word for word in places if word not in known and _is_usable(word)]
+    cut = _cut(base, [_as_in_text(flags, word) for word in words])
+    waiting = [
+        (-occurrences[word] * (pieces - 1 + more), word)
+        for word, pieces in zip(words, np.diff(cut.offsets).tolist(), strict=True)
+        if pieces > 1
+    ]
+    heapify(waiting)
+    return places, waiting
 
 
 def _is_usable(word: str) -> bool:
-    """Return whether a word has a letter, no blank and a sensible length, and is UTF-8."""
-    usable = any(map(str.isalpha, word)) and not any(map(str.isspace, word))
-    return usable and len(word) <= LONGEST and REPLACED not in word and word.isprintable()
-
-
-def _bounds(
-    base: Tokenizer, flags: Flags, occurrences: Counter[str]
-) -> tuple[list[tuple[int, str]], dict[str, tuple[str, ...]]]:
-    """Return a heap and the pieces of the words that are split.
-
-    Items of the heap: minus the number of pieces that a word may save, and the word."""
-    words = [*occurrences]
-    found = _cut(base, [_as_in_text(flags, word) for word in words])
-    waiting, parts, more = [], {}, BESIDE * flags["lstrip"]
-    for word, ids in zip(words, found.texts(), strict=True):
-        if len(ids) > 1:
-            waiting.append((-occurrences[word] * (len(ids) - 1 + more), word))
-            parts[word] = tuple(map(str, map(base.id_to_token, ids.tolist())))
-    return waiting, parts
+    """Return whether a word has a letter, a sensible length, no blank and nothing unprintable."""
+    usable = any(map(str.isalpha, word)) and " " not in word and len(word) <= LONGEST
+    return usable and word.translate(JOINERS).isprintable()
 
 
 def _measure(
@@ -480,4 +439,4 @@ def _measure(
     counts = units.counts[rows]
     new, number = np.diff(found.offsets), made.token_to_id(word)
     times = np.diff(starts_of(found.ids == number)[found.offsets])
-    return _Effect(int((lengths[rows] - new) @ counts), int(times @ counts), new, 0)
+    return _Effect(int((lengths[rows] - new) @ counts), int(times @ counts), new, set())

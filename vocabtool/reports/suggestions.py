@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from vocabtool.oov.suggest import HalfCounts, Suggestions
-from vocabtool.reports.model import Block, Column, Facts, Section, Table, percent
+from vocabtool.reports.model import Column, Facts, Section, Table, percent
 
 TERMINAL_WORDS: Final = 25
 PAGE_WORDS: Final = 100
@@ -49,5 +49,4 @@ def suggestion_section(found: Suggestions, page: bool) -> Section:
         (each.word, each.count, len(each.parts), each.saved, each.total, " ".join(each.parts))
         for each in found.words[: PAGE_WORDS if page else TERMINAL_WORDS]
     ]
-    blocks: list[Block] = [Facts(facts), Table(columns, rows, bars="saves")]
-    return Section("Words to add", blocks)
+    return Section("Words to add", [Facts(facts), Table(columns, rows, bars="saves")])

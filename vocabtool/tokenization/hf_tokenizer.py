@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, count, pairwise
@@ -184,19 +184,20 @@ class HFWordTokenizer:
         found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
         return texts if found is None else found[0]
 
-    def with_tokens(self, tokens: Sequence[Any]) -> Any:
-        """Return the library's ``Tokenizer`` with more added tokens, of ``AddedToken``.
+    def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
+        """Return the library's ``Tokenizer`` with more added tokens. ``flags``: of ``AddedToken``.
 
         It shares the model, and neither truncates, pads nor adds tokens to a text.
         """
-        from tokenizers import Tokenizer
+        import tokenizers
 
-        made: Any = Tokenizer(self._model.model)
+        made: Any = tokenizers.Tokenizer(self._model.model)
         if self._speller.normalizer is not None:
             made.normalizer = self._speller.normalizer
         if self._speller.pre_tokenizer is not None:
             made.pre_tokenizer = self._speller.pre_tokenizer
         added = sorted(self._speller.get_added_tokens_decoder().items())
+        tokens = (tokenizers.AddedToken(word, **flags) for word in words)
         made.add_tokens([*(token for _, token in added), *tokens])
         return made
 
