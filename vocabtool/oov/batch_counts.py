@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from vocabtool.oov.lookalikes import WIDTH, clip, find_word
 from vocabtool.oov.split_words import count_languages
-from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes, starts_of, text_bytes
-from vocabtool.tokenization.token_limit import CutTexts
+from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
 
 BATCH_ROWS: Final = 1024  # documents of a batch
 BATCH_BYTES: Final = 1 << 20
@@ -66,7 +66,7 @@ class BatchCounts:
       that text, from 0 to 1. All of shape (v,).
     - ``texts_unknown``: Number of texts with an unknown word.
     - ``languages``: For subword models, the result of :func:`count_languages`.
-    - ``blanks``: Number of skipped pieces that contain only blanks.
+    - ``blanks``: Number of skipped words that are only blanks.
     - ``cut``: With a limit of tokens, what is cut off; ``read`` is of shape (u,).
     """
 
@@ -85,12 +85,10 @@ class BatchCounts:
     cut: CutTexts | None = None
 
 
-def count_batch(found: WordLookup, blanks: int = 0, cut: CutTexts | None = None) -> BatchCounts:
-    """Count the words of a looked-up batch. Equal words in its list of distinct words are
-    merged.
-
-    ``cut``: what is cut off of the texts; its ``read`` is for the list of distinct words.
-    """
+def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
+    """Count the words of a looked-up batch, without blanks. Equal distinct words are merged."""
+    found = without_blanks(every)
+    cut = None if limit is None else cut_off(every, limit)
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not found.unique:
         encoded = found.distinct.view(pa.binary()).dictionary_encode()
@@ -134,7 +132,7 @@ def count_batch(found: WordLookup, blanks: int = 0, cut: CutTexts | None = None)
         shares=(tokens - starts) / (ends - starts),
         texts_unknown=int(np.count_nonzero(np.diff(missing))),
         languages={} if found.pieces is None else count_languages(found),
-        blanks=blanks,
+        blanks=len(every.codes) - len(found.codes),
         cut=None if cut is None else cut._replace(read=cut.read[kept]),
     )
 

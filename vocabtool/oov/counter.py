@@ -46,15 +46,10 @@ from vocabtool.oov.report import (
     with_kinds,
 )
 from vocabtool.oov.split_words import LanguageCount, SplitWords, split_table
+from vocabtool.system.messages import plural
 from vocabtool.system.parallel import parallel_map
-from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.text_arrays import (
-    as_bytes,
-    not_utf8,
-    string_array,
-    texts_array,
-)
-from vocabtool.tokenization.token_limit import TokenLimit, cut_off
+from vocabtool.tokenization.text_arrays import not_utf8, string_array, texts_array
+from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -103,8 +98,7 @@ class OovCounter:
         self.limit = limit
         self._all = (words, *words.others)
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
-        self._not_utf8 = 0
-        self._blanks = 0
+        self._not_utf8 = self._blanks = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts in order. Up to ``threads`` batches are processed at once."""
@@ -131,14 +125,11 @@ class OovCounter:
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
         """Return ``texts``, how many of them are not UTF-8, and the word counts of each lookup."""
-        ways = []
-        for words in self._all:
-            found = words.look_up(texts)
-            kept = without_blanks(found)
-            cut = None
-            if self.limit is not None and words is self.words:
-                cut = cut_off(found, self.limit)
-            ways.append(count_batch(kept, len(found.codes) - len(kept.codes), cut))
+        limits = (self.limit, *[None] * len(self.words.others))
+        ways = [
+            count_batch(words.look_up(texts), limit)
+            for words, limit in zip(self._all, limits, strict=True)
+        ]
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
@@ -166,11 +157,8 @@ class OovCounter:
             )
             for words in self._all
         ]
-        others = tuple(
-            counts.report(header, words.vocabulary)
-            for words, counts, header in zip(self._all, self._counts, headers, strict=True)
-            if words is not self.words
-        )
+        rest = zip(self.words.others, self._counts[1:], headers[1:], strict=True)
+        others = tuple(counts.report(header, words.vocabulary) for words, counts, header in rest)
         counts, notes = self._counts[0], self.words.notes
         if counts.tokens >= FEW and counts.tokens_unknown > counts.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
@@ -178,15 +166,15 @@ class OovCounter:
             be = "is" if self._not_utf8 == 1 else "are"
             notes += (f"{self._not_utf8:,} of {counts.documents:,} documents {be} {NOT_UTF8}",)
         if self._blanks:
-            blanks = f"{self._blanks:,} token{'s' * (self._blanks > 1)} of spaces only"
-            notes += (f"skipped {blanks}: repeated spaces are not words",)
+            blanks = plural(self._blanks, "token", "tokens")
+            notes += (f"skipped {blanks} of spaces only: repeated spaces are not words",)
         return counts.report(
             headers[0],
             self.words.vocabulary,
             notes=notes,
             others=others,
             order=order,
-            cut=self.words.tokenizer.pieces,
+            spell=self.words.tokenizer.pieces,
             limit=self.limit,
         )
 
@@ -251,14 +239,13 @@ class OovCounts:
         parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch in batches)]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         self._words = encoded.dictionary
-        slots = encoded.indices.to_numpy()[held:]
-        ends = np.cumsum([len(batch.words) for batch in batches])
-        slots_of = np.split(slots, ends[:-1])
+        ends = held + np.cumsum([0, *(len(batch.words) for batch in batches)])
+        rows_of = np.split(encoded.indices.to_numpy(), ends)[1:-1]
         figures = np.zeros(len(self._words), FIGURES)
         figures[:held] = self._figures
         figures["missed"][held:] = self._bound
         self._figures = figures
-        for batch, rows in zip(batches, slots_of, strict=True):
+        for batch, rows in zip(batches, rows_of, strict=True):
             figures["known"][rows] = batch.known
             if batch.pieces is not None:
                 figures["pieces"][rows] = batch.pieces
@@ -268,26 +255,25 @@ class OovCounts:
             figures["documents"][rows[batch.listed]] += batch.documents
         if self._bound:
             self._sample(self._words[held:], figures[held:])
-        self._add_examples(held, slots_of)
+        self._add_examples(held, rows_of)
         self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
         if self._words.nbytes + WORD_COST * len(self._words) > self._budget:
             self._prune()
 
-    def _add_examples(self, held: int, slots_of: Sequence[NDArray[np.int32]]) -> None:
+    def _add_examples(self, held: int, rows_of: Sequence[NDArray[np.int32]]) -> None:
         """Add an example of each listed word whose row is ``held`` or higher.
 
-        ``slots_of``: for each waiting batch, the rows of its words.
+        ``rows_of``: for each waiting batch, the rows of its words.
         """
         room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
         without = np.arange(len(self._words)) >= held
-        for (batch, texts), slots in zip(self._waiting, slots_of, strict=True):
-            wanted = np.flatnonzero(without[slots[batch.listed]])
+        for (batch, texts), rows in zip(self._waiting, rows_of, strict=True):
+            wanted = np.flatnonzero(without[rows[batch.listed]])
+            without[rows] = False
             self._too_many_examples |= len(wanted) > room
             wanted = wanted[: max(room, 0)]
             room -= len(wanted)
-            rows = batch.listed[wanted]
-            without[slots] = False
-            words = as_bytes(batch.words.view(pa.string()).take(pa.array(rows)))
+            words = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
             found = find_examples(texts, words, batch.first[wanted], batch.shares[wanted])
             self._examples.update(zip(words, found, strict=True))
 
@@ -323,26 +309,26 @@ class OovCounts:
         notes: tuple[str, ...] = (),
         others: tuple[OovReport, ...] = (),
         order: SplitOrder = "cost",
-        cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
+        spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
         """Return the counts so far.
 
         ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
         notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
-        a subword model's split words are sorted. ``cut`` returns the pieces of a word. ``limit``:
-        how many tokens of a text the model reads.
+        a subword model's split words are sorted. ``spell`` returns the pieces of a word.
+        ``limit``: how many tokens of a text the model reads.
         """
         self._merge()
         held = self._figures
-        missed = np.ascontiguousarray(held["missed"])
+        missed = held["missed"]
         words = pa.table(
             {
                 "word": self._words,
-                "known": np.ascontiguousarray(held["known"]),
-                "pieces": np.ascontiguousarray(held["pieces"]),
+                "known": held["known"],
+                "pieces": held["pieces"],
                 "count": held["counts"] + missed,
-                "documents": held["documents"] + np.where(_is_listed(held), missed, 0),
+                "documents": held["documents"] + np.where(held["documents"], missed, 0),
                 "error": missed,
                 "cut": ~held["read"] & (missed == 0) & (limit is not None),
             }
@@ -382,7 +368,7 @@ class OovCounts:
             mean = self._pieces / self.tokens if self.tokens else 0.0
             pieces = pieces_of(words, self._histogram, mean)
             split = split_table(
-                words, unknown, self._examples, order=order, vocabulary=vocabulary, cut=cut
+                words, unknown, self._examples, order=order, vocabulary=vocabulary, spell=spell
             )
             languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
             languages.sort(key=lambda each: (-each.documents, each.name))
@@ -393,7 +379,12 @@ class OovCounts:
         elif vocabulary is not None:
             positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
             never_used = tuple(vocabulary.stored[position] for position in positions)
-        report = OovReport(
+        cut: CutOff | None = None
+        if limit is not None:
+            marked = (unknown if split is None else split.table)["cut"]
+            documents, tokens, every_token = self._cut.tolist()
+            cut = CutOff(limit, documents, tokens, every_token, pc.sum(marked).as_py() or 0)
+        return OovReport(
             header,
             self.documents,
             self.documents_unknown,
@@ -411,19 +402,8 @@ class OovCounts:
             estimated=estimated,
             notes=notes,
             others=others,
+            cut=cut,
         )
-        if limit is None:
-            return report
-        documents, tokens, all_tokens = self._cut.tolist()
-        found = (unknown if split is None else split.table)["cut"]
-        words = pc.sum(found).as_py() or 0
-        return replace(report, cut=CutOff(limit, documents, tokens, all_tokens, words))
-
-
-def _is_listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Return which words are listed: unknown or split."""
-    listed: NDArray[np.bool_] = ~figures["known"] | (figures["pieces"] > 1)
-    return listed
 
 
 MAX_SAMPLED: Final = 1 << 17  # hashes; 3 sigma is at most 1.2 % of the words
