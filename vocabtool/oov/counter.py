@@ -102,8 +102,7 @@ class OovCounter:
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts in order. Up to ``threads`` batches are processed at once."""
-        arrays = map(texts_array, batches)
-        for counted in parallel_map(self._count, arrays, workers=threads):
+        for counted in parallel_map(self._count, map(texts_array, batches), workers=threads):
             self._add(*counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -425,23 +424,19 @@ class Sample:
         """Add hashes, which may contain duplicates."""
         self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
-            self._hashes = self._distinct()
+            self._hashes = np.unique(self._hashes)
             while len(self._hashes) > MAX_SAMPLED:
                 self._zeros += 1
                 self._hashes = self._select(self._hashes)
 
     def estimate(self) -> tuple[int, int]:
         """Return the estimated number of distinct hashes and its error bound (3 sigma)."""
-        number, scale = len(self._distinct()), 1 << self._zeros
+        number, scale = len(np.unique(self._hashes)), 1 << self._zeros
         off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
         return number * scale, int(off_by) + (scale > 1)
 
     def _select(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return hashes[hashes <= np.uint64((1 << 64 - self._zeros) - 1)]
-
-    def _distinct(self) -> NDArray[np.uint64]:
-        ordered = np.sort(self._hashes)
-        return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:

@@ -48,7 +48,7 @@ LIKE_ROBERTA: Final = (
 )
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
-Stated = tuple[int, str]  # a number of tokens, and the file and the name of the setting
+Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +126,20 @@ def _static_embedding(path: Path) -> EmbeddingFiles | None:
     return None
 
 
-def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Stated | None:
+def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Limit | None:
     if files.config is not None:
         places = static_embedding.read_model2vec(files.config)[1]
         return None if places is None else (places, f"{MODEL}: max_length")
     return _of_tokenizer(files.tokenizer, truncation) if files.style != "wordllama" else None
 
 
-def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Stated | None:
-    return _stated(file, {"truncation": truncation.get("max_length")}, "truncation")
+def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:
+    return _read_number(file, {"truncation": truncation.get("max_length")}, "truncation")
 
 
-def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Stated | None:
+def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit | None:
     """Return the limit that the files in folders state. ``truncation``: as in tokenizer.json."""
-    if found := _stated(*find_settings(folders, SENTENCES), "max_seq_length"):
+    if found := _read_number(*find_settings(folders, SENTENCES), "max_seq_length"):
         return found
     file, config = find_settings(folders, MODEL)
     unused = 0
@@ -147,16 +147,18 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Stated 
         padding = config.get("pad_token_id")
         unused = 1 + (padding if json_file.is_id(padding) else PADDING)
     limits = [
-        _stated(*find_settings(folders, TOKENIZER), "model_max_length"),
-        _stated(file, config, "max_position_embeddings", unused),
+        _read_number(*find_settings(folders, TOKENIZER), "model_max_length"),
+        _read_number(file, config, "max_position_embeddings", unused),
     ]
     if "relative_attention_num_buckets" not in config:  # T5: n_positions is no limit
-        limits.append(_stated(file, config, "n_positions", unused))
+        limits.append(_read_number(file, config, "n_positions", unused))
     otherwise = _of_tokenizer(folders[0] / static_embedding.TOKENIZER, truncation)
     return min(filter(None, limits), default=otherwise)
 
 
-def _stated(file: Path, settings: Mapping[str, Any], key: str, unused: int = 0) -> Stated | None:
+def _read_number(
+    file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
+) -> Limit | None:
     """Return a number of tokens; ``None`` if it is missing, or so large that it means no limit.
 
     ``unused``: how many of them the model does not use.
