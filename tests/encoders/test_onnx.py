@@ -196,6 +196,7 @@ def test_the_side_that_is_cut(model: Path) -> None:
     )
     encoder = open_encoder(model)
     assert np.array_equal(*encoder.encode(["love love to use", "to use"]))
+    assert any("of a text, the last" in note for note in encoder.notes)
 
 
 @pytest.mark.parametrize(

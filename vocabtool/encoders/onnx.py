@@ -106,7 +106,8 @@ class OnnxEncoder(Encoder):
         if not len(probe[0]):
             raise InvalidFile(f"it finds no tokens in {PROBE!r}", file=str(files.tokenizer))
         self.dim = int(self._encode_bucket(probe, None).shape[1])
-        self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
+        end = "last" if self._side == "left" else "first"
+        self._notes += (f"of a text, the {end} {self.max_tokens:,} tokens count",)
         if self._graph.dynamic:
             self._notes += (ONE_BY_ONE,)
         if files.others:
