@@ -13,7 +13,8 @@ from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise, save_d
 from vocabtool.choices import Fold
 from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare
-from vocabtool.oov.counter import OovCounts, batch_counts
+from vocabtool.oov.batch_counts import count_batch
+from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Estimate, Header
 from vocabtool.reports import comparison, oov, renderers
 from vocabtool.tokenization.text_arrays import string_array
@@ -75,7 +76,7 @@ def unknown_words(
     counter = OovCounts(len(known))
     places = {entry: place for place, entry in enumerate(known)}
     shown = lines(texts) if line is None else string_array([line])
-    counter.add(batch_counts(judged(texts, places, pieces)), shown)
+    counter.add(count_batch(judged(texts, places, pieces)), shown)
     of = HEADER._replace(vocabulary_size=len(known))._replace(**(header or {}))
     report = counter.report(of, vocabulary(known), **options)
     bounds = [Estimate(figure, off, certain=False) for figure, off in (estimated or {}).items()]

@@ -480,7 +480,7 @@ def test_an_input_that_changes_on_the_way_is_told(corpus: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("before", "now", "told"),
-    [(8, 10, "shard 1 contains 3 documents, but they now have 5"), (10, 4, "now have 0")],
+    [(8, 10, "shard 1 contains 3 documents, but would now contain 5"), (10, 4, "now contain 0")],
 )
 def test_a_stream_that_is_not_what_its_name_says(
     before: int, now: int, told: str, out: Path

@@ -148,10 +148,7 @@ def test_whole_words(here: Path, tmp_path: Path) -> None:
     command = ("oov", tmp_path / "list.txt", here / "corpus.txt", "--rule", "lower")
     done = run(*command, "--fail-over", "cut=1%")
     assert done.returncode == 2
-    assert (
-        b"does not state how many tokens it reads"
-        in done.stderr
-    )
+    assert b"does not state how many tokens it reads" in done.stderr
     done = run(*command, "--limit", "5", "--format", "json")
     found = json.loads(done.stdout)["cut"]
     assert (found["documents"]["cut"], found["tokens"]["cut"]) == (2, 6)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
-from vocabtool.oov.counter import SEARCHED, examples
+from vocabtool.oov.batch_counts import SEARCHED, find_examples
 from vocabtool.oov.lookalikes import (
     CUT,
     WIDTH,
@@ -154,7 +154,7 @@ def test_long_words_take_no_time() -> None:
 
 
 def example_of(text: bytes, word: bytes, share: float = 0.0) -> bytes:
-    found = examples(string_array([b"before", text]), [word], np.array([1]), np.array([share]))
+    found = find_examples(string_array([b"before", text]), [word], np.array([1]), np.array([share]))
     return found[0]
 
 
@@ -177,7 +177,7 @@ def test_examples() -> None:
     for short in (b"a word", b"", b"\xff word", b"x" * WIDTH, "é".encode() * (WIDTH // 2)):
         assert example_of(short, b"word") == short
     texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
-    several = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
+    several = find_examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
     assert several == [b"one", b"2" * WIDTH + CUT, b"three"]
     text = b"was applied " + b"a" * 300 + b" p " + b"b" * 300
     assert b"a p b" in example_of(text, b"p", 0.1)

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.judged_words import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, OovReport, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
-from vocabtool.oov.counter import OovCounts, batch_counts
+from vocabtool.oov.batch_counts import count_batch
+from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import (
     MOST_PIECES,
     CurvePoint,
@@ -38,7 +39,7 @@ unhurried = settings(deadline=None)  # the first example imports pyarrow
 
 def counted(texts: Texts, **options: Any) -> OovCounts:
     counter = OovCounts(len(VOCABULARY))
-    counter.add(batch_counts(judged(texts, VOCABULARY, **options)), lines(texts))
+    counter.add(count_batch(judged(texts, VOCABULARY, **options)), lines(texts))
     return counter
 
 
@@ -160,7 +161,7 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     counter = OovCounts(1, budget=budget)
     for at in range(0, len(texts), 1_000):
         some = texts[at : at + 1_000]
-        counter.add(batch_counts(judged(some, dict.fromkeys(KNOWN, 0))), lines(some))
+        counter.add(count_batch(judged(some, dict.fromkeys(KNOWN, 0))), lines(some))
     report = counter.report(HEADER)
     check_estimates(report, texts, KNOWN)
     assert sum(word.error == 0 for word in report.commonest()) > 50
@@ -176,7 +177,7 @@ def test_after_the_budget_estimates_keep_their_bound() -> None:
     known = dict.fromkeys(pieces, 0)
     for at in range(0, len(texts), 1_000):
         some = texts[at : at + 1_000]
-        counter.add(batch_counts(judged(some, known, pieces)), lines(some))
+        counter.add(count_batch(judged(some, known, pieces)), lines(some))
     report = counter.report(Header("", "", 0))
     split, counts = report.split, Counter(word for (word,) in texts)
     assert split is not None
@@ -197,7 +198,7 @@ def test_notes(tmp_path: Path) -> None:
     """Notes on the budget of examples and on texts that are not UTF-8."""
     texts = [[b"w%d" % number] for number in range(100)]
     counter = OovCounts(3, budget=100 * 200)
-    counter.add(batch_counts(judged(texts, VOCABULARY)), lines(texts))
+    counter.add(count_batch(judged(texts, VOCABULARY)), lines(texts))
     report = counter.report(HEADER)
     kept = [word for word in report.commonest() if word.example]
     assert 0 < len(kept) == 100 * 200 // oov.EXAMPLES_SHARE // oov.EXAMPLE_COST
@@ -220,7 +221,8 @@ def test_notes(tmp_path: Path) -> None:
 MILLIONS = """
 import resource, sys
 import numpy as np, pyarrow as pa
-from vocabtool.oov.counter import OovCounts, batch_counts
+from vocabtool.oov.batch_counts import count_batch
+from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Header
 from vocabtool.tokenization.lookup import WordLookup
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
@@ -229,7 +231,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 def add(batch):
     distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())
-    counter.add(batch_counts(WordLookup(
+    counter.add(count_batch(WordLookup(
         np.arange(d, dtype=np.int32), np.arange(d + 1, dtype=np.int64), distinct.view(pa.string()),
         np.zeros(d, bool), np.zeros(d, np.int64), np.full(d, -1),
     )), distinct.view(pa.string()))

@@ -125,6 +125,15 @@ def test_files(files: dict[str, Any], places: int | None, source: str, tmp_path:
     assert limit_in(tmp_path) == (wanted or otherwise)
 
 
+def test_subfolder(tmp_path: Path) -> None:
+    """Beside a graph in the folder ``onnx``, and one folder higher."""
+    (tmp_path / "onnx").mkdir()
+    made().save(str(tmp_path / "onnx" / "tokenizer.json"))
+    write(tmp_path, {SENTENCE: {"max_seq_length": 20}})
+    write(tmp_path / "onnx", {TOKENIZER: {"model_max_length": 12}})
+    assert limit_in(tmp_path / "onnx") == TokenLimit(20, 2, source=f"{SENTENCE}: max_seq_length")
+
+
 @pytest.mark.parametrize("direction", ["left", "right"])
 def test_side(direction: str, tmp_path: Path) -> None:
     """The side that is cut off is that of the settings, else of the tokenizer."""
@@ -159,6 +168,8 @@ def test_whole_words(tmp_path: Path) -> None:
         ("config.json", "{", "not JSON"),
         (TOKENIZER, "[]", "an object"),
         (SENTENCE, "\udcff", "UTF-8"),
+        (SENTENCE, '{"max_seq_length": 0}', "max_seq_length is '0'"),
+        (TOKENIZER, '{"truncation_side": "up"}', "truncation_side is 'up', wanted left or right"),
     ],
 )
 def test_damage(name: str, content: str, told: str, tmp_path: Path) -> None:
@@ -223,20 +234,21 @@ def test_sentence_transformers(settings: dict[str, Any], tmp_path: Path) -> None
     assert read == limit.places
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("style", ["model2vec", "sentence-transformers"])
-def test_static_embeddings(style: str, tmp_path: Path) -> None:
-    """No special tokens, and the limit of the encoder."""
+def test_static_embeddings(style: str, side: str, tmp_path: Path) -> None:
+    """No special tokens, and the limit of the encoder; model2vec always cuts the end."""
     from vocabtool import open_encoder
 
-    numbers = np.ones((len(ENTRIES), 4), np.float32)
+    numbers = np.eye(len(ENTRIES), dtype=np.float32)
+    truncated = made()
+    truncated.enable_truncation(8, direction=side)
     if style == "model2vec":
         library: Any = pytest.importorskip("model2vec")
-        library.StaticModel(numbers, made(), max_length=8).save_pretrained(tmp_path)
+        library.StaticModel(numbers, truncated, max_length=8).save_pretrained(tmp_path)
         source = "config.json: max_length"
     else:
         library = pytest.importorskip("sentence_transformers")
-        truncated = made()
-        truncated.enable_truncation(8)
         modules: Any = pytest.importorskip("sentence_transformers.models")
         static = modules.StaticEmbedding(truncated, embedding_weights=numbers)
         library.SentenceTransformer(modules=[static], device="cpu").save(str(tmp_path))
@@ -245,8 +257,11 @@ def test_static_embeddings(style: str, tmp_path: Path) -> None:
     assert encoder.words is not None
     assert encoder.kind == "model2vec"
     limit = TokenLimit.of(tmp_path, encoder.words)
-    assert limit == TokenLimit(8, source=source)
+    cuts_start = side == "left" and style != "model2vec"
+    assert limit == TokenLimit(8, 0, cuts_start, source)
     assert encoder.max_tokens == 8
+    texts = ["b " * 9 + "a " * 8, ("a " if cuts_start else "b ") * 8]
+    assert np.array_equal(*encoder.encode(texts))
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "vocab.json"])

@@ -231,8 +231,8 @@ def oov_command(
         tell_skipped(log.skipped)
         tell_notes(notes)
         return 0
-    most, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
-    counter = OovCounter(words, budget=budget << 20, limit=most)
+    token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
+    counter = OovCounter(words, budget=budget << 20, limit=token_limit)
     kept: list[pa.StringArray] = []
     texts = _keep((batch.texts for batch in documents), kept, suggestion["most"])
     counter.count(texts, threads=1 if options["exact"] else threads)
@@ -279,14 +279,16 @@ def _token_limit(
     """
     from vocabtool.tokenization.token_limit import TokenLimit
 
-    found, notes = None, [f"{model} does not state how many tokens it reads"] * needed
+    found, why = None, f"{model} does not state how many tokens it reads"
+    notes: tuple[str, ...] = ()
     try:
         found = TokenLimit.of(split_model(model, None)[0], words, limit)
     except VocabtoolError as error:
-        notes = [f"how many tokens the model reads is unknown: {error}"]
+        why = f"how many tokens the model reads is unknown: {error}"
+        notes = (f"{why}; pass --limit N",)
     if needed and found is None:
-        raise click.UsageError(f"{notes[0]}; --fail-over cut=… needs --limit N")
-    return found, () if found is not None else tuple(notes)
+        raise click.UsageError(f"{why}; --fail-over cut=… needs --limit N")
+    return found, notes
 
 
 def _check_suggestion(

@@ -41,6 +41,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx_model
 from vocabtool.formats.files import find_folder
 from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
@@ -105,7 +106,8 @@ class OnnxEncoder(Encoder):
         if not len(probe[0]):
             raise InvalidFile(f"it finds no tokens in {PROBE!r}", file=str(files.tokenizer))
         self.dim = int(self._encode_bucket(probe, None).shape[1])
-        self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
+        end = "last" if self._side == "left" else "first"
+        self._notes += (f"of a text, the {end} {self.max_tokens:,} tokens count",)
         if self._graph.dynamic:
             self._notes += (ONE_BY_ONE,)
         if files.others:
@@ -116,17 +118,17 @@ class OnnxEncoder(Encoder):
         from tokenizers import Tokenizer
 
         self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))
-        padding, truncation = self._tokenizer.padding, self._tokenizer.truncation
+        padding = self._tokenizer.padding
         self._pad = 0 if padding is None else int(padding["pad_id"])
         self._tokenizer.no_padding()
-        stated = self._settings.max_tokens
-        if stated is None and truncation is not None:
-            stated = truncation["max_length"]
-        if stated is None:
+        limit = TokenLimit.of(self._files.model, self.words)
+        if limit is None:
+            special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+            limit = TokenLimit(MAX_TOKENS, special)
             self._notes += (f"no file states how many tokens the model takes: {MAX_TOKENS}",)
-        places = MAX_TOKENS if stated is None else stated
-        self._tokenizer.enable_truncation(places, direction=self._settings.side)
-        self.max_tokens = max(places - self._tokenizer.num_special_tokens_to_add(is_pair=False), 0)
+        self._side = "left" if limit.cuts_start else "right"
+        self._tokenizer.enable_truncation(limit.places, direction=self._side)
+        self.max_tokens = limit.tokens
         normalizer = self._tokenizer.normalizer
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(
@@ -138,7 +140,7 @@ class OnnxEncoder(Encoder):
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of graph, tensors, tokenizer and settings; reads the files."""
         settings = self._settings
-        facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {settings.side}"
+        facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {self._side}"
         digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
         for file in (self._files.model, *self._graph.external, self._files.tokenizer):
             with reading(str(file)), file.open("rb") as opened:

@@ -36,15 +36,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from vocabtool.choices import DIM, MAX_WINDOW, MAX_WORDS, MIN_COUNT, NAMED, WINDOW
+from vocabtool.choices import DIM, MAX_WINDOW, MAX_WORDS, MIN_COUNT, WINDOW
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.reading import Batch, ReadLog, Sources, batches, extent, names_of
+from vocabtool.documents.reading import ReadLog, Sources, batches, extent, names_of
 from vocabtool.errors import VocabtoolError, no_documents, reading
+from vocabtool.formats.binary_vectors import RULES, may_state
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.rule import Rule, parse_rule
-from vocabtool.tokenization.text_arrays import TokenCodes, as_bytes, starts_of, texts_array
+from vocabtool.tokenization.text_arrays import TokenCodes, as_bytes, starts_of
 from vocabtool.vocabulary import decode
 
 Progress = Callable[[str, float], None]
@@ -136,17 +137,16 @@ def train(
             raise ValueError(f"{name} must be at least 1, got {number}")
     if not 1 <= window <= MAX_WINDOW:
         raise ValueError(f"window must be 1 to {MAX_WINDOW}, got {window}")
-    if rule not in NAMED and not rule.startswith("regex:"):
-        wanted = ", ".join((*NAMED, "regex:PATTERN"))
-        raise VocabtoolError(f"rule {rule!r}: expected one that makes whole words: {wanted}")
+    if not may_state(rule):
+        raise VocabtoolError(f"rule {rule[:80]!r}: expected one that makes whole words: {RULES}")
+    split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
-    split = partial(_split, Rule(parse_rule(rule)))
     options, log = options or ReadOptions(), log or ReadLog()
     size = extent(sources, format=options.format).bytes
     with tempfile.TemporaryFile(dir=folder) as file:
         texts = _NumberedTexts(file, window, memory // WORDS_SHARE)
         found = batches(sources, options, log=log, size=READ_BYTES)
-        for tokens in parallel_map(split, found, workers=threads):
+        for tokens in parallel_map(lambda batch: split(batch.texts), found, workers=threads):
             texts.add(tokens)
             show("texts read", log.bytes / size if size else 0.0)
         if not texts.documents:
@@ -177,10 +177,6 @@ def train(
     return TrainedVectors(
         list(map(decode, words)), vectors, counts, rule, texts.documents, texts.tokens, notes
     )
-
-
-def _split(rule: Rule, batch: Batch) -> TokenCodes:
-    return rule.token_codes(texts_array(batch.texts))
 
 
 class _NumberedTexts:
@@ -270,9 +266,9 @@ class _NumberedTexts:
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
         if len(order) < 2:
             raise VocabtoolError(
-                f"expected at least 2 distinct words that occur at least {min_count:,} times, got "
-                f"{len(order)} among {self.tokens:,} words: train on more texts, or lower "
-                "--min-count"
+                "expected at least 2 distinct words that occur at least "
+                f"{plural(min_count, 'time', 'times')}, got {len(order)} among {self.tokens:,} "
+                "words: train on more texts, or lower --min-count"
             )
         rows = np.full(len(words) + 1, -1, np.int32)
         rows[np.array(order, np.int64) + 1] = np.arange(len(order))

@@ -204,6 +204,7 @@ WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` n
 VECTORS: Final = "vectors.npy"
 RULE: Final = "rule.npy"
 MAX_RULE: Final = 4_096  # characters
+RULES: Final = f"{', '.join(NAMED)} or regex:PATTERN, of at most {MAX_RULE:,} characters"
 MAX_CHARACTER: Final = 0x10FFFF
 MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
 DICTIONARY: Final = re.compile(
@@ -383,13 +384,14 @@ def _array_rule(data: bytes) -> str:
     """Return the rule in a ``.npy`` array of one text. Only rules that open no file are allowed."""
     rules = list(map(decode, _array_words(data)))
     rule = rules[0] if len(rules) == 1 else ""
-    if (rule not in NAMED and not rule.startswith("regex:")) or len(rule) > MAX_RULE:
-        wanted = ", ".join((*NAMED, "regex:PATTERN"))
-        raise InvalidFile(
-            f"{RULE} must be one of {wanted}, of at most {MAX_RULE:,} characters, got "
-            f"{len(rules):,} texts: {rule[:80]!r}"
-        )
+    if not may_state(rule):
+        raise InvalidFile(f"{RULE} must be {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
     return rule
+
+
+def may_state(rule: str) -> bool:
+    """Whether a file may state a rule: one that makes whole words and opens no file."""
+    return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
 
 NUMPY: Final = Reader(

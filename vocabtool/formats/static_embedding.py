@@ -18,7 +18,7 @@ which are memory-mapped. Nothing is executed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -153,6 +153,13 @@ def read_settings(file: Path, wanted: type) -> Any:
         if len(data) > MAX_SETTINGS:
             raise UnsupportedFormat(f"settings of more than {MAX_SETTINGS:,} bytes")
         return json_file.expect(json_file.parse(data), wanted, "the whole file")
+
+
+def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
+    """Return the first file called ``name`` and its object, which is empty if there is none."""
+    files = [folder / name for folder in folders]
+    file = next((file for file in files if file.is_file()), None)
+    return (files[0], {}) if file is None else (file, read_settings(file, dict))
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:

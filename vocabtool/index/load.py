@@ -172,7 +172,7 @@ class Loader:
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
-        self._most = 0  # tokens that the encoder reads
+        self._max_tokens = 0  # of a text, that the encoder reads
         self._alone = False
 
     def run(self) -> LoadReport:
@@ -232,7 +232,7 @@ class Loader:
         too_long, tokens_cut, estimated = self._cut.tolist()
         notes = [note for part in self._parts for note in part.notes]
         if too_long:
-            notes.append(cut_note(too_long, tokens_cut, self._most, estimated=estimated > 0))
+            notes.append(cut_note(too_long, tokens_cut, self._max_tokens, estimated=estimated > 0))
         return LoadReport(
             read=self._read,
             resumed=self._start,
@@ -315,7 +315,7 @@ class Loader:
                 f"{self._path}: contains your own vectors and has no encoder: load a folder of "
                 "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
-        self._most = encoder.max_tokens or 0
+        self._max_tokens = encoder.max_tokens or 0
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read

@@ -10,10 +10,10 @@ then estimated from a sample of hashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import compress, islice
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Final
 from zlib import crc32
 
 import google_crc32c
@@ -23,7 +23,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import SplitOrder
-from vocabtool.oov.lookalikes import WIDTH, clip, find_word
+from vocabtool.oov.batch_counts import (
+    BatchCounts,
+    Document,
+    count_batch,
+    find_examples,
+    take_batch,
+    text_of,
+)
+from vocabtool.oov.lookalikes import WIDTH
 from vocabtool.oov.report import (
     MOST_PIECES,
     CutOff,
@@ -37,18 +45,11 @@ from vocabtool.oov.report import (
     unknown_table,
     with_kinds,
 )
-from vocabtool.oov.split_words import LanguageCount, SplitWords, count_languages, split_table
+from vocabtool.oov.split_words import LanguageCount, SplitWords, split_table
+from vocabtool.system.messages import plural
 from vocabtool.system.parallel import parallel_map
-from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.text_arrays import (
-    as_bytes,
-    not_utf8,
-    starts_of,
-    string_array,
-    text_bytes,
-    texts_array,
-)
-from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
+from vocabtool.tokenization.text_arrays import not_utf8, string_array, texts_array
+from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -69,8 +70,6 @@ NOT_UTF8: Final = "not UTF-8: they may have another encoding or not be text"
 TOO_MANY_EXAMPLES: Final = (
     "examples are kept only for the words that occurred first, because of the memory budget"
 )
-WATCHED: Final = 1024  # documents per batch
-WATCHED_BYTES: Final = 1 << 20
 
 # ``read``: whether the model reads the whole word at least once. ``documents`` is 0 for known words
 # in one piece. ``missed``: the maximum number of occurrences that were not counted before the word
@@ -82,14 +81,6 @@ FIGURES: Final = np.dtype(
     ],
     align=True,
 )
-
-
-class _HasText(Protocol):
-    @property
-    def text(self) -> str: ...
-
-
-Document = TypeVar("Document", bound="str | bytes | _HasText")
 
 
 class OovCounter:
@@ -107,13 +98,11 @@ class OovCounter:
         self.limit = limit
         self._all = (words, *words.others)
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
-        self._not_utf8 = 0
-        self._blanks = 0
+        self._not_utf8 = self._blanks = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts in order. Up to ``threads`` batches are processed at once."""
-        arrays = map(texts_array, batches)
-        for counted in parallel_map(self._count, arrays, workers=threads):
+        for counted in parallel_map(self._count, map(texts_array, batches), workers=threads):
             self._add(*counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -125,24 +114,21 @@ class OovCounter:
         if isinstance(documents, str | bytes):
             raise TypeError("expected several documents, got one text; put it in a list")
         remaining = iter(documents)
-        while batch := list(_some(remaining)):
+        while batch := list(take_batch(remaining)):
             try:
                 for passed, document in enumerate(batch, 1):  # noqa: B007 - read below
                     yield document
             finally:
-                texts = string_array(_text(document) for document in batch[:passed])
+                texts = string_array(text_of(document) for document in batch[:passed])
                 self._add(*self._count(texts))
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
         """Return ``texts``, how many of them are not UTF-8, and the word counts of each lookup."""
-        ways = []
-        for words in self._all:
-            found = words.look_up(texts)
-            kept = without_blanks(found)
-            cut = None
-            if self.limit is not None and words is self.words:
-                cut = cut_off(found, self.limit)
-            ways.append(batch_counts(kept, len(found.codes) - len(kept.codes), cut))
+        limits = (self.limit, *[None] * len(self.words.others))
+        ways = [
+            count_batch(words.look_up(texts), limit)
+            for words, limit in zip(self._all, limits, strict=True)
+        ]
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
@@ -170,11 +156,8 @@ class OovCounter:
             )
             for words in self._all
         ]
-        others = tuple(
-            counts.report(header, words.vocabulary)
-            for words, counts, header in zip(self._all, self._counts, headers, strict=True)
-            if words is not self.words
-        )
+        rest = zip(self.words.others, self._counts[1:], headers[1:], strict=True)
+        others = tuple(counts.report(header, words.vocabulary) for words, counts, header in rest)
         counts, notes = self._counts[0], self.words.notes
         if counts.tokens >= FEW and counts.tokens_unknown > counts.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
@@ -182,171 +165,17 @@ class OovCounter:
             be = "is" if self._not_utf8 == 1 else "are"
             notes += (f"{self._not_utf8:,} of {counts.documents:,} documents {be} {NOT_UTF8}",)
         if self._blanks:
-            blanks = f"{self._blanks:,} token{'s' * (self._blanks > 1)} of spaces only"
-            notes += (f"skipped {blanks}: repeated spaces are not words",)
+            blanks = plural(self._blanks, "token", "tokens")
+            notes += (f"skipped {blanks} of spaces only: repeated spaces are not words",)
         return counts.report(
             headers[0],
             self.words.vocabulary,
             notes=notes,
             others=others,
             order=order,
-            cut=self.words.tokenizer.pieces,
+            spell=self.words.tokenizer.pieces,
             limit=self.limit,
         )
-
-
-def _some(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield the documents of the next batch; their number and total length are limited."""
-    size = 0
-    for document in islice(documents, WATCHED):
-        yield document
-        size += len(_text(document))
-        if size > WATCHED_BYTES:
-            return
-
-
-def _text(document: str | bytes | _HasText) -> bytes:
-    """Return the text of a document. Raise ``TypeError`` if it has none."""
-    if isinstance(document, str | bytes):
-        return text_bytes(document)
-    if not hasattr(document, "text"):
-        kind = type(document).__name__
-        raise TypeError(f"expected a text or an object with a .text attribute, got {kind}")
-    return text_bytes(document.text)
-
-
-# ---- the words of one batch
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BatchCounts:
-    """The u distinct words of a batch of n texts, in order of first occurrence.
-
-    - ``words``: Binary Arrow array of the words themselves.
-    - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
-      number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
-      occurrences. All of shape (u,).
-    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of the v words that are
-      unknown or split.
-    - ``documents``: int64, number of texts with the listed word. ``first``: int64, the index of
-      the first of these texts. ``shares``: float64, relative position of the first occurrence in
-      that text, from 0 to 1. All of shape (v,).
-    - ``texts_unknown``: Number of texts with an unknown word.
-    - ``languages``: For subword models, the result of :func:`count_languages`.
-    - ``blanks``: Number of skipped pieces that contain only blanks.
-    - ``cut``: With a limit of tokens, what is cut off; ``read`` is of shape (u,).
-    """
-
-    words: pa.BinaryArray
-    positions: NDArray[np.int64]
-    known: NDArray[np.bool_]
-    pieces: NDArray[np.int32] | None
-    counts: NDArray[np.int64]
-    listed: NDArray[np.int64]
-    documents: NDArray[np.int64]
-    first: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    texts_unknown: int
-    languages: Mapping[str, list[int]] = field(default_factory=dict)
-    blanks: int = 0
-    cut: CutTexts | None = None
-
-
-def batch_counts(found: WordLookup, blanks: int = 0, cut: CutTexts | None = None) -> BatchCounts:
-    """Count the words of a looked-up batch. Equal words in its list of distinct words are
-    merged.
-
-    ``cut``: what is cut off of the texts; its ``read`` is for the list of distinct words.
-    """
-    codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
-    if not found.unique:
-        encoded = found.distinct.view(pa.binary()).dictionary_encode()
-        same = encoded.indices.to_numpy(zero_copy_only=False)
-        one = np.zeros(len(encoded.dictionary), np.intp)
-        one[same] = np.arange(len(same))
-        codes = one[same][codes]
-        if cut is not None:
-            read = np.zeros(len(cut.read), np.bool_)
-            read[one[same][cut.read]] = True
-            cut = cut._replace(read=read)
-    counts = np.bincount(codes, minlength=len(found.distinct))
-    kept = np.flatnonzero(counts)
-    first_token = np.zeros(len(counts), np.int64)
-    first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
-    kept = kept[np.argsort(first_token[kept])]
-    shown = ~found.known if found.pieces is None else ~found.known | (found.pieces > 1)
-    listed = np.flatnonzero(shown[kept])
-
-    missing = starts_of(~found.known.take(codes))[found.offsets]
-    some = shown.take(codes)
-    per_text = np.diff(starts_of(some)[found.offsets])
-    among = np.zeros(len(counts), np.int64)
-    among[kept[listed]] = np.arange(len(listed))
-    texts = np.repeat(np.arange(len(per_text)), per_text)
-    pairs = np.sort(texts << np.int64(32) | among.take(codes[some]))
-    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
-
-    tokens = first_token[kept[listed]]
-    first = np.searchsorted(found.offsets, tokens, "right") - 1
-    starts, ends = found.offsets[first], found.offsets[first + 1]
-    return BatchCounts(
-        words=found.distinct.view(pa.binary()).take(pa.array(kept)),
-        positions=found.positions[kept],
-        known=found.known[kept],
-        pieces=None if found.pieces is None else found.pieces[kept],
-        counts=counts[kept],
-        listed=listed,
-        documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(listed)),
-        first=first,
-        shares=(tokens - starts) / (ends - starts),
-        texts_unknown=int(np.count_nonzero(np.diff(missing))),
-        languages={} if found.pieces is None else count_languages(found),
-        blanks=blanks,
-        cut=None if cut is None else cut._replace(read=cut.read[kept]),
-    )
-
-
-SEARCHED: Final = 1_024  # bytes searched on either side of the expected position
-GOES_ON: Final = b"\xff"  # a letter for find_word, never in UTF-8; stands for skipped text
-
-
-def examples(
-    texts: pa.StringArray,
-    words: list[bytes],
-    rows: NDArray[np.int64],
-    shares: NDArray[np.float64],
-) -> list[bytes]:
-    """Return an example for each of k words: a text with it, or the part around it if that is long.
-
-    ``rows``: shape (k,), the index of each word's text. ``shares``: shape (k,), the relative
-    position of the word in its text, from 0 to 1. :func:`find_word` searches near this position. If
-    it does not find the word, because the rule changed it, the part is cut out around the position.
-    """
-    if not words:
-        return []
-    _, offsets, content = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
-    data = memoryview(content if content is not None else b"")
-    starts, ends = bounds[rows], bounds[rows + 1]
-    guesses = (starts + shares * (ends - starts)).astype(np.int64)
-    short = ends - starts <= WIDTH
-    which, places = np.unique(rows[short], return_inverse=True)
-    lines = as_bytes(texts.take(which))
-    found = [b""] * len(words)
-    for i, place in zip(np.flatnonzero(short).tolist(), places.tolist(), strict=True):
-        found[i] = lines[place]  # words from the same text share one object
-    for i in np.flatnonzero(~short).tolist():
-        word, start, end, middle = words[i], int(starts[i]), int(ends[i]), int(guesses[i])
-        low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
-        before = GOES_ON * (low > start)
-        at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
-        if at >= 0:
-            middle = low - len(before) + at + len(word) // 2
-        found[i] = clip(data, start, end, middle)
-    return found
-
-
-# ---- the words of all batches
 
 
 class OovCounts:
@@ -409,14 +238,13 @@ class OovCounts:
         parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch in batches)]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         self._words = encoded.dictionary
-        slots = encoded.indices.to_numpy()[held:]
-        ends = np.cumsum([len(batch.words) for batch in batches])
-        slots_of = np.split(slots, ends[:-1])
+        ends = held + np.cumsum([0, *(len(batch.words) for batch in batches)])
+        rows_of = np.split(encoded.indices.to_numpy(), ends)[1:-1]
         figures = np.zeros(len(self._words), FIGURES)
         figures[:held] = self._figures
         figures["missed"][held:] = self._bound
         self._figures = figures
-        for batch, rows in zip(batches, slots_of, strict=True):
+        for batch, rows in zip(batches, rows_of, strict=True):
             figures["known"][rows] = batch.known
             if batch.pieces is not None:
                 figures["pieces"][rows] = batch.pieces
@@ -426,27 +254,26 @@ class OovCounts:
             figures["documents"][rows[batch.listed]] += batch.documents
         if self._bound:
             self._sample(self._words[held:], figures[held:])
-        self._add_examples(held, slots_of)
+        self._add_examples(held, rows_of)
         self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
         if self._words.nbytes + WORD_COST * len(self._words) > self._budget:
             self._prune()
 
-    def _add_examples(self, held: int, slots_of: Sequence[NDArray[np.int32]]) -> None:
+    def _add_examples(self, held: int, rows_of: Sequence[NDArray[np.int32]]) -> None:
         """Add an example of each listed word whose row is ``held`` or higher.
 
-        ``slots_of``: for each waiting batch, the rows of its words.
+        ``rows_of``: for each waiting batch, the rows of its words.
         """
         room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
         without = np.arange(len(self._words)) >= held
-        for (batch, texts), slots in zip(self._waiting, slots_of, strict=True):
-            wanted = np.flatnonzero(without[slots[batch.listed]])
+        for (batch, texts), rows in zip(self._waiting, rows_of, strict=True):
+            wanted = np.flatnonzero(without[rows[batch.listed]])
+            without[rows] = False
             self._too_many_examples |= len(wanted) > room
             wanted = wanted[: max(room, 0)]
             room -= len(wanted)
-            rows = batch.listed[wanted]
-            without[slots] = False
-            words = as_bytes(batch.words.view(pa.string()).take(pa.array(rows)))
-            found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
+            words = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
+            found = find_examples(texts, words, batch.first[wanted], batch.shares[wanted])
             self._examples.update(zip(words, found, strict=True))
 
     def _prune(self) -> None:
@@ -481,26 +308,26 @@ class OovCounts:
         notes: tuple[str, ...] = (),
         others: tuple[OovReport, ...] = (),
         order: SplitOrder = "cost",
-        cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
+        spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
         """Return the counts so far.
 
         ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
         notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
-        a subword model's split words are sorted. ``cut`` returns the pieces of a word. ``limit``:
-        how many tokens of a text the model reads.
+        a subword model's split words are sorted. ``spell`` returns the pieces of a word.
+        ``limit``: how many tokens of a text the model reads.
         """
         self._merge()
         held = self._figures
-        missed = np.ascontiguousarray(held["missed"])
+        missed = held["missed"]
         words = pa.table(
             {
                 "word": self._words,
-                "known": np.ascontiguousarray(held["known"]),
-                "pieces": np.ascontiguousarray(held["pieces"]),
+                "known": held["known"],
+                "pieces": held["pieces"],
                 "count": held["counts"] + missed,
-                "documents": held["documents"] + np.where(_is_listed(held), missed, 0),
+                "documents": held["documents"] + np.where(held["documents"], missed, 0),
                 "error": missed,
                 "cut": ~held["read"] & (missed == 0) & (limit is not None),
             }
@@ -540,7 +367,7 @@ class OovCounts:
             mean = self._pieces / self.tokens if self.tokens else 0.0
             pieces = pieces_of(words, self._histogram, mean)
             split = split_table(
-                words, unknown, self._examples, order=order, vocabulary=vocabulary, cut=cut
+                words, unknown, self._examples, order=order, vocabulary=vocabulary, spell=spell
             )
             languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
             languages.sort(key=lambda each: (-each.documents, each.name))
@@ -551,7 +378,12 @@ class OovCounts:
         elif vocabulary is not None:
             positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
             never_used = tuple(vocabulary.stored[position] for position in positions)
-        report = OovReport(
+        cut: CutOff | None = None
+        if limit is not None:
+            marked = (unknown if split is None else split.table)["cut"]
+            documents, tokens, every_token = self._cut.tolist()
+            cut = CutOff(limit, documents, tokens, every_token, pc.sum(marked).as_py() or 0)
+        return OovReport(
             header,
             self.documents,
             self.documents_unknown,
@@ -569,19 +401,8 @@ class OovCounts:
             estimated=estimated,
             notes=notes,
             others=others,
+            cut=cut,
         )
-        if limit is None:
-            return report
-        documents, tokens, all_tokens = self._cut.tolist()
-        found = (unknown if split is None else split.table)["cut"]
-        words = pc.sum(found).as_py() or 0
-        return replace(report, cut=CutOff(limit, documents, tokens, all_tokens, words))
-
-
-def _is_listed(figures: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Return which words are listed: unknown or split."""
-    listed: NDArray[np.bool_] = ~figures["known"] | (figures["pieces"] > 1)
-    return listed
 
 
 MAX_SAMPLED: Final = 1 << 17  # hashes; 3 sigma is at most 1.2 % of the words
@@ -603,23 +424,19 @@ class Sample:
         """Add hashes, which may contain duplicates."""
         self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
-            self._hashes = self._distinct()
+            self._hashes = np.unique(self._hashes)
             while len(self._hashes) > MAX_SAMPLED:
                 self._zeros += 1
                 self._hashes = self._select(self._hashes)
 
     def estimate(self) -> tuple[int, int]:
         """Return the estimated number of distinct hashes and its error bound (3 sigma)."""
-        number, scale = len(self._distinct()), 1 << self._zeros
+        number, scale = len(np.unique(self._hashes)), 1 << self._zeros
         off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
         return number * scale, int(off_by) + (scale > 1)
 
     def _select(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return hashes[hashes <= np.uint64((1 << 64 - self._zeros) - 1)]
-
-    def _distinct(self) -> NDArray[np.uint64]:
-        ordered = np.sort(self._hashes)
-        return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:

@@ -129,13 +129,13 @@ def split_table(
     *,
     order: SplitOrder,
     vocabulary: Vocabulary | None = None,
-    cut: Callable[[bytes], tuple[bytes, ...]] | None = None,
+    spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
 ) -> SplitWords:
     """Return the split words and the unknown words; ``languages`` is still empty.
 
     ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: the
-    table that ``unknown_table`` returned, with the column of kinds. ``cut`` returns the pieces of a
-    word. ``vocabulary``: its entries tell the kinds of the words at the top of ``order``.
+    table that ``unknown_table`` returned, with the column of kinds. ``spell`` returns the pieces
+    of a word. ``vocabulary``: its entries tell the kinds of the words at the top of ``order``.
     """
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
@@ -158,7 +158,7 @@ def split_table(
     known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
     kinds += [known[name] for name in found["word"].slice(listed + random).to_pylist()]
     found = found.append_column("kind", pa.array(kinds, pa.string()))
-    found = found.append_column("parts", _parts(found, (0, listed, listed + random), cut))
+    found = found.append_column("parts", _parts(found, (0, listed, listed + random), spell))
     totals = _totals(found.slice(0, listed + random))
     return SplitWords(found.select(COLUMNS), listed, random, listed + random, totals)
 
@@ -179,7 +179,7 @@ def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
 def _parts(
     words: pa.Table,
     starts: tuple[int, ...],
-    cut: Callable[[bytes], tuple[bytes, ...]] | None,
+    spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> pa.Array:
     """Return the pieces of the words whose pieces are shown; an empty list for other words.
 
@@ -190,7 +190,7 @@ def _parts(
         some = words.slice(start, min(end - start, COMMONEST))
         pairs = zip(some["word"].to_pylist(), some["pieces"].to_pylist(), strict=True)
         for at, (word, number) in enumerate(pairs, start):
-            pieces = cut(word) if cut is not None else ()
+            pieces = spell(word) if spell is not None else ()
             if len(pieces) == number:
                 parts[at] = pieces
     return pa.array(parts, pa.list_(pa.large_binary()))

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import fields
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.oov.lookalikes import Kind, clip, find_word
-from vocabtool.oov.report import MOST_PIECES, CutOff, OovReport
+from vocabtool.oov.report import MOST_PIECES, CutOff, CutWord, OovReport, UnknownWord
 from vocabtool.oov.report import Figure as FigureName
 from vocabtool.oov.split_words import COLUMNS as SPLIT_NAMES
 from vocabtool.oov.split_words import SplitWord, SplitWords
@@ -97,6 +97,7 @@ NEVER_USED: Final = 5  # entries
 EXAMPLE_BYTES: Final = 50
 SPLIT_EXAMPLE_BYTES: Final = 24
 CHUNK: Final = 1 << 14
+CUT_NAMES: Final = [field.name for field in fields(CutWord)]
 NAMES: Final = ("word", "count", "documents", "error", "kind", "like", "example")
 TYPES: Final[tuple[Type, ...]] = (
     *("entry", "integer", "integer", "integer", "text", "escaped", "escaped"),
@@ -169,13 +170,7 @@ def _split_chunks(split: SplitWords, names: tuple[str, ...]) -> Iterator[list[tu
 
 def _data(report: OovReport) -> dict[str, Any]:
     header, pieces = report.header, report.pieces
-    words: list[dict[str, Any]] = []
-    for word in report.commonest(JSON_WORDS):
-        like = None if word.like is None else as_text(word.like)
-        values = (word.count, word.documents, word.error, word.kind, like, as_text(word.example))
-        words.append(dict(zip(NAMES, (as_text(word.word), *values), strict=True)))
-        if not is_utf8(word.word):
-            words[-1]["base64"] = b64encode(word.word).decode()
+    words = [_word_data(word, NAMES) for word in report.commonest(JSON_WORDS)]
 
     def rate(every: int, unknown: int, share: float) -> dict[str, Any]:
         return {"all": every, "unknown": unknown, "unknown_rate": share}
@@ -219,14 +214,17 @@ def _data(report: OovReport) -> dict[str, Any]:
     return data if report.cut is None else data | {"cut": _cut_data(report, report.cut)}
 
 
+def _word_data(word: UnknownWord | SplitWord | CutWord, names: Iterable[str]) -> dict[str, Any]:
+    values = {name: getattr(word, name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, bytes):
+            values[name] = as_text(value)
+        elif name == "parts":
+            values[name] = [as_text(part) for part in value]
+    return values if is_utf8(word.word) else values | {"base64": b64encode(word.word).decode()}
+
+
 def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
-    words = []
-    for word in report.cut_words(JSON_WORDS):
-        texts = {"word": as_text(word.word), "example": as_text(word.example)}
-        words.append(asdict(word) | texts)
-        if not is_utf8(word.word):
-            words[-1]["base64"] = b64encode(word.word).decode()
-    some = (cut.documents, report.documents, report.cut_document_rate)
     return {
         "limit": {
             "tokens": cut.limit.places,
@@ -234,9 +232,13 @@ def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
             "cuts_start": cut.limit.cuts_start,
             "source": cut.limit.source,
         },
-        "documents": dict(zip(("cut", "all", "cut_rate"), some, strict=True)),
+        "documents": {
+            "cut": cut.documents,
+            "all": report.documents,
+            "cut_rate": report.cut_document_rate,
+        },
         "tokens": {"cut": cut.tokens, "all": cut.all_tokens, "cut_rate": report.cut_rate},
-        "words": words,
+        "words": [_word_data(word, CUT_NAMES) for word in report.cut_words(JSON_WORDS)],
         "words_in_all": cut.words,
     }
 
@@ -245,14 +247,8 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
     names = _rows(report).names
 
     def word_list(start: int, number: int) -> list[dict[str, Any]]:
-        words = []
-        for word in split.words(start, min(number, JSON_WORDS)):
-            values = {name: getattr(word, name) for name in names}
-            values |= {"word": as_text(word.word), "example": as_text(word.example)}
-            words.append(values | {"parts": [as_text(part) for part in word.parts]})
-            if not is_utf8(word.word):
-                words[-1]["base64"] = b64encode(word.word).decode()
-        return words
+        words = split.words(start, min(number, JSON_WORDS))
+        return [_word_data(word, names) for word in words]
 
     words = word_list(0, split.listed)
     return {

@@ -15,7 +15,7 @@ Static embeddings read as many tokens as ``encoders/model2vec.py`` says, and add
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import json_file, static_embedding
+from vocabtool.formats.onnx_model import folders_of
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.static_embedding import EmbeddingFiles, read_settings
+from vocabtool.formats.static_embedding import EmbeddingFiles, find_settings
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
 from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
@@ -37,7 +38,6 @@ from vocabtool.tokenization.words import Words
 SENTENCES: Final = "sentence_bert_config.json"
 TOKENIZER: Final = "tokenizer_config.json"
 MODEL: Final = "config.json"
-TRUNCATION: Final = "tokenizer.json: truncation"
 GIVEN: Final = "--limit"
 MOST: Final = 10**9  # a larger number means that there is no limit
 # ``model_type`` of the models whose positions begin at pad_token_id + 1.
@@ -47,6 +47,8 @@ LIKE_ROBERTA: Final = (
     "markuplm",
 )
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
+
+Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +81,39 @@ class TokenLimit:
         """
         from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
 
+        given = None if places is None else (places, GIVEN)
         tokenizer = words.tokenizer
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
         if not isinstance(tokenizer, HFWordTokenizer | SentencePieceTokenizer):  # whole words
-            return None if places is None else cls(places, source=GIVEN)
-        path = graph_files.path_of(model)
+            return None if given is None else cls(given[0], source=GIVEN)
         special, truncation = 0, {}
         if isinstance(tokenizer, HFWordTokenizer):
             special, truncation = tokenizer.special_tokens, tokenizer.truncation
-        static = _static_embedding(path)
-        if static is not None:
-            found = (places, GIVEN) if places is not None else _of_static(static, truncation)
-            return None if found[0] is None else cls(found[0], source=found[1])
-        folder = path if path.is_dir() else path.parent
+        path = graph_files.path_of(model)
         settings: dict[str, Any] = {}
-        try:
-            settings = _settings(folder / TOKENIZER)
-            found = (
-                (places, GIVEN) if places is not None else _limit_in(folder, settings, truncation)
-            )
-        except VocabtoolError:
-            if places is None:
-                raise
-            found = places, GIVEN
-        if not isinstance(tokenizer, HFWordTokenizer):
+        if (static := _static_embedding(path)) is not None:
+            special, found = 0, given or _of_static(static, truncation)
+            if static.style != "sentence-transformers":  # the others cut the end
+                truncation = {}
+        else:
+            folders = folders_of(path if path.is_dir() else path.parent)
+            try:
+                file, settings = find_settings(folders, TOKENIZER)
+                if (side := settings.get("truncation_side", "right")) not in ("left", "right"):
+                    what = f"truncation_side is {side!r:.40}, wanted left or right"
+                    raise InvalidFile(what, file=str(file))
+                found = given or _limit_in(folders, truncation)
+            except VocabtoolError:
+                if given is None:
+                    raise
+                found = given
+        if isinstance(tokenizer, SentencePieceTokenizer):
             ends = settings.get("add_bos_token"), settings.get("add_eos_token")
             special = sum(each is True for each in ends)
         side = settings.get("truncation_side") or truncation.get("direction")
         cuts_start = str(side).lower() == "left"
-        return None if found[0] is None else cls(found[0], special, cuts_start, found[1])
+        return None if found is None else cls(found[0], special, cuts_start, found[1])
 
 
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
@@ -121,57 +126,50 @@ def _static_embedding(path: Path) -> EmbeddingFiles | None:
     return None
 
 
-def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> tuple[int | None, str]:
-    """Return the limit of a static embedding, and where it is stated."""
+def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Limit | None:
     if files.config is not None:
-        return static_embedding.read_model2vec(files.config)[1], f"{MODEL}: max_length"
-    limit = _number(truncation, "max_length") if files.style == "sentence-transformers" else None
-    return limit, TRUNCATION
+        places = static_embedding.read_model2vec(files.config)[1]
+        return None if places is None else (places, f"{MODEL}: max_length")
+    return _of_tokenizer(files.tokenizer, truncation) if files.style != "wordllama" else None
 
 
-def _limit_in(
-    folder: Path, settings: Mapping[str, Any], truncation: Mapping[str, Any]
-) -> tuple[int | None, str]:
-    """Return the limit that the files in a folder state, and where.
+def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:
+    return _read_number(file, {"truncation": truncation.get("max_length")}, "truncation")
 
-    ``settings``: tokenizer_config.json. ``truncation``: as in tokenizer.json.
+
+def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit | None:
+    """Return the limit that the files in folders state. ``truncation``: as in tokenizer.json."""
+    if found := _read_number(*find_settings(folders, SENTENCES), "max_seq_length"):
+        return found
+    file, config = find_settings(folders, MODEL)
+    unused = 0
+    if config.get("model_type") in LIKE_ROBERTA:
+        padding = config.get("pad_token_id")
+        unused = 1 + (padding if json_file.is_id(padding) else PADDING)
+    limits = [
+        _read_number(*find_settings(folders, TOKENIZER), "model_max_length"),
+        _read_number(file, config, "max_position_embeddings", unused),
+    ]
+    if "relative_attention_num_buckets" not in config:  # T5: n_positions is no limit
+        limits.append(_read_number(file, config, "n_positions", unused))
+    otherwise = _of_tokenizer(folders[0] / static_embedding.TOKENIZER, truncation)
+    return min(filter(None, limits), default=otherwise)
+
+
+def _read_number(
+    file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
+) -> Limit | None:
+    """Return a number of tokens; ``None`` if it is missing, or so large that it means no limit.
+
+    ``unused``: how many of them the model does not use.
     """
-    with reading(str(folder / SENTENCES)):
-        places = _number(_settings(folder / SENTENCES), "max_seq_length")
-    if places is not None:
-        return places, f"{SENTENCES}: max_seq_length"
-    found: list[tuple[int, str]] = []
-    with reading(str(folder / TOKENIZER)):
-        if (places := _number(settings, "model_max_length")) is not None:
-            found.append((places, f"{TOKENIZER}: model_max_length"))
-    with reading(str(folder / MODEL)):
-        config = _settings(folder / MODEL)
-        relative = "relative_attention_num_buckets" in config  # T5: n_positions is no limit
-        for key in ("max_position_embeddings", *["n_positions"] * (not relative)):
-            if (places := _number(config, key)) is not None:
-                if config.get("model_type") in LIKE_ROBERTA:
-                    padding = config.get("pad_token_id")
-                    places -= 1 + (padding if json_file.is_id(padding) else PADDING)
-                found.append((max(places, 1), f"{MODEL}: {key}"))
-    with reading(str(folder / "tokenizer.json")):
-        places = _number(truncation, "max_length")
-    return min(found, default=(places, TRUNCATION))
-
-
-def _settings(file: Path) -> dict[str, Any]:
-    """Return the object of a JSON file; empty if the file is missing."""
-    return read_settings(file, dict) if file.is_file() else {}
-
-
-def _number(settings: Mapping[str, Any], key: str) -> int | None:
-    """Return a number of tokens; ``None`` if it is missing, or so large that it means no limit."""
     value = settings.get(key)
     if value is None:
         return None
-    if type(value) not in (int, float):
+    if type(value) not in (int, float) or not value:
         shown = json_file.show(str(value))
-        raise InvalidFile(f"{key} is {shown!r}, wanted a number of tokens; pass --limit N")
-    return int(value) if 1 <= value <= MOST else None
+        raise InvalidFile(f"{key} is {shown!r}, wanted a number of tokens", file=str(file))
+    return (max(int(value) - unused, 1), f"{file.name}: {key}") if 1 <= value <= MOST else None
 
 
 # Texts.
@@ -194,14 +192,10 @@ class CutTexts(NamedTuple):
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
     """Count what is cut off of texts, from all their words, blanks included."""
     ends, bounds, cut = _tokens(found, limit.tokens)
-    read = np.ones(len(found.distinct), np.bool_)
-    if cut.any():
-        lengths = np.diff(found.offsets)
-        first = bounds[:-1] + cut * limit.cuts_start
-        whole = ends[:-1] >= np.repeat(first, lengths)
-        whole &= ends[1:] <= np.repeat(first + limit.tokens, lengths)
-        read[:] = False
-        read[found.codes[whole]] = True
+    start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
+    whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
+    read = np.zeros(len(found.distinct), np.bool_)
+    read[found.codes[whole]] = True
     return CutTexts(int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1]), read)
 
 
