@@ -174,6 +174,7 @@ def test_without_settings(model: Path) -> None:
             8,
         ),
         ({"config": {"max_position_embeddings": -1}}, 512),
+        ({"config": {"max_position_embeddings": 10, "model_type": "roberta"}}, 8),
     ],
 )
 def test_limit(files: dict[str, Any], wanted: int, model: Path) -> None:
@@ -181,11 +182,21 @@ def test_limit(files: dict[str, Any], wanted: int, model: Path) -> None:
     for name, settings in files.items():
         (model / f"{name}.json").write_text(json.dumps(settings))
     encoder = open_encoder(model)
-    assert encoder.max_tokens == wanted
+    assert encoder.max_tokens == wanted - 2
     most = "use " * (wanted - 2)
     first, second = encoder.encode([most, most + "love love"])
     assert np.array_equal(first, second)
     assert not np.allclose(first, encoder.encode(["use " * (wanted - 3) + "love"]))
+
+
+def test_settings_one_folder_higher(model: Path) -> None:
+    """Also if the tokenizer lies beside the graph."""
+    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    (model / "onnx").mkdir()
+    for name in ("model.onnx", "tokenizer.json"):
+        (model / name).rename(model / "onnx" / name)
+    (model / "onnx" / "tokenizer_config.json").write_text('{"model_max_length": 11}')
+    assert open_encoder(model).max_tokens == 7
 
 
 def test_the_side_that_is_cut(model: Path) -> None:
@@ -502,14 +513,9 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         "wanted one or more of cls",
     ),
     "limit": (
-        put("sentence_bert_config.json", '{"max_seq_length": 0}'),
+        put("sentence_bert_config.json", '{"max_seq_length": []}'),
         InvalidFile,
-        "max_seq_length is 0",
-    ),
-    "side": (
-        put("tokenizer_config.json", '{"truncation_side": "up"}'),
-        InvalidFile,
-        "truncation_side is 'up'",
+        r"max_seq_length is '\[\]'",
     ),
 }
 

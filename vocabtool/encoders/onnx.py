@@ -41,6 +41,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx_model
 from vocabtool.formats.files import find_folder
 from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
@@ -86,7 +87,8 @@ class OnnxEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
-        self.folder = next((each for each in files.folders if (each / PROMPTS).is_file()), None)
+        folders = (each for each in files.folders if (each / PROMPTS).is_file())
+        self.folder = next(folders, files.tokenizer.parent)
         self._graph = onnx_model.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = onnx_model.read_all_settings(files)
@@ -116,17 +118,17 @@ class OnnxEncoder(Encoder):
         from tokenizers import Tokenizer
 
         self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))
-        padding, truncation = self._tokenizer.padding, self._tokenizer.truncation
+        padding = self._tokenizer.padding
         self._pad = 0 if padding is None else int(padding["pad_id"])
         self._tokenizer.no_padding()
-        stated = self._settings.max_tokens
-        if stated is None and truncation is not None:
-            stated = truncation["max_length"]
-        if stated is None:
+        limit = TokenLimit.of(self._files.tokenizer, self.words)
+        if limit is None:
             self._notes += (f"no file states how many tokens the model takes: {MAX_TOKENS}",)
-        places = MAX_TOKENS if stated is None else stated
-        self._tokenizer.enable_truncation(places, direction=self._settings.side)
-        self.max_tokens = max(places - self._tokenizer.num_special_tokens_to_add(is_pair=False), 0)
+            limit = TokenLimit.of(self._files.tokenizer, self.words, MAX_TOKENS)
+            assert limit is not None  # noqa: S101 - a given number is a limit
+        self._limit, self.max_tokens = limit, limit.tokens
+        side = "left" if limit.cuts_start else "right"
+        self._tokenizer.enable_truncation(limit.places, direction=side)
         normalizer = self._tokenizer.normalizer
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(
@@ -137,8 +139,8 @@ class OnnxEncoder(Encoder):
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of graph, tensors, tokenizer and settings; reads the files."""
-        settings = self._settings
-        facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {settings.side}"
+        settings, limit = self._settings, self._limit
+        facts = f"{settings.pooling} {settings.normalize} {limit.places} {limit.cuts_start}"
         digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
         for file in (self._files.model, *self._graph.external, self._files.tokenizer):
             with reading(str(file)), file.open("rb") as opened:
@@ -173,11 +175,11 @@ class OnnxEncoder(Encoder):
         texts of a bucket are equally long.
         """
         bucket: list[int] = []
+        most = 1 if self._graph.dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
             longest = lengths[row]
-            full = len(bucket) == BUCKET_TEXTS or (len(bucket) + 1) * longest > BUCKET_TOKENS
-            other = MASK not in self._types and longest != lengths[bucket[-1]] if bucket else False
-            if bucket and (full or other or self._graph.dynamic):
+            full = len(bucket) == most or (len(bucket) + 1) * longest > BUCKET_TOKENS
+            if bucket and (full or (MASK not in self._types and longest != lengths[bucket[-1]])):
                 yield bucket
                 bucket = []
             bucket.append(row)
@@ -232,7 +234,6 @@ def pool(
     least 1, shape (n,). Later tokens are padding.
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
-    counts = lengths[:, None].astype(np.float32)
     found: list[NDArray[Any]] = []
     for mode in modes:
         if mode == "cls":
@@ -245,9 +246,8 @@ def pool(
             weights = mask.astype(np.float32)
             if mode == "weightedmean":
                 weights *= np.arange(1, tokens.shape[1] + 1, dtype=np.float32)
-            divisor = (
-                np.sqrt(counts) if mode == "mean_sqrt_len_tokens" else weights.sum(1, keepdims=True)
-            )
+            total = weights.sum(1, keepdims=True)
+            divisor = np.sqrt(total) if mode == "mean_sqrt_len_tokens" else total
             found.append((weights[:, None] @ tokens)[:, 0] / divisor)
     return np.concatenate(found, axis=1)
 

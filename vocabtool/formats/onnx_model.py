@@ -6,8 +6,8 @@ input ``input_ids``. Settings, all optional, as in sentence-transformers:
 
 - ``modules.json`` and ``1_Pooling/config.json``: how token vectors become one vector, and whether
   it is scaled to length 1 (sentence_transformers/.../pooling.py, normalize.py).
-- ``sentence_bert_config.json``, ``tokenizer_config.json``, ``config.json``: how many tokens of a
-  text are used (sentence_transformers/base/modules/transformer.py).
+- ``sentence_bert_config.json``: whether texts are lower-cased. ``tokenization/token_limit.py``
+  reads how many tokens of a text are used.
 
 Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). Each must have a
 bare name, be in the same folder, and be as large as stated. onnxruntime itself interprets some
@@ -21,13 +21,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from vocabtool.choices import Pooling
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
 from vocabtool.formats import onnx, wire
 from vocabtool.formats.files import map_file, named_file
-from vocabtool.formats.json_file import MAX_ID, expect, is_id, show
+from vocabtool.formats.json_file import expect, show
 from vocabtool.formats.reader import Source
 from vocabtool.formats.static_embedding import (
     CONFIG,
@@ -39,8 +39,6 @@ from vocabtool.formats.static_embedding import (
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.vocabulary import printable
 
-Side = Literal["left", "right"]
-
 MODEL: Final = "model.onnx"
 SUBFOLDER: Final = "onnx"
 PATTERN: Final = "model*.onnx"
@@ -50,7 +48,6 @@ BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Huggi
 
 POOLING: Final = "1_Pooling"
 TRANSFORMER: Final = "sentence_bert_config.json"
-TOKENIZER_SETTINGS: Final = "tokenizer_config.json"
 # Older versions of sentence-transformers have a switch for each; their order is that of the values.
 SWITCHES: Final[Mapping[str, Pooling]] = {
     "pooling_mode_cls_token": "cls",
@@ -98,9 +95,8 @@ class OnnxFiles:
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the object in the first file called ``name``; empty if there is none."""
-        files = (folder / name for folder in self.folders)
-        file = next((file for file in files if file.is_file()), None)
-        return {} if file is None else read_settings(file, dict)
+        file = first_file(self.folders, name)
+        return read_settings(file, dict) if file.is_file() else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +104,12 @@ class Settings:
     """How token vectors become the vector of a text.
 
     ``pooling``: the results that are concatenated; empty if ``modules`` has modules that are not
-    supported. ``max_tokens``: how many tokens of a text are used; ``None`` if no file states it.
-    ``side``: the side at which longer texts are cut. ``lower``: whether texts are lower-cased.
+    supported. ``lower``: whether texts are lower-cased.
     """
 
     pooling: tuple[Pooling, ...]
     normalize: bool
     modules: tuple[str, ...]
-    max_tokens: int | None
-    side: Side
     lower: bool
     notes: tuple[str, ...]
 
@@ -139,11 +132,9 @@ def find(path: Path) -> OnnxFiles:
     none is called ``model.onnx``.
     """
     model = _graph_in(path) if path.is_dir() else path
-    parent = model.parent
-    folders = (parent, parent.parent) if parent.name == SUBFOLDER else (parent,)
-    tokenizers = (folder / TOKENIZER for folder in folders)
-    tokenizer = next((file for file in tokenizers if file.is_file()), None)
-    if tokenizer is None:
+    folders = settings_folders(model.parent)
+    tokenizer = first_file(folders, TOKENIZER)
+    if not tokenizer.is_file():
         raise UnknownFormat(f"{model}: no {TOKENIZER} beside it")
     with reading(str(model)):
         source = Source.open(model)
@@ -155,6 +146,17 @@ def find(path: Path) -> OnnxFiles:
             raise UnknownFormat(f"{model}: it has no input {INPUT_IDS!r}; its inputs: {listed}")
     others = (file for folder in folders for file in _graphs(folder) if file != model)
     return OnnxFiles(model, tokenizer, folders, tuple(others))
+
+
+def settings_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders that may have the settings of a model in ``folder``, that one first."""
+    return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
+
+
+def first_file(folders: tuple[Path, ...], name: str) -> Path:
+    """Return the first file called ``name``; if no folder has it, where the first one would."""
+    files = [folder / name for folder in folders]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def _graphs(folder: Path) -> list[Path]:
@@ -246,23 +248,15 @@ def read_all_settings(files: OnnxFiles) -> Settings:
 
     Raises :class:`InvalidFile` for invalid settings.
     """
-    folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
-    notes: tuple[str, ...] = ()
-    if folder is None:
-        modules: tuple[str, ...] = ()
-        pooling, normalize = _pooling(files.settings(f"{POOLING}/{CONFIG}")), False
-        listed = ", ".join(pooling)
-        notes = (NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG),)
-    else:
-        modules, pooling = _read_modules(folder)
-        normalize = modules[-1:] == ("Normalize",)
-    side = files.settings(TOKENIZER_SETTINGS).get("truncation_side", "right")
-    if side not in get_args(Side):
-        raise InvalidFile(
-            f"truncation_side is {side!r:.40}, wanted left or right", file=TOKENIZER_SETTINGS
-        )
+    file = first_file(files.folders, MODULES)
     lower = files.settings(TRANSFORMER).get("do_lower_case") is True
-    return Settings(pooling, normalize, modules, _max_tokens(files), side, lower, notes)
+    if file.is_file():
+        modules, pooling = _read_modules(file.parent)
+        return Settings(pooling, modules[-1:] == ("Normalize",), modules, lower, ())
+    pooling = _pooling(files.settings(f"{POOLING}/{CONFIG}"))
+    listed = ", ".join(pooling)
+    note = NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG)
+    return Settings(pooling, normalize=False, modules=(), lower=lower, notes=(note,))
 
 
 def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:
@@ -291,20 +285,3 @@ def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
             file=f"{POOLING}/{CONFIG}",
         )
     return modes or DEFAULT
-
-
-def _max_tokens(files: OnnxFiles) -> int | None:
-    """Return how many tokens are used, as sentence-transformers does; ``None`` if not stated."""
-    stated = files.settings(TRANSFORMER).get("max_seq_length")
-    if stated is not None:
-        if not (is_id(stated) and stated):
-            raise InvalidFile(
-                f"max_seq_length is {stated!r:.40}, wanted 1 to {MAX_ID:,}", file=TRANSFORMER
-            )
-        return stated
-    limits = (
-        files.settings(TOKENIZER_SETTINGS).get("model_max_length"),
-        files.settings(CONFIG).get("max_position_embeddings"),
-    )
-    # transformers writes 10^30 for "not limited", and XLNet's positions -1.
-    return min((limit for limit in limits if is_id(limit) and limit), default=None)

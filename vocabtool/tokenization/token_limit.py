@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file, static_embedding
+from vocabtool.formats.onnx_model import first_file, settings_folders
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.static_embedding import EmbeddingFiles, read_settings
 from vocabtool.system.messages import plural
@@ -92,12 +93,12 @@ class TokenLimit:
         if static is not None:
             found = (places, GIVEN) if places is not None else _of_static(static, truncation)
             return None if found[0] is None else cls(found[0], source=found[1])
-        folder = path if path.is_dir() else path.parent
+        folders = settings_folders(path if path.is_dir() else path.parent)
         settings: dict[str, Any] = {}
         try:
-            settings = _settings(folder / TOKENIZER)
+            settings = _settings(first_file(folders, TOKENIZER))
             found = (
-                (places, GIVEN) if places is not None else _limit_in(folder, settings, truncation)
+                (places, GIVEN) if places is not None else _limit_in(folders, settings, truncation)
             )
         except VocabtoolError:
             if places is None:
@@ -130,22 +131,23 @@ def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> tuple[in
 
 
 def _limit_in(
-    folder: Path, settings: Mapping[str, Any], truncation: Mapping[str, Any]
+    folders: tuple[Path, ...], settings: Mapping[str, Any], truncation: Mapping[str, Any]
 ) -> tuple[int | None, str]:
-    """Return the limit that the files in a folder state, and where.
+    """Return the limit that the files in some folders state, and where.
 
     ``settings``: tokenizer_config.json. ``truncation``: as in tokenizer.json.
     """
-    with reading(str(folder / SENTENCES)):
-        places = _number(_settings(folder / SENTENCES), "max_seq_length")
+    sentences, model = (first_file(folders, name) for name in (SENTENCES, MODEL))
+    with reading(str(sentences)):
+        places = _number(_settings(sentences), "max_seq_length")
     if places is not None:
         return places, f"{SENTENCES}: max_seq_length"
     found: list[tuple[int, str]] = []
-    with reading(str(folder / TOKENIZER)):
+    with reading(str(first_file(folders, TOKENIZER))):
         if (places := _number(settings, "model_max_length")) is not None:
             found.append((places, f"{TOKENIZER}: model_max_length"))
-    with reading(str(folder / MODEL)):
-        config = _settings(folder / MODEL)
+    with reading(str(model)):
+        config = _settings(model)
         relative = "relative_attention_num_buckets" in config  # T5: n_positions is no limit
         for key in ("max_position_embeddings", *["n_positions"] * (not relative)):
             if (places := _number(config, key)) is not None:
@@ -153,7 +155,7 @@ def _limit_in(
                     padding = config.get("pad_token_id")
                     places -= 1 + (padding if json_file.is_id(padding) else PADDING)
                 found.append((max(places, 1), f"{MODEL}: {key}"))
-    with reading(str(folder / "tokenizer.json")):
+    with reading(str(first_file(folders, "tokenizer.json"))):
         places = _number(truncation, "max_length")
     return min(found, default=(places, TRUNCATION))
 
@@ -170,7 +172,7 @@ def _number(settings: Mapping[str, Any], key: str) -> int | None:
         return None
     if type(value) not in (int, float):
         shown = json_file.show(str(value))
-        raise InvalidFile(f"{key} is {shown!r}, wanted a number of tokens; pass --limit N")
+        raise InvalidFile(f"{key} is {shown!r}, wanted a number of tokens (oov takes --limit N)")
     return int(value) if 1 <= value <= MOST else None
 
 
