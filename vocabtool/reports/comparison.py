@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from vocabtool.choices import Fold, Only
-from vocabtool.comparison.cuts import Cuts
+from vocabtool.comparison.cuts import PIECES, Cuts
 from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
 from vocabtool.comparison.entries import FoldOrAll
 from vocabtool.comparison.use import CARRYING, SideName, Use
@@ -216,9 +216,8 @@ def _cuts_data(cuts: Cuts) -> dict[str, Any]:
     for side, cut in zip(SIDES, (cuts.a, cuts.b), strict=True):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
         for row in rows:
-            for name, value in row.items():
-                if name != "count":
-                    row[name] = as_text(value) if name == "word" else list(map(as_text, value))
+            row["word"] = as_text(row["word"])
+            row.update({name: list(map(as_text, row[name])) for name in PIECES})
         data[side] = {
             "rule": {"steps": list(cut.rule), "fingerprint": cut.fingerprint},
             **{name: getattr(cut, name) for name in CUT_FIGURES},
@@ -420,8 +419,7 @@ def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
         rows: list[Row] = []
         for row in cut.kept.slice(0, most).to_pylist():
             spaced = (
-                tuple(part for piece in row[name] for part in (" ", piece))[1:]
-                for name in ("pieces_a", "pieces_b")
+                tuple(part for piece in row[name] for part in (" ", piece))[1:] for name in PIECES
             )
             rows.append((row["word"], row["count"], *spaced))
         columns = (Column(f"only {keeps} keeps whole"), *_counts("count"))
