@@ -16,7 +16,15 @@ from tests.builders import embedding_server as server_of
 from tests.builders import onnx_models
 from tests.builders.embedding_server import Server
 from tests.builders.tiny_sentence_transformer import build
-from tests.encoder_cases import PIECES, lengths, tokenizer_of, with_ends
+from tests.encoder_cases import (
+    MATRIX,
+    PIECES,
+    WORDS,
+    lengths,
+    tokenizer_of,
+    with_ends,
+    write_vectors,
+)
 from vocabtool import Index, Shards, embed, open_encoder
 from vocabtool.documents import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
@@ -408,6 +416,8 @@ def test_an_index_made_before_the_files_stated_prompts(tmp_path: Path) -> None:
     plain, prompted = (open_encoder(model, prompt_query=text) for text in ("", "love "))
     assert old.encoder.fingerprint == plain.fingerprint
     assert new.encoder.fingerprint == prompted.fingerprint
+    with pytest.raises(OtherModel):
+        _ = Index.open(tmp_path / "old", write_vectors(tmp_path / "v.npz", WORDS, MATRIX)).encoder
     for index, encoder in ((old, plain), (Index.open(tmp_path / "new"), prompted)):
         assert index.encoder is not None
         found = index.encoder.encode_queries(["to use"])
