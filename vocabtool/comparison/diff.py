@@ -250,13 +250,8 @@ class Diff:
     @cached_property
     def kinds(self) -> tuple[KindCount, ...]:
         """Number of entries of each kind, in the order of ``KINDS``."""
-        in_a, in_b = self.in_a, self.in_b
-        columns = (
-            self.kinds_a[in_a],
-            self.kinds_b[in_b],
-            self.kinds_a[in_a & ~in_b],
-            self.kinds_b[in_b & ~in_a],
-        )
+        a, b, in_a, in_b = self.kinds_a, self.kinds_b, self.in_a, self.in_b
+        columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
         every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
         counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
         return tuple(count for count in counts if count.a or count.b)
@@ -604,12 +599,9 @@ def pairwise(
     pairs = []
     for (label_a, a), (label_b, b) in combinations(zip(labels, entries, strict=True), 2):
         union = Union.of(a, b)
-        size_a, size_b = len(union.a.numbers), len(union.b.numbers)
-        ranks = Ranks(union)
+        size_a, size_b, ranks = len(union.a.numbers), len(union.b.numbers), Ranks(union)
         common = len(ranks)
-        only_a, only_b = size_a - common, size_b - common
-        index = jaccard(common, size_a, size_b)
-        sizes = (size_a, size_b, common, only_a, only_b)
-        pairs.append(Pair(label_a, label_b, *sizes, index, ranks.rho))
+        sizes = (size_a, size_b, common, size_a - common, size_b - common)
+        pairs.append(Pair(label_a, label_b, *sizes, jaccard(common, size_a, size_b), ranks.rho))
     notes = tuple(note for side in sides for note in side.notes)
     return Pairs(labels, folds, tuple(pairs), notes)

@@ -166,7 +166,7 @@ def _data(comparison: Diff) -> dict[str, Any]:
         examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
         gains.append({**values, "jaccard": gain.jaccard, "examples": examples})
     shifts = comparison.shifts(JSON_SHIFTS)
-    data = {
+    return {
         "a": comparison.a._asdict(),
         "b": comparison.b._asdict(),
         "fold": list(comparison.fold),
@@ -178,35 +178,34 @@ def _data(comparison: Diff) -> dict[str, Any]:
             "rho": comparison.ranks.rho,
             "largest": [{**each._asdict(), "token": as_text(each.token)} for each in shifts],
         },
-        "use": None,
+        "use": None if comparison.use is None else _use_data(comparison.use),
         "cuts": None if comparison.cuts is None else _cuts_data(comparison.cuts),
         "notes": list(_notes(comparison)),
     }
-    use = comparison.use
-    if use is not None:
-        known = {
-            **{"a": use.known_a, "b": use.known_b, "both": use.both},
-            **{"only_a": use.only_a, "only_b": use.only_b, "neither": use.neither},
+
+
+def _use_data(use: Use) -> dict[str, Any]:
+    """Return the JSON object of a corpus that one rule cuts for both."""
+    known = {
+        **{"a": use.known_a, "b": use.known_b},
+        **{name: getattr(use, name) for name in ("both", "only_a", "only_b", "neither")},
+    }
+    data: dict[str, Any] = {
+        "rule": {"name": use.rule_name, "steps": list(use.rule), "fingerprint": use.fingerprint},
+        "sources": list(use.sources),
+        "documents": use.documents,
+        "tokens": {"all": use.tokens, **known},
+        "shares": {name: use.share(tokens) for name, tokens in known.items()},
+        "words_both": use.words_both,
+    }
+    for side in SIDES:
+        words = use.words(side)
+        some = words.slice(0, JSON_WORDS).to_pylist()
+        data[f"only_{side}"] = {
+            "words": len(words),
+            "carriers": use.carriers(side)._asdict(),
+            "commonest": [{**each, "word": as_text(each["word"])} for each in some],
         }
-        data["use"] = {
-            "rule": {
-                **{"name": use.rule_name, "steps": list(use.rule)},
-                "fingerprint": use.fingerprint,
-            },
-            "sources": list(use.sources),
-            "documents": use.documents,
-            "tokens": {"all": use.tokens, **known},
-            "shares": {name: use.share(tokens) for name, tokens in known.items()},
-            "words_both": use.words_both,
-        }
-        for side in SIDES:
-            words = use.words(side)
-            some = words.slice(0, JSON_WORDS).to_pylist()
-            data["use"][f"only_{side}"] = {
-                "words": len(words),
-                "carriers": use.carriers(side)._asdict(),
-                "commonest": [{**each, "word": as_text(each["word"])} for each in some],
-            }
     return data
 
 
