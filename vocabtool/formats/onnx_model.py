@@ -33,14 +33,16 @@ from vocabtool.formats.static_embedding import (
     CONFIG,
     LIBRARY,
     MODULES,
+    SUBFOLDER,
     TOKENIZER,
+    first_file,
     read_settings,
+    settings_folders,
 )
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.vocabulary import printable
 
 MODEL: Final = "model.onnx"
-SUBFOLDER: Final = "onnx"
 PATTERN: Final = "model*.onnx"
 INPUT_IDS: Final = "input_ids"
 MAX_LISTED: Final = 10
@@ -146,17 +148,6 @@ def find(path: Path) -> OnnxFiles:
             raise UnknownFormat(f"{model}: it has no input {INPUT_IDS!r}; its inputs: {listed}")
     others = (file for folder in folders for file in _graphs(folder) if file != model)
     return OnnxFiles(model, tokenizer, folders, tuple(others))
-
-
-def settings_folders(folder: Path) -> tuple[Path, ...]:
-    """Return the folders that may have the settings of a model in ``folder``, that one first."""
-    return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
-
-
-def first_file(folders: tuple[Path, ...], name: str) -> Path:
-    """Return the first file called ``name``; if no folder has it, where the first one would."""
-    files = [folder / name for folder in folders]
-    return next((file for file in files if file.is_file()), files[0])
 
 
 def _graphs(folder: Path) -> list[Path]:

@@ -36,6 +36,7 @@ WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
+SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
 WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
@@ -144,6 +145,17 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
         name = path.encode("utf-8", "surrogatepass")
         part = folder if path in ("", ".") else named_file(folder, name)
     return part, names[-1] == "Normalize"
+
+
+def settings_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders that may have the settings of a model in ``folder``, that one first."""
+    return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
+
+
+def first_file(folders: tuple[Path, ...], name: str) -> Path:
+    """Return the first file called ``name``; if no folder has it, where the first one would be."""
+    files = [folder / name for folder in folders]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def read_settings(file: Path, wanted: type) -> Any:

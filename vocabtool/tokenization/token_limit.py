@@ -26,9 +26,13 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file, static_embedding
-from vocabtool.formats.onnx_model import first_file, settings_folders
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.static_embedding import EmbeddingFiles, read_settings
+from vocabtool.formats.static_embedding import (
+    EmbeddingFiles,
+    first_file,
+    read_settings,
+    settings_folders,
+)
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
 from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
