@@ -11,8 +11,7 @@ from typing import Any
 from tests.judged_words import judged, lines
 from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise, save_diff, save_report
 from vocabtool.choices import Fold
-from vocabtool.comparison import use as corpus_use
-from vocabtool.comparison.diff import compare
+from vocabtool.comparison.diff import compare, read, weigh
 from vocabtool.oov.batch_counts import count_batch
 from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Estimate, Header
@@ -106,12 +105,12 @@ def compared(
     rule: str | None = None,
 ) -> Diff:
     """A comparison, weighed by the texts of a corpus."""
-    found = compare(a, b, fold, labels or (a.name, b.name))
+    names, sides = labels or (a.name, b.name), (read(a), read(b))
+    found = compare(names, sides, fold, as_stored=True)
     if corpus is None:
         return found
-    counter = corpus_use.UseCounter(a, b, rule=rule, folds=fold)
-    counter.count([string_array(corpus)])
-    return replace(found, use=counter.report(sources))
+    texts = [string_array(corpus)]
+    return weigh(found, names, sides, texts, sources, rule=rule, as_stored=True)
 
 
 def nasty_diff(*, corpus: bool = True) -> Diff:

@@ -189,6 +189,16 @@ def test_limit(files: dict[str, Any], wanted: int, model: Path) -> None:
     assert not np.allclose(first, encoder.encode(["use " * (wanted - 3) + "love"]))
 
 
+def test_settings_one_folder_higher(model: Path) -> None:
+    """Also if the tokenizer lies beside the graph."""
+    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    (model / "onnx").mkdir()
+    for name in ("model.onnx", "tokenizer.json"):
+        (model / name).rename(model / "onnx" / name)
+    (model / "onnx" / "tokenizer_config.json").write_text('{"model_max_length": 11}')
+    assert open_encoder(model).max_tokens == 7
+
+
 def test_the_side_that_is_cut(model: Path) -> None:
     """Left, if the tokenizer's settings say so."""
     (model / "tokenizer_config.json").write_text(
@@ -504,7 +514,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         "wanted one or more of cls",
     ),
     "limit": (
-        put("sentence_bert_config.json", '{"max_seq_length": 0}'),
+        put("sentence_bert_config.json", '{"max_seq_length": []}'),
         InvalidFile,
         "sentence_bert_config.json: max_seq_length is '0'",
     ),

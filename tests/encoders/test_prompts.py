@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,18 @@ import numpy as np
 import pytest
 
 from tests.builders import embedding_server as server_of
+from tests.builders import onnx_models
 from tests.builders.embedding_server import Server
 from tests.builders.tiny_sentence_transformer import build
-from tests.encoder_cases import PIECES, lengths, tokenizer_of
+from tests.encoder_cases import (
+    MATRIX,
+    PIECES,
+    WORDS,
+    lengths,
+    tokenizer_of,
+    with_ends,
+    write_vectors,
+)
 from vocabtool import Index, Shards, embed, open_encoder
 from vocabtool.documents import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
@@ -252,6 +262,103 @@ def test_unknown_words_are_counted_without_the_prompt(tmp_path: Path) -> None:
     assert one.column("vector").to_pylist() != other.column("vector").to_pylist()
 
 
+@pytest.fixture
+def onnx(tmp_path: Path) -> Path:
+    """A transformer of 9 places, two of them special; its settings lie one folder higher."""
+    pytest.importorskip("onnx", reason="onnx, which writes the files, is missing")
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    tokenizer = with_ends(PIECES)
+    graph = onnx_models.graph(tokenizer.get_vocab_size())
+    model = onnx_models.save(tmp_path / "onnx", graph, tokenizer, "onnx/model.onnx")
+    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    return onnx_models.modules(model, pooling_mode="mean")
+
+
+def test_prompts_of_an_onnx_model(onnx: Path) -> None:
+    """From its folder, as of every local model; also what its settings say of both options."""
+    plain = open_encoder(onnx)
+    encoder = open_encoder(state(onnx, {"query": "love ", "document": "use to "}))
+    again = pickle.loads(pickle.dumps(encoder))
+    assert np.array_equal(again.encode(["xapian"]), plain.encode(["use to xapian"]))
+    assert np.array_equal(again.encode_queries(["xapian"]), plain.encode(["love xapian"]))
+    assert len({each.fingerprint for each in (plain, encoder)}) == 2
+    assert again.fingerprint == encoder.fingerprint
+    (onnx / SETTINGS).unlink()
+    (onnx / "config.json").write_text('{"matryoshka_dimensions": [4]}')
+    assert "was trained for this" in open_encoder(onnx, dim=4).notes[-1]
+    onnx_models.modules(onnx, pooling_mode="mean", include_prompt=False)
+    with pytest.raises(UnsupportedFormat, match="include_prompt is false"):
+        open_encoder(onnx, prompt_query="ask: ")
+
+
+def test_what_is_not_read_after_a_prompt(onnx: Path) -> None:
+    """Seven tokens are read, two of them of the prompt; queries have another one."""
+    encoder = open_encoder(onnx, prompt_query="i love to use ", prompt_document="use to ")
+    assert encoder.max_tokens == 5
+    texts = ["love " * 8, "love " * 5, ""]
+    vectors, *cut = encoder.encode_counting(texts)
+    assert cut == [1, 3, 0]
+    assert np.array_equal(vectors, encoder.encode(texts))
+    words = "love " * 5
+    assert np.array_equal(encoder.encode([words]), encoder.encode([words + "xapian"]))
+
+
+def test_what_a_static_embedding_does_not_read(tmp_path: Path) -> None:
+    """It counts, and estimates, by itself; the vectors are cut."""
+    model = static(tmp_path)
+    settings = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(settings | {"max_length": 6}))
+    plain = open_encoder(model)
+    encoder = open_encoder(model, prompt_document="use to ", dim=4)
+    text = "love to use " * 40
+    vectors, *cut = encoder.encode_counting([text])
+    assert vectors.shape == (1, 4)
+    assert cut == [*plain.encode_counting([f"use to {text}"])[1:]]
+    assert cut[2] == 1
+
+
+def test_with_given_words(tmp_path: Path) -> None:
+    """Of a callable, also in a worker; the words are no part of the vectors."""
+    asked: dict[str, Any] = {"prompt_query": "ask: ", "prompt_document": "see: ", "dim": 2}
+    encoder = open_encoder(lengths, vocabulary=["love", "use"], rule="lower", **asked)
+    opened = open_encoder(lengths, encoder.options)
+    for each in (encoder, opened, pickle.loads(pickle.dumps(encoder))):
+        assert each.words is not None
+        assert each.words.unknown("love Xapian") == ["xapian"]
+        assert each.fingerprint == open_encoder(lengths, **asked).fingerprint
+        assert np.array_equal(each.encode_queries(["bc"]), encoder.encode_queries(["bc"]))
+    index = Index.create(tmp_path, lengths, vocabulary=["love", "use"], rule="lower", **asked)
+    with index.writer() as writer:
+        writer.add(["love to use"])
+    for given in (lengths, encoder):
+        again = Index.open(tmp_path, given)
+        assert [hit.text for hit in again.search("love zebra")] == ["love to use"]
+        assert again.encoder is not None
+        assert np.array_equal(again.encoder.encode_queries(["bc"]), encoder.encode_queries(["bc"]))
+        assert list(again.search("zebra")) == []
+
+
+def test_an_open_encoder_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its prompts and its length, unless others are asked; so an index finds it again."""
+    model = state(static(tmp_path / "model"), {"query": "love "})
+    (tmp_path / "opened_encoders.py").write_text(
+        "from tests.encoder_cases import lengths\n"
+        "from vocabtool import open_encoder\n"
+        "prompted = open_encoder(lengths, prompt_query='ask: ', dim=2)\n"
+        f"bare = open_encoder({str(model)!r}, prompt_query='')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = open_encoder(lengths, prompt_query="ask: ", dim=2)
+    name = "python:opened_encoders:prompted"
+    assert open_encoder(name).fingerprint == asked.fingerprint
+    other = open_encoder(name, prompt_query="say: ")
+    assert other.fingerprint == open_encoder(lengths, prompt_query="say: ", dim=2).fingerprint
+    Index.create(tmp_path / "index", name)
+    assert Index.open(tmp_path / "index", name).encoder is not None
+    bare = open_encoder("python:opened_encoders:bare")
+    assert bare.fingerprint == open_encoder(model, prompt_query="").fingerprint
+
+
 def noting(texts: list[str]) -> list[list[float]]:
     """Counts, and notes what it was asked."""
     noted.extend(texts)
@@ -309,6 +416,8 @@ def test_an_index_made_before_the_files_stated_prompts(tmp_path: Path) -> None:
     plain, prompted = (open_encoder(model, prompt_query=text) for text in ("", "love "))
     assert old.encoder.fingerprint == plain.fingerprint
     assert new.encoder.fingerprint == prompted.fingerprint
+    with pytest.raises(OtherModel):
+        _ = Index.open(tmp_path / "old", write_vectors(tmp_path / "v.npz", WORDS, MATRIX)).encoder
     for index, encoder in ((old, plain), (Index.open(tmp_path / "new"), prompted)):
         assert index.encoder is not None
         found = index.encoder.encode_queries(["to use"])

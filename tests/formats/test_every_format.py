@@ -256,8 +256,10 @@ def test_every_command_takes_it(
     run("extract", model, "-o", out / "words.json")
     assert vocabtool.read(out / "words.json") == vocabulary
 
-    (out / "others.txt").write_text("the\nof\nxapian\n", "utf-8")
-    run("diff", model, out / "others.txt", "--fold", "markers", "-o", out / "diff.json")
+    # Whether a piece without a marker is a word, the formats say in different ways.
+    some = [entry for entry in vocabulary.stored if entry.removeprefix(mark) in (b"the", b"of")]
+    (out / "others.txt").write_bytes(b"\n".join([*some, b"xapian"]))
+    run("diff", model, out / "others.txt", "--as-stored", "-o", out / "diff.json")
     told = json.loads((out / "diff.json").read_bytes())
     common = 0 if name in CONTINUING else 2
     assert (told["common"], told["only_b"]) == (common, 3 - common)

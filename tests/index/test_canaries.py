@@ -95,6 +95,15 @@ def test_a_change_is_refused_before_anything_is_added(tmp_path: Path) -> None:
     assert len(index) == 41
 
 
+def test_a_model_that_no_longer_knows_a_text(tmp_path: Path) -> None:
+    """Its vector is zero now, together with others and alone."""
+    index = made(tmp_path, TEXTS)
+    length[0] = 0.0
+    with pytest.raises(ChangedModel) as caught:
+        add(index, ["one more"])
+    assert caught.value.agreement == 0
+
+
 @pytest.mark.parametrize(("cosine", "refused"), [(0.9995, False), (0.9985, True)])
 def test_the_boundary(tmp_path: Path, cosine: float, refused: bool) -> None:
     """What rounding explains is accepted."""

@@ -176,9 +176,7 @@ def _compare(
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
     sides = [diff.read(name) for name in names]
-    a, b = (side.vocabulary for side in sides)
-    folds = diff.folds_for(fold, sides, as_stored)
-    comparison = diff.compare(a, b, folds, (names[0], names[1]), sides[0].notes + sides[1].notes)
+    comparison = diff.compare(names, sides, fold, as_stored)
     tell_notes(comparison.notes)
     if not corpus:
         return comparison
@@ -186,8 +184,7 @@ def _compare(
 
     log = ReadLog()
     texts = (each.texts for each in read_documents(corpus, read, log, BATCH_BYTES))
-    words = None if rule is not None or as_stored else diff.own_words(names, sides)
-    weighed = diff.weigh(comparison, sides, texts, words or rule, corpus)
+    weighed = diff.weigh(comparison, names, sides, texts, corpus, rule=rule, as_stored=as_stored)
     tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
     refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)

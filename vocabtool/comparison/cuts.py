@@ -8,7 +8,7 @@ words are only counted together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
     arrow,
     booleans,
+    by_count,
     fold_entries,
     integers,
     plain_texts,
@@ -30,7 +31,7 @@ from vocabtool.tokenization.lookup import without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 
-PIECES: Final = pa.list_(pa.large_binary())
+PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each side
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,29 +84,27 @@ class Cuts:
     notes: tuple[str, ...] = ()
 
 
-class CutCounter:
-    """Counts, over texts, the words and pieces of A and of B.
+def count_cuts(
+    a: Words,
+    b: Words,
+    batches: Iterable[pa.StringArray],
+    *,
+    folds: Collection[Fold] = (),
+    sources: tuple[str, ...] = (),
+) -> Cuts:
+    """Count the words and pieces that A and B make of batches of texts.
 
     ``folds``: ``case`` and ``nfkc`` are applied before words of A are compared with words of B.
+    ``sources``: the names of the files that contain the texts.
     """
-
-    def __init__(self, a: Words, b: Words, *, folds: Collection[Fold] = ()) -> None:
-        self._documents = 0
-        self._sides = (_Side(a, folds), _Side(b, folds))
-
-    def count(self, batches: Iterable[pa.StringArray]) -> None:
-        """Add the words of batches of texts to the counts."""
-        for texts in batches:
-            self._documents += len(texts)
-            for side, other in (self._sides, self._sides[::-1]):
-                side.count(texts, other)
-
-    def report(self, sources: tuple[str, ...] = ()) -> Cuts:
-        """Return the counts so far. ``sources``: the names of the files that were counted."""
-        a, b = self._sides
-        notes = [f"A: {note}" for note in a.words.notes] + [f"B: {note}" for note in b.words.notes]
-        cuts = (a.report(("pieces_a", "pieces_b")), b.report(("pieces_b", "pieces_a")))
-        return Cuts(sources, self._documents, *cuts, notes=tuple(notes))
+    documents, sides = 0, (_Side(a, folds), _Side(b, folds))
+    for texts in batches:
+        documents += len(texts)
+        for side, other in (sides, sides[::-1]):
+            side.count(texts, other)
+    cuts = sides[0].report(PIECES), sides[1].report(PIECES[::-1])
+    notes = [f"{name}: {note}" for name, words in (("A", a), ("B", b)) for note in words.notes]
+    return Cuts(sources, documents, *cuts, tuple(notes))
 
 
 class _Side:
@@ -125,7 +124,7 @@ class _Side:
         self._whole = np.zeros(len(self._entries), np.int64)
         self.cut = np.zeros(len(self.texts), np.int64)
         self.parts: dict[int, list[bytes]] = {}
-        self._totals = np.zeros(5, np.int64)
+        self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
         """Add the words of a batch of texts; add those that are cut to the counts of ``other``."""
@@ -133,9 +132,8 @@ class _Side:
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces
         counts = np.bincount(found.codes, minlength=len(pieces))
-        lengths = pieces[every.codes].sum(), counts @ pieces  # with and without blanks
-        split, unknown = counts[pieces > 1].sum(), counts[~found.known].sum()
-        totals = [counts.sum(), lengths[0], lengths[0] - lengths[1], split, unknown]
+        made, split = pieces[every.codes].sum(), counts[pieces > 1].sum()
+        totals = [counts.sum(), made, made - counts @ pieces, split, counts[~found.known].sum()]
         self._totals += np.array(totals, np.int64)
         whole = found.known & (pieces == 1) & (found.positions >= 0)
         np.add.at(self._whole, found.positions[whole], counts[whole])
@@ -152,7 +150,7 @@ class _Side:
             if text not in other.parts:
                 other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
 
-    def report(self, names: tuple[str, str]) -> Cut:
+    def report(self, names: Sequence[str]) -> Cut:
         """Return the counts so far. ``names``: of two columns, for the pieces of this side and of
         the other.
         """
@@ -163,16 +161,11 @@ class _Side:
         order = np.argsort(self._whole, kind="stable")
         entry[self._text_of[order]] = order
         rows = np.flatnonzero(common)
-        own = take(self._entries, entry[rows]).to_pylist()
-        columns = {
-            "word": take(self.texts, rows),
-            "count": common[rows],
-            names[0]: pa.array([[piece] for piece in own], PIECES),
-            names[1]: pa.array([self.parts[row] for row in rows.tolist()], PIECES),
-        }
-        kept = pa.table(columns).select(["word", "count", "pieces_a", "pieces_b"])
-        kept = kept.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
-        words, (tokens, pieces, blanks, split, unknown) = self.words, self._totals.tolist()
-        return Cut(
-            words.describe(), words.fingerprint, tokens, pieces, blanks, split, unknown, kept
-        )
+        own = [[piece] for piece in take(self._entries, entry[rows]).to_pylist()]
+        parts = [self.parts[row] for row in rows.tolist()]
+        columns = {"word": take(self.texts, rows), "count": common[rows]}
+        for name, pieces in zip(names, (own, parts), strict=True):
+            columns[name] = pa.array(pieces, pa.list_(pa.large_binary()))
+        kept = by_count(pa.table(columns).select(["word", "count", *PIECES]))
+        words, (tokens, made, blanks, split, unknown) = self.words, self._totals.tolist()
+        return Cut(words.describe(), words.fingerprint, tokens, made, blanks, split, unknown, kept)

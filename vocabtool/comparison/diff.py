@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
-from vocabtool.comparison.cuts import CutCounter, Cuts
+from vocabtool.comparison.cuts import Cuts, count_cuts
 from vocabtool.comparison.entries import (
     CODES,
     KINDS,
@@ -250,13 +250,8 @@ class Diff:
     @cached_property
     def kinds(self) -> tuple[KindCount, ...]:
         """Number of entries of each kind, in the order of ``KINDS``."""
-        in_a, in_b = self.in_a, self.in_b
-        columns = (
-            self.kinds_a[in_a],
-            self.kinds_b[in_b],
-            self.kinds_a[in_a & ~in_b],
-            self.kinds_b[in_b & ~in_a],
-        )
+        a, b, in_a, in_b = self.kinds_a, self.kinds_b, self.in_a, self.in_b
+        columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
         every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
         counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
         return tuple(count for count in counts if count.a or count.b)
@@ -400,18 +395,16 @@ def diff(
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
-    sides = one, other = read(a), read(b)
-    folds, labels = folds_for(fold, sides, as_stored), (_label(a), _label(b))
-    notes = one.notes + other.notes
-    comparison = compare(one.vocabulary, other.vocabulary, folds, labels, notes)
+    sources, sides = (a, b), (read(a), read(b))
+    comparison = compare(sources, sides, fold, as_stored)
     if corpus is None:
         return comparison
     from vocabtool.documents.reading import ReadOptions, batches, names_of
 
     options = ReadOptions(field=field, on_duplicate=None)
     texts = (batch.texts for batch in batches(corpus, options))
-    words = None if rule is not None or as_stored else own_words((a, b), sides)
-    return weigh(comparison, sides, texts, words or rule, tuple(names_of(corpus) or ()))
+    files = tuple(names_of(corpus) or ())
+    return weigh(comparison, sources, sides, texts, files, rule=rule, as_stored=as_stored)
 
 
 def read(source: Comparable) -> PickedVocabulary:
@@ -423,7 +416,7 @@ def _label(source: Comparable) -> str:
     return source.name if isinstance(source, Vocabulary) else str(source)
 
 
-def folds_for(
+def _folds_for(
     fold: str | Iterable[str], sides: Iterable[PickedVocabulary], as_stored: bool
 ) -> tuple[Fold, ...]:
     """Return the folds to apply: those of ``fold``, and ``markers`` if a side has a marker.
@@ -435,63 +428,55 @@ def folds_for(
     return parse_folds((*folds, "markers")) if marked and not as_stored else folds
 
 
-OwnWords = tuple[Words, Words]
-
-
-def own_words(
-    sources: Sequence[Comparable], sides: Sequence[PickedVocabulary]
-) -> OwnWords | VocabtoolError | None:
-    """Open both models with their own rules; ``None`` if neither has pieces with a marker.
-
-    If a model has no rule of its own that can be used, return the error that says why.
-    """
-    if all(side.vocabulary.marker is None for side in sides):
-        return None
-    words = []
-    for source, side in zip(sources, sides, strict=True):
-        if isinstance(source, Vocabulary):
-            return VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
-        path = source if isinstance(source, Path) else split_name(source)[0]
-        try:
-            words.append(Words.of(path, name=side.vocabulary.name))
-        except VocabtoolError as error:
-            return error
-    return words[0], words[1]
-
-
 def weigh(
     comparison: Diff,
+    sources: Sequence[Comparable],
     sides: Sequence[PickedVocabulary],
     texts: Iterable[pa.StringArray],
-    rule: OwnWords | VocabtoolError | str | None = None,
-    sources: tuple[str, ...] = (),
+    files: tuple[str, ...] = (),
+    *,
+    rule: str | None = None,
+    as_stored: bool = False,
 ) -> Diff:
     """Return ``comparison`` with counts of the words and pieces of texts.
 
-    - ``texts``: batches of texts. ``sources``: the names of the files that contain them.
-    - ``rule``: The result of :func:`own_words`, or the name of one rule for both.
+    - ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
+    - ``texts``: batches of texts. ``files``: the names of the files that contain them.
     """
-    if isinstance(rule, tuple):
-        cutter = CutCounter(*rule, folds=comparison.fold)
-        cutter.count(texts)
-        return replace(comparison, cuts=cutter.report(sources))
-    notes = comparison.notes
-    if isinstance(rule, VocabtoolError):
-        notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {rule}",)
-        rule = None
-    counter = UseCounter(*(side.vocabulary for side in sides), rule=rule, folds=comparison.fold)
+    a, b = (side.vocabulary for side in sides)
+    notes, folds = comparison.notes, comparison.fold
+    if rule is None and not as_stored and (a.marker, b.marker) != (None, None):
+        try:
+            words = _own_words(sources[0], a), _own_words(sources[1], b)
+        except VocabtoolError as error:
+            notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {error}",)
+        else:
+            return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
+    counter = UseCounter(a, b, rule=rule, folds=folds)
     counter.count(texts)
-    return replace(comparison, use=counter.report(sources), notes=notes)
+    return replace(comparison, use=counter.report(files), notes=notes)
+
+
+def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
+    """Open a model with its own rule. Raise :class:`VocabtoolError` if it has none."""
+    if isinstance(source, Vocabulary):
+        raise VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
+    path = source if isinstance(source, Path) else split_name(source)[0]
+    return Words.of(path, name=vocabulary.name)
 
 
 def compare(
-    a: Vocabulary,
-    b: Vocabulary,
-    folds: tuple[Fold, ...],
-    labels: tuple[str, str],
-    notes: tuple[str, ...] = (),
+    sources: Sequence[Comparable],
+    sides: Sequence[PickedVocabulary],
+    fold: str | Iterable[str] = (),
+    as_stored: bool = False,
 ) -> Diff:
-    """Return the comparison of two vocabularies that have been read."""
+    """Return the comparison of two vocabularies that have been read.
+
+    ``sides``: what :func:`read` returned for ``sources``; the rest as for :func:`diff`.
+    """
+    folds = _folds_for(fold, sides, as_stored)
+    a, b = (side.vocabulary for side in sides)
     stored, markers = [arrow(each.stored) for each in (a, b)], (a.marker, b.marker)
     spelled = "markers" in folds and markers != (None, None)
     entries = stored
@@ -502,8 +487,8 @@ def compare(
         union = Union.of(*(fold_entries(each, folds) for each in entries))
     codes = {marker: kinds(before, marker) for marker in dict.fromkeys(markers)}
     every = gains(before, *((None, None) if spelled else markers))
-    one = _side(labels[0], a, stored[0], before.a, union.a, codes[markers[0]], len(union))
-    other = _side(labels[1], b, stored[1], before.b, union.b, codes[markers[1]], len(union))
+    one = _side(sources[0], a, stored[0], before.a, union.a, codes[markers[0]], len(union))
+    other = _side(sources[1], b, stored[1], before.b, union.b, codes[markers[1]], len(union))
     (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = one, other
     return Diff(
         side_a,
@@ -515,12 +500,12 @@ def compare(
         ids_b,
         kinds_a,
         kinds_b,
-        notes=notes,
+        notes=tuple(note for side in sides for note in side.notes),
     )
 
 
 def _side(
-    label: str,
+    source: Comparable,
     a: Vocabulary,
     stored: pa.LargeBinaryArray,
     before: Members,
@@ -535,8 +520,9 @@ def _side(
     the first one counts.
     """
     different, distinct = len(before.numbers), len(forms.numbers)
-    duplicates, merged, order = len(a) - different, different - distinct, order_of(stored)
-    side = Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)
+    label, order = _label(source), order_of(stored)
+    counts = (len(a), distinct, len(a) - different, different - distinct)
+    side = Side(label, a.name, a.kind, a.marker, *counts, order)
     ids, found = np.zeros(count, np.int64), np.full(count, NONE, np.uint8)
     ids[forms.numbers] = a.id_array()[forms.positions]
     first = np.searchsorted(before.positions, forms.positions)
@@ -602,7 +588,7 @@ def pairwise(
 ) -> Pairs:
     """Compare every pair of several vocabularies. The arguments are those of :func:`diff`."""
     sides = [read(source) for source in sources]
-    folds = folds_for(fold, sides, as_stored)
+    folds = _folds_for(fold, sides, as_stored)
     entries = []
     for vocabulary, _ in sides:
         stored = arrow(vocabulary.stored)
@@ -613,12 +599,9 @@ def pairwise(
     pairs = []
     for (label_a, a), (label_b, b) in combinations(zip(labels, entries, strict=True), 2):
         union = Union.of(a, b)
-        size_a, size_b = len(union.a.numbers), len(union.b.numbers)
-        ranks = Ranks(union)
+        size_a, size_b, ranks = len(union.a.numbers), len(union.b.numbers), Ranks(union)
         common = len(ranks)
-        only_a, only_b = size_a - common, size_b - common
-        index = jaccard(common, size_a, size_b)
-        sizes = (size_a, size_b, common, only_a, only_b)
-        pairs.append(Pair(label_a, label_b, *sizes, index, ranks.rho))
+        sizes = (size_a, size_b, common, size_a - common, size_b - common)
+        pairs.append(Pair(label_a, label_b, *sizes, jaccard(common, size_a, size_b), ranks.rho))
     notes = tuple(note for side in sides for note in side.notes)
     return Pairs(labels, folds, tuple(pairs), notes)

@@ -125,6 +125,11 @@ def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
     return values[: len(truths)]
 
 
+def by_count(words: pa.Table) -> pa.Table:
+    """Return a table of words by descending ``count``, ties by the bytes of ``word``."""
+    return words.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+
+
 # ---- the entries of two vocabularies
 
 
@@ -454,13 +459,13 @@ def jaccard(common: int, size_a: int, size_b: int) -> float:
 def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
     """Return a :class:`Gain` for each of ``FOLDS``, and one for all folds together."""
     every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
-    marked = marker_a is not None or marker_b is not None
+    markers = (marker_a, marker_b)
     # For each fold, and each marker if it matters: the tokens that change, and their folded forms.
     changes: dict[tuple[FoldOrAll, Marker | None], tuple[Numbers, pa.LargeBinaryArray]] = {}
     sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
     for fold, folds in every.items():
-        spelled = marked and "markers" in folds
-        sides[fold] = [(fold, marker if spelled else None) for marker in (marker_a, marker_b)]
+        spelled = "markers" in folds and markers != (None, None)
+        sides[fold] = [(fold, marker if spelled else None) for marker in markers]
         for key in dict.fromkeys(sides[fold]):
             if spelled:
                 forms = fold_entries(spell(union.tokens, key[1]), folds)

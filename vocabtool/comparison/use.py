@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final, Literal, NamedTuple, overload
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from vocabtool.comparison.entries import (
     Union,
     arrow,
     booleans,
+    by_count,
     can_be_words,
     characters,
     fold_entries,
@@ -36,7 +37,7 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
-from vocabtool.vocabulary import Vocabulary, decode
+from vocabtool.vocabulary import Vocabulary
 
 SideName = Literal["a", "b"]
 RULE: Final = "keras"  # the default rule
@@ -53,56 +54,13 @@ class Carriers(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class UsedWord:
-    """A word of the corpus and its count. Invalid UTF-8 is decoded with ``surrogateescape``."""
-
-    word: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class UsedWords(Sequence[UsedWord]):
-    """A sequence of words with their counts, most frequent first, ties by bytes.
-
-    ``table``: the sequence as an Arrow table with the columns ``word`` (large_binary) and ``count``
-    (int64). ``pandas.DataFrame`` accepts the sequence.
-    """
-
-    table: pa.Table
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    @overload
-    def __getitem__(self, index: int) -> UsedWord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[UsedWord]: ...
-
-    @overload
-    def __getitem__(self, index: str) -> pa.ChunkedArray: ...
-
-    def __getitem__(self, index: int | slice | str) -> UsedWord | list[UsedWord] | pa.ChunkedArray:
-        """Return one word, several words, or a column of ``table``."""
-        if isinstance(index, str):
-            return self.table[index]
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        word, count = (column[range(len(self))[index]].as_py() for column in self.table.columns)
-        return UsedWord(decode(word), count)
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each word, with the word as bytes."""
-        return list(self.table.to_pylist())
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
     """Counts of a corpus: how many tokens are known to A and B, to one of them, or to neither.
 
     - ``tokens``: All tokens, ``both + only_a + only_b + neither``.
-    - ``words_a``: The words that only A knows. ``words_b``: The words that only B knows.
+    - ``words_a``: Arrow table of the words that only A knows, by descending ``count``, ties by
+      bytes: ``word`` (large_binary), ``count`` (int64). ``words_b``: Those that only B knows.
     - ``words_both``: The number of distinct words that both know.
     - ``rule_name``: The name of the rule. ``rule``: One line for each step of the rule.
     """
@@ -117,8 +75,8 @@ class Use:
     only_a: int
     only_b: int
     words_both: int
-    words_a: UsedWords
-    words_b: UsedWords
+    words_a: pa.Table
+    words_b: pa.Table
     notes: tuple[str, ...] = ()
 
     @property
@@ -141,8 +99,8 @@ class Use:
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
-        """Return the words that only ``side`` knows, as a table like :attr:`UsedWords.table`."""
-        return self.words_a.table if side == "a" else self.words_b.table
+        """Return the table of the words that only ``side`` knows."""
+        return self.words_a if side == "a" else self.words_b
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
         """Return the fewest words that make up ``share`` of the tokens known to ``side`` only."""
@@ -272,12 +230,11 @@ class UseCounter:
             notes=self._notes,
         )
 
-    def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
+    def _commonest(self, where: NDArray[np.bool_]) -> pa.Table:
         """Return the counted words where ``where`` is true, by descending count, then bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
-        table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
-        order = [("count", "descending"), ("word", "ascending")]
-        return UsedWords(table.sort_by(order).combine_chunks())
+        words = take(self._words.tokens, met)
+        return by_count(pa.table({"word": words, "count": self._counts[met]}))
 
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:

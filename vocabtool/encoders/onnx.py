@@ -87,7 +87,8 @@ class OnnxEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
-        self.folder = next((each for each in files.folders if (each / PROMPTS).is_file()), None)
+        folders = (each for each in files.folders if (each / PROMPTS).is_file())
+        self.folder = next(folders, files.tokenizer.parent)
         self._graph = onnx_model.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = onnx_model.read_all_settings(files)
@@ -175,11 +176,11 @@ class OnnxEncoder(Encoder):
         texts of a bucket are equally long.
         """
         bucket: list[int] = []
+        most = 1 if self._graph.dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
             longest = lengths[row]
-            full = len(bucket) == BUCKET_TEXTS or (len(bucket) + 1) * longest > BUCKET_TOKENS
-            other = MASK not in self._types and longest != lengths[bucket[-1]] if bucket else False
-            if bucket and (full or other or self._graph.dynamic):
+            full = len(bucket) == most or (len(bucket) + 1) * longest > BUCKET_TOKENS
+            if bucket and (full or (MASK not in self._types and longest != lengths[bucket[-1]])):
                 yield bucket
                 bucket = []
             bucket.append(row)
@@ -234,7 +235,6 @@ def pool(
     least 1, shape (n,). Later tokens are padding.
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
-    counts = lengths[:, None].astype(np.float32)
     found: list[NDArray[Any]] = []
     for mode in modes:
         if mode == "cls":
@@ -247,9 +247,8 @@ def pool(
             weights = mask.astype(np.float32)
             if mode == "weightedmean":
                 weights *= np.arange(1, tokens.shape[1] + 1, dtype=np.float32)
-            divisor = (
-                np.sqrt(counts) if mode == "mean_sqrt_len_tokens" else weights.sum(1, keepdims=True)
-            )
+            total = weights.sum(1, keepdims=True)
+            divisor = np.sqrt(total) if mode == "mean_sqrt_len_tokens" else total
             found.append((weights[:, None] @ tokens)[:, 0] / divisor)
     return np.concatenate(found, axis=1)
 

@@ -119,8 +119,8 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
     elif kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
-    for option in given:  # refuse options that would be ignored
-        if option not in OPTIONS[kind]:
+    for option, value in given.items():  # refuse options that would be ignored
+        if option not in OPTIONS[kind] and value != "":  # "": no prompt
             owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
             raise VocabtoolError(
                 f"{_flags([option])} is only for {owners}; this model is of kind {kind!r}. "

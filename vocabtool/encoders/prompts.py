@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
+from vocabtool.encoders.encoder import EncodedTexts, Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats.json_file import expect
 from vocabtool.formats.static_embedding import CONFIG, read_settings
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
@@ -63,14 +64,14 @@ class PromptEncoder(Encoder):
     encoder.
 
     ``words``: those of the encoder; a prompt is no part of a text whose words are counted.
-    ``max_tokens``: without the tokens of the prompt of documents.
+    ``max_tokens``: without the tokens of the prompt of documents. ``plain``: the encoder.
     """
 
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
     ) -> None:
         """Use :func:`with_prompts` instead."""
-        self._encoder, self._prompts, self._more = encoder, prompts, notes
+        self.plain, self._prompts, self._more = encoder, prompts, notes
         self.kind, self.max_batch, self.dim = encoder.kind, encoder.max_batch, dim
         self.options = replace(
             encoder.options,
@@ -80,56 +81,58 @@ class PromptEncoder(Encoder):
         )
         self.max_tokens = encoder.max_tokens
         if self.max_tokens is not None and prompts.document and encoder.words is not None:
-            pieces = encoder.words.look_up([prompts.document])
-            tokens = (
-                len(pieces.codes) if pieces.pieces is None else pieces.pieces[pieces.codes].sum()
-            )
-            self.max_tokens = max(self.max_tokens - int(tokens), 0)
+            _, tokens = count_cut(encoder.words.look_up([prompts.document]), 0)
+            self.max_tokens = max(self.max_tokens - tokens, 0)
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the encoder's fingerprint, both prompts and the cut."""
         query, document, _ = self._prompts
-        cut = self.dim if self.dim < self._encoder.dim else None
-        parts = ["vocabtool prompts 1", self._encoder.fingerprint, query, document, cut]
+        cut = self.dim if self.dim < self.plain.dim else None
+        parts = ["vocabtool prompts 1", self.plain.fingerprint, query, document, cut]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @cached_property
     def words(self) -> Words | None:
         """How the model splits texts and which words it knows; ``None`` if that is unknown."""
-        return self._encoder.words
+        return self.plain.words
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The encoder's notes, and those on prompts and on the length of vectors."""
-        return (*self._encoder.notes, *self._more)
+        return (*self.plain.notes, *self._more)
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each document's text, after its prompt: float32, shape (n, dim)."""
-        return self._cut(self._encoder.encode(self._after(self._prompts.document, texts)))
+        return self._cut(self.plain.encode(self._after(self._prompts.document, texts)))
+
+    def encode_counting(self, texts: Texts) -> EncodedTexts:
+        """Return the vectors of documents, and what the model does not read after the prompt."""
+        vectors, *cut = self.plain.encode_counting(self._after(self._prompts.document, texts))
+        return EncodedTexts(self._cut(vectors), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
         """Return the vector of each query, after its prompt: float32, shape (n, dim)."""
-        return self._cut(self._encoder.encode(self._after(self._prompts.query, texts)))
+        return self._cut(self.plain.encode(self._after(self._prompts.query, texts)))
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
         """Return the vectors of documents as a list: an array for each batch of ``size`` texts."""
         prompted = texts_array(self._after(self._prompts.document, texts))
-        return [self._cut(part) for part in self._encoder.encode_batches(prompted, size)]
+        return [self._cut(part) for part in self.plain.encode_batches(prompted, size)]
 
     def with_words(self, words: Words) -> PromptEncoder:
         """Return the same prompts around an encoder that has these words."""
-        return PromptEncoder(self._encoder.with_words(words), self._prompts, self.dim, self._more)
+        return PromptEncoder(self.plain.with_words(words), self._prompts, self.dim, self._more)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the encoder, the prompts and the length of a vector."""
-        return PromptEncoder, (self._encoder, self._prompts, self.dim, self._more)
+        return PromptEncoder, (self.plain, self._prompts, self.dim, self._more)
 
     def _after(self, prompt: str, texts: Texts) -> Texts:
         """Return the texts, each after the prompt, except blank ones that the encoder skips."""
         if not prompt:
             return texts
-        start, skips = text_bytes(prompt), self._encoder.skips_blank
+        start, skips = text_bytes(prompt), self.plain.skips_blank
         return [
             text if skips and not text.decode("utf-8", "replace").strip() else start + text
             for text in as_bytes(texts_array(texts))
@@ -147,14 +150,17 @@ class PromptEncoder(Encoder):
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     """Return the encoder with the prompts and the length of vectors that options or files state.
 
+    An encoder that was open before keeps its own, except those in ``options``.
     Raises :class:`InvalidFile` if the model's settings are invalid, :class:`UnsupportedFormat` if
     the model leaves prompts out of its vectors, and :class:`VocabtoolError` if vectors are too
     short to be cut, or with exact words.
     """
+    given = encoder.options.given_options() | options.given_options()
+    if isinstance(encoder, PromptEncoder):
+        encoder = encoder.plain
     stated = Prompts() if encoder.folder is None else read_prompts(encoder.folder)
-    given = {"query": options.prompt_query, "document": options.prompt_document}
-    prompts = stated._replace(**{side: text for side, text in given.items() if text is not None})
-    dim = encoder.dim if options.dim is None else options.dim
+    sides = {side: given[f"prompt_{side}"] for side in stated._fields if f"prompt_{side}" in given}
+    prompts, dim = stated._replace(**sides), given.get("dim", encoder.dim)
     if dim > encoder.dim:
         raise VocabtoolError(
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "

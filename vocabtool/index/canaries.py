@@ -90,9 +90,10 @@ def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
 
 
 def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how the rows of two arrays of vectors agree, shape (n,); at most one row is zero."""
+    """Return how the rows of two arrays of vectors agree, shape (n,); zero agrees with zero."""
     squares = (some**2 + others**2).sum(axis=1)
-    agreements: NDArray[np.float64] = 2 * (some * others).sum(axis=1) / squares
+    agreements = np.ones(len(squares))
+    np.divide(2 * (some * others).sum(axis=1), squares, out=agreements, where=squares > 0)
     return agreements
 
 

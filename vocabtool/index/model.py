@@ -36,8 +36,6 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
-# Kinds of models whose files may state prompts, which the first indexes did not use; None: unknown.
-WITH_PROMPTS: Final = (None, "sentence-transformers", "model2vec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +238,8 @@ class IndexModel:
             return None
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        no_prompts = dict.fromkeys(PROMPT_OPTIONS if held.kind in WITH_PROMPTS else (), "")
-        options: dict[str, Any] = {**no_prompts, **held.options}
+        # The files of a model may state prompts; an index that records none does not use them.
+        options: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), **held.options}
         options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)

@@ -71,7 +71,7 @@ class Writer:
         self._progress = progress
         self._is_deleted = commit.is_deleted.copy()  # may be shorter than the rows
         self._before = commit
-        self._compares = Lock()
+        self._lock = Lock()
         self._is_same_model = False  # as far as known
         self._changed = False
         self._deletes = False  # by ids
@@ -212,7 +212,7 @@ class Writer:
                 f"{self._path}: the index contains your own vectors and has no encoder: "
                 "pass vectors=, or create an index with model="
             )
-        with self._compares:
+        with self._lock:
             if not self._is_same_model:
                 compare_canaries(self._path, self._before, encoder)
                 self._is_same_model = True

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from vocabtool.choices import Fold, Only
-from vocabtool.comparison.cuts import Cuts
+from vocabtool.comparison.cuts import PIECES, Cuts
 from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
 from vocabtool.comparison.entries import FoldOrAll
 from vocabtool.comparison.use import CARRYING, SideName, Use
@@ -166,7 +166,7 @@ def _data(comparison: Diff) -> dict[str, Any]:
         examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
         gains.append({**values, "jaccard": gain.jaccard, "examples": examples})
     shifts = comparison.shifts(JSON_SHIFTS)
-    data = {
+    return {
         "a": comparison.a._asdict(),
         "b": comparison.b._asdict(),
         "fold": list(comparison.fold),
@@ -178,35 +178,34 @@ def _data(comparison: Diff) -> dict[str, Any]:
             "rho": comparison.ranks.rho,
             "largest": [{**each._asdict(), "token": as_text(each.token)} for each in shifts],
         },
-        "use": None,
+        "use": None if comparison.use is None else _use_data(comparison.use),
         "cuts": None if comparison.cuts is None else _cuts_data(comparison.cuts),
         "notes": list(_notes(comparison)),
     }
-    use = comparison.use
-    if use is not None:
-        known = {
-            **{"a": use.known_a, "b": use.known_b, "both": use.both},
-            **{"only_a": use.only_a, "only_b": use.only_b, "neither": use.neither},
+
+
+def _use_data(use: Use) -> dict[str, Any]:
+    """Return the JSON object of a corpus that one rule cuts for both."""
+    known = {
+        **{"a": use.known_a, "b": use.known_b},
+        **{name: getattr(use, name) for name in ("both", "only_a", "only_b", "neither")},
+    }
+    data: dict[str, Any] = {
+        "rule": {"name": use.rule_name, "steps": list(use.rule), "fingerprint": use.fingerprint},
+        "sources": list(use.sources),
+        "documents": use.documents,
+        "tokens": {"all": use.tokens, **known},
+        "shares": {name: use.share(tokens) for name, tokens in known.items()},
+        "words_both": use.words_both,
+    }
+    for side in SIDES:
+        words = use.words(side)
+        some = words.slice(0, JSON_WORDS).to_pylist()
+        data[f"only_{side}"] = {
+            "words": len(words),
+            "carriers": use.carriers(side)._asdict(),
+            "commonest": [{**each, "word": as_text(each["word"])} for each in some],
         }
-        data["use"] = {
-            "rule": {
-                **{"name": use.rule_name, "steps": list(use.rule)},
-                "fingerprint": use.fingerprint,
-            },
-            "sources": list(use.sources),
-            "documents": use.documents,
-            "tokens": {"all": use.tokens, **known},
-            "shares": {name: use.share(tokens) for name, tokens in known.items()},
-            "words_both": use.words_both,
-        }
-        for side in SIDES:
-            words = use.words(side)
-            some = words.slice(0, JSON_WORDS).to_pylist()
-            data["use"][f"only_{side}"] = {
-                "words": len(words),
-                "carriers": use.carriers(side)._asdict(),
-                "commonest": [{**each, "word": as_text(each["word"])} for each in some],
-            }
     return data
 
 
@@ -216,9 +215,8 @@ def _cuts_data(cuts: Cuts) -> dict[str, Any]:
     for side, cut in zip(SIDES, (cuts.a, cuts.b), strict=True):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
         for row in rows:
-            for name, value in row.items():
-                if name != "count":
-                    row[name] = as_text(value) if name == "word" else list(map(as_text, value))
+            row["word"] = as_text(row["word"])
+            row.update({name: list(map(as_text, row[name])) for name in PIECES})
         data[side] = {
             "rule": {"steps": list(cut.rule), "fingerprint": cut.fingerprint},
             **{name: getattr(cut, name) for name in CUT_FIGURES},
@@ -420,8 +418,7 @@ def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
         rows: list[Row] = []
         for row in cut.kept.slice(0, most).to_pylist():
             spaced = (
-                tuple(part for piece in row[name] for part in (" ", piece))[1:]
-                for name in ("pieces_a", "pieces_b")
+                tuple(part for piece in row[name] for part in (" ", piece))[1:] for name in PIECES
             )
             rows.append((row["word"], row["count"], *spaced))
         columns = (Column(f"only {keeps} keeps whole"), *_counts("count"))
