@@ -514,7 +514,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         "wanted one or more of cls",
     ),
     "limit": (
-        put("sentence_bert_config.json", '{"max_seq_length": []}'),
+        put("sentence_bert_config.json", '{"max_seq_length": 0}'),
         InvalidFile,
         "sentence_bert_config.json: max_seq_length is '0'",
     ),

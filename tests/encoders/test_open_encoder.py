@@ -75,7 +75,7 @@ GIVEN: dict[str, Any] = {
     **{"exact_words": True, "trust": True, "weights": "idf", "remove_component": False},
     **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
     **{"api_key_env": "KEY", "requests": 2, "requests_per_minute": 600, "tokens_per_minute": 9},
-    **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "", "dim": 2},
+    **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "d", "dim": 2},
 }
 WRAPPED = "prompt_query prompt_document dim"
 OPTIONS: dict[Any, str] = {
