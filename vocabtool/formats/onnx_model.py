@@ -33,15 +33,16 @@ from vocabtool.formats.static_embedding import (
     CONFIG,
     LIBRARY,
     MODULES,
+    SUBFOLDER,
     TOKENIZER,
     find_settings,
+    folders_of,
     read_settings,
 )
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.vocabulary import printable
 
 MODEL: Final = "model.onnx"
-SUBFOLDER: Final = "onnx"
 PATTERN: Final = "model*.onnx"
 INPUT_IDS: Final = "input_ids"
 MAX_LISTED: Final = 10
@@ -149,11 +150,6 @@ def find(path: Path) -> OnnxFiles:
     return OnnxFiles(model, tokenizer, folders, tuple(others))
 
 
-def folders_of(folder: Path) -> tuple[Path, ...]:
-    """Return the folders that may have the settings of a model in a folder, that one first."""
-    return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
-
-
 def _graphs(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob(PATTERN) if file.is_file())
 
@@ -245,18 +241,15 @@ def read_all_settings(files: OnnxFiles) -> Settings:
 
     Raises :class:`InvalidFile` for invalid settings.
     """
-    folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
-    notes: tuple[str, ...] = ()
-    if folder is None:
-        modules: tuple[str, ...] = ()
-        pooling, normalize = _pooling(files.settings(f"{POOLING}/{CONFIG}")), False
-        listed = ", ".join(pooling)
-        notes = (NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG),)
-    else:
-        modules, pooling = _read_modules(folder)
-        normalize = modules[-1:] == ("Normalize",)
     lower = files.settings(TRANSFORMER).get("do_lower_case") is True
-    return Settings(pooling, normalize, modules, lower, notes)
+    folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
+    if folder is not None:
+        modules, pooling = _read_modules(folder)
+        return Settings(pooling, modules[-1:] == ("Normalize",), modules, lower, ())
+    pooling = _pooling(files.settings(f"{POOLING}/{CONFIG}"))
+    listed = ", ".join(pooling)
+    note = NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG)
+    return Settings(pooling, normalize=False, modules=(), lower=lower, notes=(note,))
 
 
 def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:

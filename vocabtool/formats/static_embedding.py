@@ -36,6 +36,7 @@ WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
+SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
 WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
@@ -144,6 +145,11 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
         name = path.encode("utf-8", "surrogatepass")
         part = folder if path in ("", ".") else named_file(folder, name)
     return part, names[-1] == "Normalize"
+
+
+def folders_of(folder: Path) -> tuple[Path, ...]:
+    """Return the folders that may have the settings of a model in ``folder``, that one first."""
+    return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
 
 
 def read_settings(file: Path, wanted: type) -> Any:

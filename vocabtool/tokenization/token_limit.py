@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import json_file, static_embedding
-from vocabtool.formats.onnx_model import folders_of
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.static_embedding import EmbeddingFiles, find_settings
+from vocabtool.formats.static_embedding import EmbeddingFiles, find_settings, folders_of
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
 from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
