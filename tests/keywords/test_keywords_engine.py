@@ -198,6 +198,7 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
     counts = {Term("words", "fox"): 5, Term("surfaces", "fox"): 0}
     counts[Term("surfaces", "sku-48007-h")] = 2
     assert reader.document_frequencies(counts) == counts
+    assert sorted(row for row, _ in reader.rows_and_ids(2)) == [0, 1]  # not what a kill left behind
     assert sorted(reader.rows_and_ids(len(TEXTS))) == [
         (row, f"id{row}") for row in range(len(TEXTS))
     ]

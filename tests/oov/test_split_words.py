@@ -412,7 +412,7 @@ def test_models_that_drop_characters(filters: str, line: str, here: Path, tmp_pa
     done = run("words", here / "bert.json", "Numpy, the", "--beside", keras, cwd=here)
     assert done.returncode == 0, done.stderr
     head, first = done.stdout.decode().split("\nNumpy, the\n")[1].split("\n")[:2]
-    assert head == "here0/bert.json\tsub/bert.json"
+    assert head == f"{here.name}/bert.json\tsub/bert.json"
     assert first == line
 
 

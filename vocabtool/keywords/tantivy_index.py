@@ -287,7 +287,7 @@ class TantivyReader:
                 "row",
                 FieldType.Unsigned,
                 lower_bound=start,
-                upper_bound=start + BATCH_ROWS,
+                upper_bound=min(start + BATCH_ROWS, end),
                 include_upper=False,
             )
             hits: list[Any] = self._searcher.search(query, self.documents, False).hits
