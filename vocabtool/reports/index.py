@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import accumulate
+from operator import and_, eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,7 +127,7 @@ def _index_facts(
             f"{codes.recall_asked:g})",
         )
     words = plural(index.manifest.words, "running word", "running words")
-    yield "keywords", f"{held.language}, {words}"
+    yield "keywords", f"{'not stemmed' if held.language == 'none' else held.language}, {words}"
     yield "weight", f"a = {_weight_of(index)}"
 
 
@@ -325,12 +327,14 @@ def _hit(number: int, hit: Hit) -> Item:
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
     why = hit.explanation
-    # The text around the first word of the query, with words of the query in brackets.
+    # The text around words of the query, which are in brackets.
     text, spans = hit.text, why.highlights if why is not None else ()
-    start = at = max(0, spans[0][0] - LEAD) if spans else 0
+    start = at = _start_of_extract(text, why) if why is not None else 0
     end = min(len(text), start + WIDTH)
     shown = "..." * (start > 0)
     for first, last in spans:
+        if first < start:
+            continue
         if last > end:
             break
         shown += f"{text[at:first]}[{text[first:last]}]"
@@ -341,6 +345,30 @@ def _hit(number: int, hit: Hit) -> Item:
     if why is not None:
         lines.append(_why(why))
     return Item(f"{number:>2}. {hit.id}  ({', '.join(told)})", lines, indent=4)
+
+
+def _start_of_extract(text: str, why: Explanation) -> int:
+    """Return the first place whose extract shows the words with the highest scores together."""
+    forms = [text[start:end].casefold() for start, end in why.highlights]
+    words = [(word.surface.casefold(), word.score) for word in why.words]
+    of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
+    for form in forms if words else ():
+        of_form[form] = max(words, key=lambda word: (_shared(word[0], form), -len(word[0])))
+    best, most, after = 0, -1.0, 0
+    for at, (first, _) in enumerate(why.highlights):
+        start = max(0, first - LEAD)
+        while after < len(forms) and why.highlights[after][1] <= start + WIDTH:
+            after += 1
+        shown = {of_form.get(form, (form, 1.0)) for form in forms[at:after]}
+        score = sum(score for _, score in shown)
+        if score > most + ROUNDING:
+            best, most = start, score
+    return best
+
+
+def _shared(one: str, other: str) -> int:
+    """Return with how many equal characters two texts begin."""
+    return sum(accumulate(map(eq, one, other), and_))
 
 
 def _why(why: Explanation) -> str:
