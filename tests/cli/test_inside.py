@@ -31,6 +31,7 @@ from vocabtool.reports.index import embed_report, hits_report, index_report, pro
 from vocabtool.reports.model import Report
 from vocabtool.reports.renderers import render_text
 from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
+from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 from vocabtool.search.settings import Calibration
 
 if TYPE_CHECKING:
@@ -215,6 +216,23 @@ def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
         "    vectors rank 1 (0.900); keywords beyond the candidates; by kettle 0.50; "
         "without keywords rank 1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fusion", "note", "told"),
+    [
+        ("coverage", ZERO_VECTOR, "the query has no vector"),
+        ("coverage", NO_VECTOR, "the query has no vector"),
+        ("coverage", "another", "the document has no vector"),
+        ("keyword", "another", "vectors not searched"),
+    ],
+)
+def test_what_has_no_vector_is_told(fusion: str, note: str, told: str) -> None:
+    """It is not said to stand too far down."""
+    why = Explanation(LegPlace(None, None), LegPlace(1, 0.5), (), None, ())
+    hit = Hit("a", "text", {}, 1.0, 0, explanation=why)
+    found = Hits((hit,), QuerySummary("kettle", (), fusion, None, None, None), (note,))
+    assert f"    {told}; keywords rank 1 (0.500)" in lines(hits_report(found))
 
 
 FAR = "The [pump] is old.@ Any [pump] with AB-1111-C, or [AB-7777-C] [fitted] here."

@@ -237,7 +237,8 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     if found.guesses:
         told = "guesses: the nearest vectors; no word of the query is known or found"
         answer.append(Paragraph(told))
-    answer += (_hit(number, hit) for number, hit in enumerate(found.hits, 1))
+    no_vector = _no_vector(found)
+    answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
     answer.append(_notes(found.notes))
     answer += (
         Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
@@ -318,7 +319,17 @@ def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[
         yield "counted like a known word, because it is a number or one character"
 
 
-def _hit(number: int, hit: Hit) -> Item:
+def _no_vector(found: Hits) -> str:
+    """Return why a hit has no similarity: because of the query, or else of the document."""
+    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
+
+    if found.query.fusion == "keyword":
+        return "vectors not searched"
+    lacks = NO_VECTOR in found.notes or ZERO_VECTOR in found.notes
+    return "the query has no vector" if lacks else "the document has no vector"
+
+
+def _hit(number: int, hit: Hit, no_vector: str) -> Item:
     told = [f"{hit.score:.3f}"]
     if hit.tier:
         told.append("has the code")
@@ -343,7 +354,7 @@ def _hit(number: int, hit: Hit) -> Item:
     lines = [" ".join(shown.split())]
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
-        lines.append(_why(why))
+        lines.append(_why(why, no_vector))
     return Item(f"{number:>2}. {hit.id}  ({', '.join(told)})", lines, indent=4)
 
 
@@ -371,13 +382,14 @@ def _shared(one: str, other: str) -> int:
     return sum(accumulate(map(eq, one, other), and_))
 
 
-def _why(why: Explanation) -> str:
+def _why(why: Explanation, no_vector: str) -> str:
     """Return the ranks of the hit in both legs, and its rank without keywords."""
     from vocabtool.search.hits import DEEP
 
     has_keyword = why.words or why.keyword.rank is not None
     keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword match"
-    told = [f"vectors {_place(why.dense)}", keywords]
+    has_vector = (why.dense.rank, why.dense.score) != (None, None)
+    told = [f"vectors {_place(why.dense)}" if has_vector else no_vector, keywords]
     if why.words:
         parts = {True: "", False: "parts of "}
         words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
