@@ -150,7 +150,7 @@ class OtherModel(VocabtoolError, ValueError):
         super().__init__(index, part, wanted, found, model, advice)
 
     def __str__(self) -> str:
-        named = f", {self.model!r}," if self.model else ""
+        named = f", {self.model!r}" if self.model else ""
         usual = f"Use the original model{named} with the same options, or build a new index"
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
