@@ -129,25 +129,32 @@ class OtherModel(VocabtoolError, ValueError):
 
     ``part`` is the part that differs, ``wanted`` its fingerprint in the index, ``found`` the
     fingerprint of the model in use, and ``model`` the name of the original model, if it is known
-    and differs.
+    and differs. ``advice``: what to do, if more is known.
     """
 
     def __init__(
-        self, index: str, part: str, wanted: str, found: str, model: str | None = None
+        self,
+        index: str,
+        part: str,
+        wanted: str,
+        found: str,
+        model: str | None = None,
+        advice: str = "",
     ) -> None:
         self.index = index
         self.part = part
         self.wanted = wanted
         self.found = found
         self.model = model
-        super().__init__(index, part, wanted, found, model)
+        self.advice = advice
+        super().__init__(index, part, wanted, found, model, advice)
 
     def __str__(self) -> str:
         named = f", {self.model!r}" if self.model else ""
+        usual = f"Use the original model{named} with the same options, or build a new index"
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
-            f"{self.wanted[:16]}, got {self.found[:16]}. Use the original model{named} with "
-            "the same options, or build a new index"
+            f"{self.wanted[:16]}, got {self.found[:16]}. {self.advice or usual}"
         )
 
 

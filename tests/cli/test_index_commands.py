@@ -140,6 +140,23 @@ def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
         assert not made.exists()
 
 
+@pytest.mark.parametrize(
+    ("language", "told", "note"),
+    [("polish", "polish", "no list of stop words for polish: "), ("none", "not stemmed", "")],
+)
+def test_the_language_is_told(
+    language: str, told: str, note: str, corpus: Path, tmp_path: Path
+) -> None:
+    """What it lacks, once, when the index is made; all are in the help."""
+    made = [option for option in MAKE if option != "--quiet"]
+    command = ("index", str(corpus), "-o", str(tmp_path / "index"), *made, "--language", language)
+    first, again = vocabtool(*command), vocabtool(*command)
+    assert f"  keywords    {told}, 22 running words\n" in first.stdout
+    assert note in first.stderr
+    assert ("stop words" in first.stderr, "stop words" in again.stderr) == (bool(note), False)
+    assert "polish" in fine("index", "--help")
+
+
 def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     """The same command after its end leaves everything as it is, and says so."""
     before = Index.open(index).manifest

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +26,12 @@ from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name
 from vocabtool.index import index as index_module
 from vocabtool.index.folder import advice
+from vocabtool.keywords.tokens import Span
 from vocabtool.reports.index import embed_report, hits_report, index_report, progress_line
 from vocabtool.reports.model import Report
 from vocabtool.reports.renderers import render_text
 from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
+from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 from vocabtool.search.settings import Calibration
 
 if TYPE_CHECKING:
@@ -212,6 +216,51 @@ def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
         "    vectors rank 1 (0.900); keywords beyond the candidates; by kettle 0.50; "
         "without keywords rank 1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fusion", "note", "told"),
+    [
+        ("coverage", ZERO_VECTOR, "the query has no vector"),
+        ("coverage", NO_VECTOR, "the query has no vector"),
+        ("coverage", "another", "the document has no vector"),
+        ("keyword", "another", "vectors not searched"),
+    ],
+)
+def test_what_has_no_vector_is_told(fusion: str, note: str, told: str) -> None:
+    """It is not said to stand too far down."""
+    why = Explanation(LegPlace(None, None), LegPlace(1, 0.5), (), None, ())
+    hit = Hit("a", "text", {}, 1.0, 0, explanation=why)
+    found = Hits((hit,), QuerySummary("kettle", (), fusion, None, None, None), (note,))
+    assert f"    {told}; keywords rank 1 (0.500)" in lines(hits_report(found))
+
+
+FAR = "The [pump] is old.@ Any [pump] with AB-1111-C, or [AB-7777-C] [fitted] here."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FAR, {"pump": 0.1, "AB-7777-C": 2.0, "fit": 0.3}),
+        (
+            "[love].@ Most [engines] are [love]d and [used] @ [love]",
+            {"love": 2, "engine": 1, "use": 1},
+        ),
+        ("So [love] is@ and [love] again", {"love": 1.0}),
+    ],
+)
+def test_the_extract_is_where_the_words_are(text: str, words: dict[str, float]) -> None:
+    """The most and the rarest of them together, else the first."""
+    *pieces, last = re.split(r"[\[\]]", text.replace("@", " and so on" * 30))
+    ends = [*accumulate(map(len, pieces))]
+    plain, marks = "".join([*pieces, last]), tuple(map(Span, ends[::2], ends[1::2]))
+    matched = tuple(MatchedWord(*each) for each in words.items())
+    why = Explanation(LegPlace(1, 0.9), LegPlace(1, 0.5), matched, 1, marks)
+    hit = Hit("a", plain, {}, 1.0, 0, explanation=why)
+    summary = QuerySummary("pump", (), "coverage", None, None, None)
+    told = " ".join(lines(hits_report(Hits((hit,), summary))))
+    wanted = text.split("@")[len(words) > 1]
+    assert " ".join(wanted.split()) in told
 
 
 class Written(BytesIO):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.encoder_cases import MATRIX, WORDS, lengths, write_vectors
 from vocabtool import open_encoder
+from vocabtool.encoders.open_encoder import PLAIN_NAMES
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 
@@ -96,7 +98,11 @@ def test_options_of_others(tmp_path: Path, kind: Any, option: str) -> None:
     """An option that a kind does not have is refused by name, and whose it is is said."""
     with pytest.raises(VocabtoolError, match=f"--{option.replace('_', '-')} is only for") as caught:
         open_encoder(tmp_path / "nowhere", kind=kind, **{option: GIVEN[option]})
-    assert repr(kind) in str(caught.value)
+    owners, _, others = str(caught.value).partition(", not for ")
+    assert repr(kind) in others
+    named = [name for name in PLAIN_NAMES.values() if re.search(rf"\b{re.escape(name)}", owners)]
+    assert named == [PLAIN_NAMES[k] for k in OPTIONS if option in OPTIONS[k].split()]
+    assert owners.count(" and ") == (len(named) > 1)
 
 
 def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:

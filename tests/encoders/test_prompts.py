@@ -28,7 +28,7 @@ from tests.encoder_cases import (
 from vocabtool import Index, Shards, embed, open_encoder
 from vocabtool.documents import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
-from vocabtool.errors import InvalidFile, OtherModel, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, UnsupportedFormat, VocabtoolError
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love"]
 SETTINGS = "config_sentence_transformers.json"
@@ -384,9 +384,17 @@ def test_an_index_keeps_both(tmp_path: Path) -> None:
     file.write_text("one\nthree\n")
     again.update()
     assert noted[-1:] == ["see: three"]
-    for other in ({"prompt_query": ""}, {"prompt_document": "say: "}, {"dim": 3}):
-        with pytest.raises(OtherModel):
+    others: list[dict[str, Any]] = [{"prompt_query": ""}, {"prompt_document": "say: "}, {"dim": 3}]
+    for other in others:
+        ((name, value),) = other.items()
+        told = f"--{name.replace('_', '-')} is {value!r}, in the index {asked[name]!r}"
+        with pytest.raises(OtherModel, match=told):
             _ = Index.open(tmp_path / "index", noting, **other).encoder
+        with pytest.raises(VocabtoolError, match=f"created with other options: {told}"):
+            Index.open(tmp_path / "index", **other).load(file)  # although nothing changed
+    assert Index.open(tmp_path / "index", **asked).load(file, on_existing="update").read == 2
+    with pytest.raises(NotFound):
+        Index.open(tmp_path / "index", signature="x").load(file)
 
 
 def test_an_index_of_vectors_takes_their_prompts(tmp_path: Path) -> None:
@@ -400,8 +408,39 @@ def test_an_index_of_vectors_takes_their_prompts(tmp_path: Path) -> None:
     asked = Index.create_for(tmp_path / "a", shards, lengths, read=read, prompt_document="see: ")
     assert asked.load(shards).added == 1
     bare = Index.create_for(tmp_path / "b", shards, lengths, read=read)
-    with pytest.raises(OtherModel):
+    with pytest.raises(OtherModel, match="the options of embed") as caught:
         bare.load(shards)
+    wanted = open_encoder(lengths, prompt_document="see: ").fingerprint  # as if it was searched
+    assert (caught.value.wanted, caught.value.found) == (wanted, bare.configuration.encoder)
+    own = Index.open(Index.create(tmp_path / "own", dim=4).path, weights="idf")
+    with pytest.raises(VocabtoolError, match="it has no model for --weights"):
+        own.load(shards)
+
+
+def test_documents_do_not_depend_on_the_prompt_of_queries(tmp_path: Path) -> None:
+    """Vectors fit an index with another one, if theirs is that of the model, or none."""
+    file = tmp_path / "texts.txt"
+    file.write_text("love to use\n")
+    model = static(tmp_path / "model")
+    state(model, {"query": "love "})
+    for at, (embedded, indexed, fit) in enumerate(
+        [
+            ({}, {"prompt_query": "use "}, True),
+            ({"prompt_query": ""}, {}, True),
+            ({}, {"prompt_query": ""}, True),
+            ({"dim": 1}, {"dim": 1, "prompt_query": "use "}, True),
+            ({"prompt_query": "use "}, {}, False),
+            ({"prompt_query": ""}, {"prompt_document": "use "}, False),
+        ]
+    ):
+        options: list[Any] = [embedded, indexed]
+        embed(file, open_encoder(model, **options[0]), tmp_path / f"vectors{at}")
+        index = Index.create(tmp_path / f"index{at}", model, **options[1])
+        if fit:
+            assert index.load(tmp_path / f"vectors{at}").added == 1
+        else:
+            with pytest.raises(OtherModel):
+                index.load(tmp_path / f"vectors{at}")
 
 
 def test_an_index_made_before_the_files_stated_prompts(tmp_path: Path) -> None:

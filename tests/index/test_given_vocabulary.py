@@ -101,6 +101,24 @@ def test_it_is_not_needed_again(tmp_path: Path, given: str) -> None:
     assert known(Index.open(tmp_path / "index")) == [True, False]
 
 
+def test_a_vocabulary_that_does_not_fit_the_rule(tmp_path: Path) -> None:
+    """It is another one; the same is taken, also if its rule was in a file of its own."""
+    file, entries, others = tokenizer(tmp_path), tmp_path / "vocab.txt", tmp_path / "others.txt"
+    entries.write_text("".join(f"{piece}\n" for piece in PIECES))
+    others.write_text("love\n##x\n")
+    index = Index.create(tmp_path / "index", dim=DIM, vocabulary=entries, rule=f"tokenizer:{file}")
+    listed = Index.create(tmp_path / "listed", dim=DIM, vocabulary=["love"], rule="lower")
+    for each in (index, listed):
+        add(each, documents(range(4)), vectors(range(4)))
+    assert known(Index.open(index.path, vocabulary=entries)) == [True, False]
+    for path, given in ((index.path, others), (listed.path, file)):
+        with pytest.raises(VocabtoolError, match="another vocabulary than the index has") as caught:
+            Index.open(path, vocabulary=given)
+        assert "--rule" not in str(caught.value)
+    with pytest.raises(NotFound):
+        Index.open(index.path, vocabulary=tmp_path / "nowhere")
+
+
 def test_another_rule_of_the_same_entries_is_refused(tmp_path: Path) -> None:
     """The rule of a list is the recorded one, unless another is given."""
     index = Index.create(tmp_path / "index", dim=DIM, vocabulary=["love"], rule="lower")

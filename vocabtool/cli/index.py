@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
+from vocabtool.choices import (
+    COMMIT_ROWS,
+    EXACT_BELOW,
+    LANGUAGES,
+    RECALL,
+    Metric,
+    OnExisting,
+    StoredType,
+)
 from vocabtool.cli.options import (
     DIR,
     DOCUMENTS,
@@ -66,9 +74,10 @@ SHAPE = gather(
     ),
     click.option(
         "--language",
+        metavar="NAME",
         default="english",
         show_default=True,
-        help="Language of stems and stop words; none: keep words unchanged.",
+        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (keep words unchanged).",
     ),
     click.option(
         "--recall",

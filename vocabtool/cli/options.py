@@ -172,13 +172,13 @@ HTTP: Final = (
 )
 
 
-def vocabulary_option(default: str) -> Decorator:
-    """Return the option ``--vocabulary``; ``default`` completes its help."""
+def vocabulary_option(files: str, default: str) -> Decorator:
+    """Return the option ``--vocabulary``; ``files`` and ``default`` complete its help."""
     return click.option(
         "--vocabulary",
         metavar="FILE",
         help="python:…, openai:… and given vectors: the file or model whose words count as known, "
-        f"such as a tokenizer.json, GGUF file or word list with --rule. {default}",
+        f"{files}. {default}",
     )
 
 
@@ -223,24 +223,29 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="RULE",
             help=f"Rule that splits texts into words: {RULES}. [default: the model's own]",
         ),
-        vocabulary_option("[default: the model's own]"),
+        vocabulary_option(
+            "such as a tokenizer.json, GGUF file or word list with --rule",
+            "[default: the model's own]",
+        ),
         TRUST,
         click.option(
             "--prompt-query",
             metavar="TEXT",
-            help="Text to put before each query; '': none. [default: the model's own, or none]",
+            help="Text to put before each query; '': none. Not for word vectors. [default: the "
+            "model's own, or none]",
         ),
         click.option(
             "--prompt-document",
             metavar="TEXT",
-            help="Text to put before each document; '': none. [default: the model's own, or none]",
+            help="Text to put before each document; '': none. Not for word vectors. [default: the "
+            "model's own, or none]",
         ),
         click.option(
             "--dim",
             type=click.IntRange(1),
             metavar="N",
             help="Cut vectors to their first N numbers, for models that are trained for this "
-            "(Matryoshka). [default: all]",
+            "(Matryoshka). Not for word vectors. [default: all]",
         ),
         click.option(
             "--weights",
@@ -346,7 +351,7 @@ INDEX_MODEL = gather(
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
-    vocabulary_option("[default: the copy in the index]"),
+    vocabulary_option("the same as for index", "[default: the copy in the index]"),
     TRUST,
     *HTTP,
 )

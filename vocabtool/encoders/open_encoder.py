@@ -65,8 +65,8 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
 }
 PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
-    "static": "files of word vectors",
-    "model2vec": "static embeddings",
+    "static": "word vectors",
+    "model2vec": "static embeddings of tokens",
     "onnx": "ONNX models",
     "sentence-transformers": "sentence-transformers models",
     "openai": "models behind HTTP (openai:MODEL@URL)",
@@ -121,10 +121,11 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
     kind = cast(EncoderKind, kind or "python")
     for option, value in given.items():  # refuse options that would be ignored
         if option not in OPTIONS[kind] and value != "":  # "": no prompt
-            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
+            *most, last = [PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k]]
+            owners = " and ".join([*([", ".join(most)] if most else []), last])
             raise VocabtoolError(
-                f"{_flags([option])} is only for {owners}; this model is of kind {kind!r}. "
-                "Leave the option out"
+                f"{_flags([option])} is only for {owners}, not for {PLAIN_NAMES[kind]} (kind "
+                f"{kind!r}), such as this model. Leave the option out"
             )
     options = replace(options, kind=kind)
     return with_prompts(_open_kind(kind, model, options), options)
@@ -259,7 +260,8 @@ PROBE: Final = "How long is a vector?"
 WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
     "the fingerprint covers the source code of {name}, but not what it calls or reads; to "
-    "distinguish versions, give fingerprint=, or set an attribute `fingerprint` of the callable"
+    "distinguish versions, give --fingerprint TEXT (in Python fingerprint=), or set an attribute "
+    "`fingerprint` of the callable"
 )
 
 

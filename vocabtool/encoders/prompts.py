@@ -190,6 +190,22 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     return PromptEncoder(encoder, prompts, dim, notes)
 
 
+def same_for_documents(encoder: Encoder) -> set[str]:
+    """Return the fingerprints of encoders that make the same vectors of documents.
+
+    The prompt of queries is that of the model's files, or none: documents do not depend on it.
+    """
+    plain, document = encoder, ""
+    if isinstance(encoder, PromptEncoder):
+        plain, document = encoder.plain, encoder.options.prompt_document or ""
+    stated = "" if plain.folder is None else read_prompts(plain.folder).query
+    same = {
+        PromptEncoder(plain, Prompts(query, document), encoder.dim, ()).fingerprint
+        for query in ("", stated)
+    }
+    return same if document or encoder.dim < plain.dim else {plain.fingerprint, *same}
+
+
 def read_prompts(folder: Path) -> Prompts:
     """Return the prompts that the settings of sentence-transformers in a model's folder state.
 

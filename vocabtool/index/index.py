@@ -66,6 +66,10 @@ NO_VECTORS: Final = (
     "with --model and --force"
 )
 
+NO_STOP_WORDS: Final = (
+    "no list of stop words for {language}: every word of a query is searched, however common it is"
+)
+
 
 class Index:
     """A searchable index. An object reads one commit until it changes the index or is refreshed.
@@ -232,6 +236,8 @@ class Index:
         if notify is not None and index.encoder is not None:
             for note in index.encoder.notes:
                 notify(note)
+        if notify is not None and not index.snapshot().cutter.has_stop_words:
+            notify(NO_STOP_WORDS.format(language=index.configuration.language))
         return index
 
     @classmethod

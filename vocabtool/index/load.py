@@ -29,6 +29,7 @@ from vocabtool.embedding.plan import Input, changes, facts_of
 from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.shards import Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index.canaries import ENCODED
 from vocabtool.index.database import Documents, text_hash
@@ -51,6 +52,11 @@ HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
     "--field, --id-field, --input-format, --keep and --on-duplicate), or read all FILEs again with "
     "`vocabtool update` without FILE"
+)
+
+AS_EMBEDDED: Final = (
+    "Use the model and the options of embed (also --prompt-document, --prompt-query and --dim), or "
+    "embed the documents again"
 )
 
 
@@ -180,10 +186,10 @@ class Loader:
 
         Raises :class:`ChangedRun` if a different load is unfinished.
         """
+        self._before.model.check_given()
         last, request = self._writer.manifest.load, self._request
         if last is not None and last.plan == self._plan:
             if last.finished and (last.synced or not request.sync):
-                self._before.model.check_given()
                 return LoadReport(
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
@@ -357,8 +363,11 @@ class Loader:
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
         """Yield the documents and vectors of a folder of shards."""
         held = self._writer.manifest.configuration
-        if held.encoder is not None and shards.plan.encoder != held.encoder:
-            raise OtherModel(str(shards.path), "encoder", held.encoder, shards.plan.encoder)
+        if held.encoder not in (None, shards.plan.encoder):
+            encoder = self._before.model.encoder
+            if encoder is None or shards.plan.encoder not in same_for_documents(encoder):
+                made_by = str(shards.path), "encoder", shards.plan.encoder, str(held.encoder)
+                raise OtherModel(*made_by, advice=AS_EMBEDDED)
         if shards.dim != held.dim:
             what = f"its vectors have {shards.dim:,} numbers, wanted {held.dim:,} as in the index"
             raise VocabtoolError(f"{shards.path}: {what}")

@@ -36,6 +36,13 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
+# Models that an index never opens by their recorded name, and why.
+NAMED_EACH_TIME: Final = {
+    "python": "a Python function, which must be named each time, because it runs code",
+    "openai": "a model on a server, which must be named each time, because it causes requests",
+}
+# What may have changed behind the name of a model, by kind.
+CHANGING: Final = {"python": "The source code of the function", "openai": "The server's model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +229,58 @@ class IndexModel:
         return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
+        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors.
+
+        Raises :class:`VocabtoolError` for options that differ from the recorded ones, also if the
+        caller passed no model.
+        """
         if self._given is not None:
             _ = self.encoder
+            return
+        others = [
+            name for name, each in self._options.items() if name in STORED and each is not None
+        ]
+        differences = self._differences()
+        if differences or (others and self._configuration.encoder is None):
+            told = differences or f"it has no model for --{others[0].replace('_', '-')}"
+            raise VocabtoolError(
+                f"{self._folder}: created with other options: {told}. Leave the option out, or "
+                "index the documents again (in a new folder, or with --force)"
+            )
+        if not {*others} <= {*WRAPPED}:
+            _ = self.encoder
+
+    def _differences(self) -> str:
+        """Return which prompts, length and fingerprint the caller passed instead of the recorded
+        ones; ``""`` if all agree.
+        """
+        recorded: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), "fingerprint": ""}
+        given = self._options
+        if is_encoder(self._given):  # it has its options
+            there: Any = self._given
+            own = there.options.given_options()
+            given = {name: own.get(name, "") for name in PROMPT_OPTIONS} | {"dim": there.dim}
+        recorded |= {**self._configuration.options, "dim": self._configuration.dim}
+        return "; ".join(
+            f"--{name.replace('_', '-')} is {given[name]!r}, in the index {recorded[name]!r}"
+            for name in (*WRAPPED, "fingerprint")
+            if given.get(name) is not None and given[name] != recorded[name]
+        )
+
+    def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
+        """Return the error for an encoder that did not make the vectors, with what is known."""
+        held, given, advice = self._configuration, self._given, ""
+        if differences := self._differences():
+            advice = (
+                f"The options differ: {differences}. Use those of the index, or build a new one"
+            )
+        elif (given is None or _name(given) == held.model) and (
+            held.model or held.kind == "python"
+        ):
+            changed = CHANGING.get(held.kind or "", "The files of the model")
+            advice = f"{changed} may have changed: use the original, or build a new index"
+        made_with = None if given is None else held.model
+        return OtherModel(str(self._folder), part, wanted, found, made_with, advice)
 
     @cached_property
     def encoder(self) -> Encoder | None:
@@ -255,14 +311,12 @@ class IndexModel:
                 encoder = open_encoder(model, **{**known, **options})
             except VocabtoolError:
                 encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
-        made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
             if (found := encoder.vectors_fingerprint) != fitted.vectors:
-                part = "file of word vectors"
-                raise OtherModel(str(self._folder), part, fitted.vectors, found, made_with)
+                raise self._other_encoder("file of word vectors", fitted.vectors, found)
             encoder = encoder.with_weights(fitted)
         if (found := encoder.fingerprint) != held.encoder:
-            raise OtherModel(str(self._folder), "encoder", held.encoder, found, made_with)
+            raise self._other_encoder("encoder", held.encoder, found)
         return encoder
 
     @cached_property
@@ -292,11 +346,7 @@ class IndexModel:
         held, file = self._configuration, self._files.get("vocabulary")
         opened: Encoder | None = vars(self).get("encoder")
         if self.vocabulary is not None:
-            given, rule = self.vocabulary, self._words_rule
-            is_tokenizer = isinstance(given, str | Path) and TOKENIZER.fullmatch(held.rule or "")
-            if rule is None and held.rule is not None and not is_tokenizer:
-                rule = self._rule(held.rule)
-            return given if isinstance(given, Words) else words_of(given, rule)
+            return self._given_words(self.vocabulary)
         if opened is not None and opened.words is not None:
             return opened.words
         if held.rule is not None:
@@ -305,6 +355,30 @@ class IndexModel:
         if is_encoder(self._given) or self._address is None:
             return self.encoder.words if self.encoder is not None else None
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))
+
+    def _given_words(self, given: GivenWords) -> Words:
+        """Return the words that the caller passed; their rule is the recorded one by default.
+
+        Raises :class:`VocabtoolError` if that rule does not fit.
+        """
+        held, rule = self._configuration.rule, self._words_rule
+        if isinstance(given, Words) or rule is not None:
+            return words_of(given, rule)
+        rules = [None if held is None else self._rule(held)]
+        if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
+            rules.insert(0, None)  # the file may be a tokenizer itself
+        for each in rules:
+            try:
+                return words_of(given, each)
+            except VocabtoolError as error:
+                if type(error) is not VocabtoolError:  # the file cannot be read
+                    raise
+        made_with = f", {self._address!r}" if self._address else ""
+        name = f"{given}: " if isinstance(given, str | Path) else ""
+        raise VocabtoolError(
+            f"{self._folder}: {name}another vocabulary than the index has{made_with}. Leave it "
+            "out, or index the documents again (in a new folder, or with --force)"
+        )
 
     def _here(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.
@@ -315,9 +389,10 @@ class IndexModel:
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
         if address and os.path.isabs(path) and any(map(os.path.exists, paths)):  # noqa: PTH117 - accepts any text
             return address
-        maker = (
-            f"{address[:100]!r}, which does not exist here" if address else "an object in Python"
-        )
+        maker = "an object in Python"
+        if address:
+            kind = address.partition(":")[0]
+            maker = f"{address[:100]!r}, {NAMED_EACH_TIME.get(kind, 'which does not exist here')}"
         raise NotFound(
             f"{self._folder}: {what} {maker}; pass the {option} (--{option}, in Python {option}=)"
         )

@@ -126,6 +126,7 @@ class QueryWord:
 class Cutter:
     """Splits texts of one language into terms. Thread-safe.
 
+    ``has_stop_words``: false if there is no list of stop words for the language.
     ``fingerprint``: a readable text. Cutters with equal fingerprints return the same terms. It
     includes the version of the stemmer, because another version may return other stems.
     """
@@ -155,6 +156,7 @@ class Cutter:
         self._is_stop_word = _stop_words(_SAME_LANGUAGE.get(language, language))
         self._remembered = _Chunks()
         self._remembered.cut = self._chunk
+        self.has_stop_words = language == "none" or self._is_stop_word is not _is_none
         unicode = unicodedataplus.unidata_version
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
@@ -318,8 +320,12 @@ def _stop_words(language: str) -> Callable[[str], bool]:
     try:
         analyzer = builder.filter(tantivy.Filter.stopword(language)).build()
     except ValueError:  # no list for this language
-        return lambda word: False
+        return _is_none
     return lambda word: not analyzer.analyze(word)
+
+
+def _is_none(word: str) -> bool:
+    return False
 
 
 def open_quote(query: str) -> int | None:
@@ -338,20 +344,27 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
     Words are compared by their terms, so all forms of a word match. An identifier is highlighted
-    as a whole where the text contains it, elsewhere by its words. The caller selects the ``words``.
+    only as a whole if the text contains it anywhere, otherwise by its words. The caller selects the
+    ``words``.
     """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
-    either, places = terms | surfaces, list[Span]()
+    either, wholes = terms | surfaces, set[str]()
+    places, parts = list[Span](), list[tuple[str, Span]]()
     for found in _CHUNK.finditer(text):
         chunk, first = found.group(), found.start()
         if either.isdisjoint(cutter.chunk_terms(chunk)):
             continue
-        marked = [place for term, place in cutter.places(chunk) if term in terms]
+        for term, (start, end) in cutter.places(chunk):
+            if term in terms:
+                parts.append((term, Span(first + start, first + end)))
         for word in cutter.spans(chunk):
             if not surfaces.isdisjoint(word.surfaces[:1]):
-                marked.append(Span(word.start, word.end))
-        places += [Span(first + start, first + end) for start, end in marked]
+                wholes.add(word.surfaces[0])
+                places.append(Span(first + word.start, first + word.end))
+    sought = (word for word in words if not word.surfaces or word.surfaces[0] not in wholes)
+    terms = {term for word in sought for term in word.words}
+    places += [place for term, place in parts if term in terms]
     united: list[Span] = []
     for place in sorted(places):
         if united and place.start < united[-1].end:  # adjacent spans are not merged

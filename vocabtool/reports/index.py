@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import accumulate
+from operator import and_, eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,7 +127,7 @@ def _index_facts(
             f"{codes.recall_asked:g})",
         )
     words = plural(index.manifest.words, "running word", "running words")
-    yield "keywords", f"{held.language}, {words}"
+    yield "keywords", f"{'not stemmed' if held.language == 'none' else held.language}, {words}"
     yield "weight", f"a = {_weight_of(index)}"
 
 
@@ -235,7 +237,8 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     if found.guesses:
         told = "guesses: the nearest vectors; no word of the query is known or found"
         answer.append(Paragraph(told))
-    answer += (_hit(number, hit) for number, hit in enumerate(found.hits, 1))
+    no_vector = _no_vector(found)
+    answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
     answer.append(_notes(found.notes))
     answer += (
         Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
@@ -316,7 +319,17 @@ def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[
         yield "counted like a known word, because it is a number or one character"
 
 
-def _hit(number: int, hit: Hit) -> Item:
+def _no_vector(found: Hits) -> str:
+    """Return why a hit has no similarity: because of the query, or else of the document."""
+    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
+
+    if found.query.fusion == "keyword":
+        return "vectors not searched"
+    lacks = NO_VECTOR in found.notes or ZERO_VECTOR in found.notes
+    return "the query has no vector" if lacks else "the document has no vector"
+
+
+def _hit(number: int, hit: Hit, no_vector: str) -> Item:
     told = [f"{hit.score:.3f}"]
     if hit.tier:
         told.append("has the code")
@@ -325,12 +338,14 @@ def _hit(number: int, hit: Hit) -> Item:
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
     why = hit.explanation
-    # The text around the first word of the query, with words of the query in brackets.
+    # The text around words of the query, which are in brackets.
     text, spans = hit.text, why.highlights if why is not None else ()
-    start = at = max(0, spans[0][0] - LEAD) if spans else 0
+    start = at = _start_of_extract(text, why) if why is not None else 0
     end = min(len(text), start + WIDTH)
     shown = "..." * (start > 0)
     for first, last in spans:
+        if first < start:
+            continue
         if last > end:
             break
         shown += f"{text[at:first]}[{text[first:last]}]"
@@ -339,17 +354,42 @@ def _hit(number: int, hit: Hit) -> Item:
     lines = [" ".join(shown.split())]
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
-        lines.append(_why(why))
+        lines.append(_why(why, no_vector))
     return Item(f"{number:>2}. {hit.id}  ({', '.join(told)})", lines, indent=4)
 
 
-def _why(why: Explanation) -> str:
+def _start_of_extract(text: str, why: Explanation) -> int:
+    """Return the first place whose extract shows the words with the highest scores together."""
+    forms = [text[start:end].casefold() for start, end in why.highlights]
+    words = [(word.surface.casefold(), word.score) for word in why.words]
+    of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
+    for form in forms if words else ():
+        of_form[form] = max(words, key=lambda word: (_shared(word[0], form), -len(word[0])))
+    best, most, after = 0, -1.0, 0
+    for at, (first, _) in enumerate(why.highlights):
+        start = max(0, first - LEAD)
+        while after < len(forms) and why.highlights[after][1] <= start + WIDTH:
+            after += 1
+        shown = {of_form.get(form, (form, 1.0)) for form in forms[at:after]}
+        score = sum(score for _, score in shown)
+        if score > most + ROUNDING:
+            best, most = start, score
+    return best
+
+
+def _shared(one: str, other: str) -> int:
+    """Return with how many equal characters two texts begin."""
+    return sum(accumulate(map(eq, one, other), and_))
+
+
+def _why(why: Explanation, no_vector: str) -> str:
     """Return the ranks of the hit in both legs, and its rank without keywords."""
     from vocabtool.search.hits import DEEP
 
     has_keyword = why.words or why.keyword.rank is not None
     keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword match"
-    told = [f"vectors {_place(why.dense)}", keywords]
+    has_vector = (why.dense.rank, why.dense.score) != (None, None)
+    told = [f"vectors {_place(why.dense)}" if has_vector else no_vector, keywords]
     if why.words:
         parts = {True: "", False: "parts of "}
         words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
