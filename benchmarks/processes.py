@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-TICK: Final = 0.1
+TICK: Final = 0.05
 UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes per unit of ru_maxrss
 QUIET: Final = {"TF_CPP_MIN_LOG_LEVEL": "3", "LANCEDB_LOG": "error"}
 
@@ -55,25 +55,30 @@ def run(arguments: Sequence[str], limit: float, log: Path) -> Report:
 
 
 def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, int]:
-    """Return the exit status, the peak resident set, and the peak of its part without files."""
-    own = 0
+    """Return the exit status, the peak resident set, and the peak of its part without files.
+
+    On Linux the peak is read from the system while the process runs: ``ru_maxrss`` of a child also
+    counts the memory of its parent.
+    """
+    peak = own = 0
     while True:
-        own = max(own, anonymous(process.pid))
+        now = memory_of(process.pid)
+        peak, own = max(peak, now.get("VmHWM", 0)), max(own, now.get("RssAnon", 0))
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, usage.ru_maxrss * UNIT, own
+            return process.returncode, peak or usage.ru_maxrss * UNIT, own
         time.sleep(TICK)
 
 
-def anonymous(pid: int) -> int:
-    """Return the anonymous memory in bytes; 0 if the system does not report it."""
+def memory_of(pid: int) -> dict[str, int]:
+    """Return the figures of a process in bytes, by their name; none if the system has none."""
     try:
         told = Path(f"/proc/{pid}/status").read_text("utf-8")
     except OSError:
-        return 0
-    found = [line.split()[1] for line in told.splitlines() if line.startswith("RssAnon")]
-    return int(found[0]) * 1024 if found else 0
+        return {}
+    lines = (line.split() for line in told.splitlines() if line.endswith(" kB"))
+    return {name.rstrip(":"): int(number) * 1024 for name, number, _ in lines}
 
 
 def merged(lines: IO[bytes]) -> dict[str, Any]:

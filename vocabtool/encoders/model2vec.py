@@ -189,7 +189,11 @@ class Model2VecEncoder(Encoder):
         table, rows, weights = self._matrix, ids, self._weights
         number = np.float64 if table.dtype == np.float64 else np.float32
         if table.dtype != number or weights is not None or self._mapping is not None:
-            distinct, rows = np.unique(ids, return_inverse=True)
+            row_of = np.zeros(self._entries, np.int32)
+            row_of[ids] = 1
+            distinct = np.flatnonzero(row_of)
+            row_of[distinct] = np.arange(len(distinct))
+            rows = row_of[ids]
             places = distinct if self._mapping is None else self._mapping[distinct]
             table = self._matrix[places].astype(number)
             if weights is not None:
@@ -197,7 +201,9 @@ class Model2VecEncoder(Encoder):
         # A sparse matrix of ones adds the rows one after the other, as the libraries do.
         shape = (len(encoded), len(table))
         ones = np.ones(len(rows), number)
-        sparse = csr_array((ones, rows.astype(np.int32), offsets.astype(np.int32)), shape=shape)
+        sparse = csr_array(
+            (ones, rows.astype(np.int32, copy=False), offsets.astype(np.int32)), shape=shape
+        )
         counts = np.maximum(np.diff(offsets), 1).astype(number)
         means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
