@@ -459,10 +459,11 @@ def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
     limit = cut.limit
     side = ", the start of a longer text is cut off" if limit.cuts_start else ""
     special = f", {limit.special:,} of them special" * (limit.special > 0)
-    stated = f"{plural(limit.places, 'token', 'tokens')}{special}{side} ({limit.source})"
+    unit = "token" if report.split is None else "piece"
+    stated = f"{plural(limit.places, unit, f'{unit}s')}{special}{side} ({limit.source})"
     rows = (
         ("documents", cut.documents, report.documents, report.cut_document_rate),
-        ("tokens of the model", cut.tokens, cut.all_tokens, report.cut_rate),
+        (f"{unit}s", cut.tokens, cut.all_tokens, report.cut_rate),
     )
     yield Facts([("the model reads", stated)])
     counted = (Column(), _count("cut off"), _count("of"), Column("rate", "percent"))
