@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 # Word splitting and masking.
-RuleName = Literal["whitespace", "lower", "keras", "ptb"]
+RuleName = Literal["whitespace", "lower", "keras", "ptb", "words"]
 NAMED: Final[tuple[RuleName, ...]] = get_args(RuleName)
 BertRule = Literal["bert-uncased", "bert-cased"]
 TiktokenName = Literal[

@@ -84,6 +84,7 @@ def test_what_is_damaged_tells_what_helps(file: str, told: str | None) -> None:
 def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     fine("delete", index, "b", "c", "d")
+    assert repr(Index.open(index)) == f"<Index {index!r}: 1 document>"
     report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
     assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
@@ -173,7 +174,6 @@ def test_one_is_no_plural() -> None:
         "  empty       1 text with only whitespace",
         "  zero        1 vector: the model knows no word of the text",
         "  not UTF-8   1 document, invalid bytes stored as U+FFFD",
-        "  too long    1 document: 1 token that the model does not read",
         "  cached      1 vector from the cache",
         "  unknown     1 of 1 word (100.00%)",
     ]

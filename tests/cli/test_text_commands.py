@@ -474,7 +474,7 @@ def test_lists_of_words(ending: str, here: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.decode()) == (0, TABBED)
     done = run("oov", words, "corpus.txt", cwd=here)
     assert (done.returncode, done.stdout) == (3, b"")
-    assert "whitespace, lower, keras, ptb" in done.stderr.decode()
+    assert "whitespace, lower, keras, ptb, words" in done.stderr.decode()
 
 
 @pytest.mark.parametrize(
@@ -484,6 +484,7 @@ def test_lists_of_words(ending: str, here: Path, tmp_path: Path) -> None:
         ("lower", ["lower-case in every script", "split at whitespace"], ["sat."]),
         ("keras", None, []),
         ("ptb", None, ["."]),
+        ("words", None, []),
         ("regex:[a-z]+", ["each match of '[a-z]+' is a word"], ["he"]),
     ],
 )
@@ -498,6 +499,7 @@ def test_rules_by_name(rule: str, steps: list[str] | None, words: list[str], her
     assert steps is None or report["rule"]["steps"] == steps
     shown = run("words", "ids", "--rule", rule, cwd=here).stdout.decode()
     assert "rule that you named)" in shown
+    assert ("  ... 19 more steps (JSON: all)" in shown) == (rule == "ptb")
     assert f"rule {report['rule']['fingerprint'][:16]}" in shown
 
 

@@ -283,6 +283,10 @@ def test_prompts_of_an_onnx_model(onnx: Path) -> None:
     assert np.array_equal(again.encode_queries(["xapian"]), plain.encode(["love xapian"]))
     assert len({each.fingerprint for each in (plain, encoder)}) == 2
     assert again.fingerprint == encoder.fingerprint
+    shown = f"onnx, {plain.dim} numbers"
+    assert repr(plain) == f"<{type(plain).__name__}: {shown}>"
+    assert repr(encoder) == f"<PromptEncoder: {shown}, prompts 'love ' and 'use to '>"
+    assert not any("UTF-8" in note for note in encoder.notes)
     (onnx / SETTINGS).unlink()
     (onnx / "config.json").write_text('{"matryoshka_dimensions": [4]}')
     assert "was trained for this" in open_encoder(onnx, dim=4).notes[-1]

@@ -143,6 +143,16 @@ def test_words_that_get_no_vector() -> None:
     assert trained(["a b c"] * 3, dim=300).vectors.shape == (3, 3)
 
 
+def test_the_default_rule_fits_running_text() -> None:
+    """Full stops inside a text end no word; codes are words, and are the same in a query."""
+    texts = ["Check the gasket. Please order SKU-48007-H. See v1.2.3 or don't."] * 3
+    found = train(iter(texts))
+    assert set(found.words) == {
+        *("check", "the", "gasket", "please", "order", "sku-48007-h", "see", "v1.2.3", "or"),
+        *("don", "t"),
+    }
+
+
 # Memory.
 
 
@@ -296,6 +306,11 @@ def test_a_rule_that_no_model_may_state(rule: list[Any], reason: str, tmp_path: 
         (["a b", "c d"], {"min_count": 2}, "at least 2 times, got 0 among 4 words"),
         (["a", "b"], {}, "no two words"),
         (["a b"], {"rule": "tokenizer:x.json"}, "whole words"),
+        (
+            ["a b"],
+            {"rule": "bert-uncased"},
+            "'bert-uncased' cannot .* not pieces of words",
+        ),
         (["a b"], {"rule": "regex:("}, "not a valid RE2 pattern"),
         (["a b"], {"rule": "regex:" + "x" * 5_000}, "at most 4,096 characters"),  # see above
         (["a b"], {"memory": 1 << 20}, "raise --memory"),
@@ -324,8 +339,12 @@ def test_invalid_rows_and_files(tmp_path: Path) -> None:
     log = vocabtool.documents.ReadLog()
     found = train(path, ReadOptions(on_error="skip"), min_count=1, log=log)
     assert (found.words, log.skipped.count) == (["a", "b"], 1)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"missing\.txt: no such file$"):
         train(tmp_path / "missing.txt")
+    for text in ("two words", "Is it so?", "long text " * 1_000):
+        with pytest.raises(NotFound, match=r"pass texts as iter\(texts\)$") as caught:
+            train([text])
+        assert len(str(caught.value)) < 200
     done = run(
         "train", path, "-o", tmp_path / "words.npz", "--on-error", "skip", "--min-count", "1"
     )

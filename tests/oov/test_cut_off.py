@@ -24,7 +24,7 @@ ENTRIES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "use", "lin", "##al", "##g",
 # Six tokens are read. Only the plus sign never stands among them; it and ü are not known.
 TEXTS = ("i use numpy i use linalg + linalg", "use linalg ü use i i i numpy", "i use i", "linalg")
 LENGTHS = (13, 11, 3, 3)
-NOTE = "2 documents are longer than the 6 tokens that the model reads: 12 tokens are cut off"
+NOTE = "2 documents are longer than the 6 pieces that the model reads: 12 pieces are cut off"
 SHOWN = [
     {
         "word": "+",
@@ -87,14 +87,14 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
     }
     page = Page((tmp_path / "x.html").read_text())
     assert "only in the cut-off part" in page.text
-    assert "8 tokens, 2 of them special (tokenizer_config.json: model_max_length)" in page.text
+    assert "8 pieces, 2 of them special (tokenizer_config.json: model_max_length)" in page.text
 
 
 def test_csv_and_parquet(here: Path, tmp_path: Path) -> None:
     """A column marks these words; without a limit there is none."""
     for name in ("x.csv", "x.parquet"):
         done = run("oov", "model", "corpus.txt", "-o", tmp_path / name, cwd=here)
-        assert f"vocabtool: {NOTE} (40.00%)\n" in done.stderr.decode()
+        assert f"vocabtool: {NOTE} (40.00% of all pieces)\n" in done.stderr.decode()
     table = pq.read_table(tmp_path / "x.parquet")
     marked = dict(zip(table["word"].to_pylist(), table["cut"].to_pylist(), strict=True))
     assert marked == {"linalg": False, "numpy": False, "ü": False, "+": True}
@@ -113,14 +113,14 @@ def test_a_terminal(here: Path) -> None:
     """A section of its own; a limit that one gives counts instead of the stated one."""
     lines = on_terminal(here, "oov", "model", "corpus.txt").splitlines()
     rows = [line.split() for line in lines]
-    assert ["the", "model", "reads", *["8", "tokens,", "2", "of", "them", "special"]] in [
+    assert ["the", "model", "reads", *["8", "pieces,", "2", "of", "them", "special"]] in [
         row[: 3 + 6] for row in rows
     ]
     assert ["documents", "2", "4", "50.00%"] in rows
-    assert ["tokens", "of", "the", "model", "12", "30", "40.00%"] in rows
+    assert ["pieces", "12", "30", "40.00%"] in rows
     assert ["+", "1", "1", *["punctuation", "or", "symbol"], *TEXTS[0].split()] in rows
     lines = on_terminal(here, "oov", "model", "corpus.txt", "--limit", "100").splitlines()
-    assert ["tokens", "of", "the", "model", "0", "30", "0.00%"] in [line.split() for line in lines]
+    assert ["pieces", "0", "30", "0.00%"] in [line.split() for line in lines]
     assert not any("only in the cut-off part" in line for line in lines)
 
 
@@ -129,10 +129,13 @@ def test_a_terminal(here: Path) -> None:
     [
         (["--fail-over=cut=39%"], 1, "the limit is 39.00% (--fail-over cut)"),
         (["--fail-over=cut=40%"], 0, NOTE),
-        (["--fail-over=cut=0%", "--limit=15"], 0, "no document is longer than the 13 tokens that"),
+        (["--fail-over=cut=0%", "--limit=15"], 0, "no document is longer than the 13 pieces that"),
         (["--fail-over=cut=40%", "--limit=5"], 1, "the limit is 40.00% (--fail-over cut)"),
         (["--fail-over=cut=40%", "--limit=0"], 2, "--limit"),
-        (["--fail-over=cut=x"], 2, "a share such as 2% or 0.02, got 'x'"),
+        (["--limit=2"], 2, "a limit of 2 is too low: the model adds 2 special tokens"),
+        (["--fail-over=cut=39%", "--limit=3"], 1, "longer than the 1 piece that the model reads"),
+        (["--fail-over=cut=x"], 2, "cut: expected a share such as 2% or 0.02, got 'x'"),
+        (["--fail-over=cut:5%"], 2, "(one of unknown, split3, fertility, cut)"),
         (["--limit=5", "--mask=known"], 2, "--mask cannot be combined"),
     ],
 )
@@ -153,6 +156,8 @@ def test_whole_words(here: Path, tmp_path: Path) -> None:
     found = json.loads(done.stdout)["cut"]
     assert (found["documents"]["cut"], found["tokens"]["cut"]) == (2, 6)
     assert [(word["word"], word["count"]) for word in found["words"]] == [("+", 1)]
+    done = run(*command, "--limit", "5", "--fail-over", "cut=0%")
+    assert b"than the 5 tokens that the model reads: 6 tokens are cut off (" in done.stderr
 
 
 def test_damaged_settings(here: Path, tmp_path: Path) -> None:
@@ -206,7 +211,8 @@ def test_embed(model: Path, here: Path, tmp_path: Path) -> None:
     command = ("embed", here / "corpus.txt", "--model", model, "--shard-rows", "2")
     done = run(*command, "-o", tmp_path / "out")
     assert done.stderr.decode().count(NOTE) == 1
-    assert "too long    2 documents: 12 tokens that the model does not read" in done.stdout.decode()
+    assert b"UTF-8" not in done.stdout + done.stderr  # all texts are valid
+    assert b"12" not in done.stdout  # it is told once
     (tmp_path / "out" / "shard-000001.parquet").unlink()
     (tmp_path / "out" / "_manifest.json").unlink()
     done = run(*command, "-o", tmp_path / "out", "--format", "json")
@@ -225,7 +231,7 @@ def test_index(model: Path, here: Path, tmp_path: Path) -> None:
     command = ("index", here / "corpus.txt", "--model", model, "-o")
     done = run(*command, tmp_path / "one")
     assert done.stderr.decode().count(NOTE) == 1
-    assert "too long    2 documents: 12 tokens that the model does not read" in done.stdout.decode()
+    assert b"12" not in done.stdout  # it is told once
     done = run(*command, tmp_path / "two", "--format", "json")
     report = json.loads(done.stdout)
     assert (report["too_long"], report["tokens_cut"], NOTE in report["notes"]) == (2, 12, True)
@@ -240,7 +246,7 @@ def test_index(model: Path, here: Path, tmp_path: Path) -> None:
     corpus.write_text("use " * 100 + "\n")
     changed = index.update(force=True)
     assert (changed.too_long, changed.tokens_cut) == (1, 94)
-    assert changed.notes[-1].endswith("the model reads: about 94 tokens are cut off")
+    assert changed.notes[-1].endswith("the model reads: about 94 pieces are cut off")
 
 
 @pytest.mark.parametrize("kind", ["model2vec", "sentence-transformers"])

@@ -32,16 +32,18 @@ TEXTS = (
     "日 the cat of the cat",
     "",
 )
-NAMES = ["word", "pieces", "count", "documents", "error", "known", "kind", "parts", "example"]
+NAMES = [
+    *("word", "pieces", "count", "documents", "error", "cost", "known", "kind", "parts", "example")
+]
 NUMPY = "num ##py"
 SHA = " ".join([HASH[0], *(f"##{c}" for c in HASH[1:])])
 ROWS = [
-    ("numpy", 2, 3, 2, 0, True, "code", NUMPY, TEXTS[0]),
-    ("2023", 4, 1, 1, 0, True, "number", "2 ##0 ##2 ##3", TEXTS[2]),
-    ("linalg", 3, 1, 1, 0, True, "other", "lin ##al ##g", TEXTS[1]),
-    (HASH, 40, 1, 1, 0, True, "random", SHA, TEXTS[2]),
-    (",", 1, 1, 1, 0, False, "symbol", "[UNK]", TEXTS[1]),
-    ("日", 1, 1, 1, 0, False, "script", "[UNK]", TEXTS[3]),
+    ("numpy", 2, 3, 2, 0, 3, True, "code", NUMPY, TEXTS[0]),
+    ("2023", 4, 1, 1, 0, 3, True, "number", "2 ##0 ##2 ##3", TEXTS[2]),
+    ("linalg", 3, 1, 1, 0, 2, True, "other", "lin ##al ##g", TEXTS[1]),
+    (HASH, 40, 1, 1, 0, 39, True, "random", SHA, TEXTS[2]),
+    (",", 1, 1, 1, 0, 0, False, "symbol", "[UNK]", TEXTS[1]),
+    ("日", 1, 1, 1, 0, 0, False, "script", "[UNK]", TEXTS[3]),
 ]
 # numpy before linalg by count, 2023 first by cost: 3 x 1, 1 x 3 and 1 x 2.
 ORDERS: dict[Order, list[str]] = {

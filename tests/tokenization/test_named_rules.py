@@ -1,7 +1,8 @@
-"""Named rules: Keras, Penn Treebank, a pattern and white space."""
+"""Named rules: Keras, Penn Treebank, runs of letters and digits, a pattern, white space."""
 
 from __future__ import annotations
 
+import re
 import string
 from functools import cache
 
@@ -15,7 +16,7 @@ from tests.conftest import ROOT
 from vocabtool import Vocabulary, Words
 from vocabtool.errors import VocabtoolError
 
-RULES = ("whitespace", "lower", "keras", "ptb")
+RULES = ("whitespace", "lower", "keras", "ptb", "words")
 SOME = st.text(
     st.sampled_from("aBz 19.,'\"-\t\n\v\r\0éÉİ\u03a3\u03c3日\u00a0\u0301\x1e0\x1f"), max_size=12
 ).map(str.encode) | st.binary(max_size=8)
@@ -52,6 +53,13 @@ def test_rules_by_hand() -> None:
     assert shown("lower", line) == ["the", "café's", "quick-brown", "dog,", "didn't."]
     assert shown("keras", line) == ["the", "cafés", "quickbrown", "dog", "didnt"]
     assert shown("ptb", line) == ["the", "café", "'s", "quick-brown", "dog", ",", "did", "n't", "."]
+    assert shown("words", line) == ["the", "café", "s", "quick", "brown", "dog", "didn", "t"]
+    line = "At the gasket. Please order SKU-48007-H (v1.2.3).\nCOVID-19, os.path हिन्दी"
+    assert shown("words", line) == [
+        *("at", "the", "gasket", "please", "order", "sku-48007-h", "v1.2.3"),
+        *("covid-19", "os", "path", "हिन्दी"),
+    ]
+    line = "The Café's quick-brown DOG, didn't."
     assert shown("regex:[a-z]{2,}", line) == ["he", "af", "quick", "brown", "didn"]
     # A separator must not be in the text.
     assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
@@ -75,6 +83,14 @@ def test_keras_is_bytes_lower_and_translate(texts: list[bytes]) -> None:
     marks = string.punctuation.encode()
     wanted = [text.lower().translate(None, marks).split() for text in texts]
     assert words("keras", *texts) == wanted
+
+
+@given(st.text("aB1.-_ ,\n", max_size=20))
+def test_words_are_runs_joined_only_with_a_digit(text: str) -> None:
+    """The longest joined runs; those without a digit are taken apart."""
+    joined = re.findall(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*", text.lower())
+    wanted = [[word] if re.search("[0-9]", word) else re.split("[-_.]", word) for word in joined]
+    assert shown("words", text) == [word for each in wanted for word in each]
 
 
 def test_keras_is_the_layer() -> None:

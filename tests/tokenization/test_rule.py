@@ -49,6 +49,7 @@ BETWEEN_BLANKS: tuple[tuple[Step, ...], ...] = (
     (Lower(utf8=True), SPLIT),
     (Upper(utf8=True), SPLIT, Lower()),
     (LowerEveryScript(), SPLIT),
+    parse_rule("words"),
     (Lower(), RegexReplace(PUNCTUATION, ""), SPLIT),
     (RegexReplace(r"([^\w\s])", r" \1 "), SPLIT),
     (RegexReplace(r"[q-z]+", " "), SPLIT),

@@ -118,7 +118,7 @@ def pieces_of(words: Words, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("marker", MARKED)
-@pytest.mark.parametrize("rule", ["whitespace", "lower", "keras", "ptb", "regex:[a-z]+"])
+@pytest.mark.parametrize("rule", ["whitespace", "lower", "keras", "ptb", "words", "regex:[a-z]+"])
 def test_pieces_get_no_word_rule(marker: str, rule: str, tmp_path: Path) -> None:
     """With any marker and any rule."""
     entries = listed(tmp_path, MARKED[marker], kind="list")

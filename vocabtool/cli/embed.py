@@ -248,11 +248,12 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     click.option(
         "--rule",
         callback=check_rule,
-        default="ptb",
+        default="words",
         show_default=True,
         metavar="RULE",
-        help="Rule that splits texts into words: whitespace, lower, keras, ptb or regex:PATTERN. "
-        "The file states it, so no other command needs it.",
+        help="Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of "
+        "letters and digits, lower-cased) or regex:PATTERN. The file states it, so no other "
+        "command needs it.",
     ),
     click.option(
         "--memory",

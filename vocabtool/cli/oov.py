@@ -22,6 +22,7 @@ from vocabtool.cli.output import (
     refuse_nothing,
     tell_notes,
     tell_skipped,
+    usage_errors,
     width,
 )
 from vocabtool.errors import VocabtoolError
@@ -78,13 +79,15 @@ def _limits(
     limits: dict[LimitedFigure, float] = {}
     for text in texts:
         name, equals, limit = text.partition("=")
+        figures = ", ".join(get_args(LimitedFigure))
         if not equals:
-            limits["unknown"] = _share(text)
+            others = f"; the limit of a figure (one of {figures}) is written as in cut=5%"
+            limits["unknown"] = _share(text, after=others)
         elif name in get_args(LimitedFigure):
             figure: LimitedFigure = name  # type: ignore[assignment] # one of its values
-            limits[figure] = _fertility(limit) if name == "fertility" else _share(limit)
+            is_share = name != "fertility"
+            limits[figure] = _share(limit, f"{name}: ") if is_share else _fertility(limit)
         else:
-            figures = ", ".join(get_args(LimitedFigure))
             raise click.BadParameter(f"expected one of {figures} before '=', got {name!r}")
     return limits
 
@@ -97,19 +100,20 @@ def _fertility(text: str) -> float:
         pieces = 0.0
     if not 1 <= pieces < inf:
         raise click.BadParameter(
-            f"expected a mean number of pieces, at least 1, such as 1.6, got {text!r}"
+            f"fertility: expected a mean number of pieces, at least 1, such as 1.6, got {text!r}"
         )
     return pieces
 
 
-def _share(text: str) -> float:
-    """Convert ``2%`` or ``0.02`` to a number from 0 to 1."""
+def _share(text: str, before: str = "", after: str = "") -> float:
+    """Convert ``2%`` or ``0.02`` to a number from 0 to 1; the message is between two texts."""
     try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
         share = -1.0
     if not 0 <= share <= 1 or (share == 1 and not text.endswith("%")):
-        raise click.BadParameter(f"expected a share such as 2% or 0.02, got {text!r}")
+        told = f"expected a share such as 2% or 0.02, got {text!r}"
+        raise click.BadParameter(f"{before}{told}{after}")
     return share
 
 
@@ -266,8 +270,9 @@ def _tell_figures(report: OovReport) -> None:
         split3 = percent(report.split_rate())
         tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
     if (cut := report.cut) is not None:
-        share = f" ({percent(report.cut_rate)})" if cut.tokens else ""
-        tell(f"{cut_note(cut.documents, cut.tokens, cut.limit.tokens)}{share}")
+        unit = "token" if report.split is None else "piece"  # words are counted as tokens, too
+        share = f" ({percent(report.cut_rate)} of all {unit}s)" if cut.tokens else ""
+        tell(f"{cut_note(cut.documents, cut.tokens, cut.limit.tokens, unit=unit)}{share}")
 
 
 def _token_limit(
@@ -282,7 +287,8 @@ def _token_limit(
     found, why = None, f"{model} does not state how many tokens it reads"
     notes: tuple[str, ...] = ()
     try:
-        found = TokenLimit.of(split_model(model, None)[0], words, limit)
+        with usage_errors():
+            found = TokenLimit.of(split_model(model, None)[0], words, limit)
     except VocabtoolError as error:
         why = f"how many tokens the model reads is unknown: {error}"
         notes = (f"{why}; pass --limit N",)

@@ -23,7 +23,14 @@ import pyarrow as pa
 from vocabtool.documents.batch import Document
 from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
 from vocabtool.documents.options import Format
-from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
+from vocabtool.errors import (
+    GIT_LFS,
+    InvalidFile,
+    NotFound,
+    UnsupportedFormat,
+    reading,
+    refuse_pointer,
+)
 
 Name = str | PathLike[str]
 Source = Name | Iterable[Item] | Indexable | Queue
@@ -56,6 +63,8 @@ JSON_IS_NOT_LINES: Final = (
     "one text per line. A JSON array cannot be read: write one object per line"
 )
 MAX_ENDINGS: Final = 8  # suffixes in a message
+MAX_SHOWN: Final = 80  # characters of a name that may be a text
+MAYBE_TEXTS: Final = ". In Python, a list of strings names files: pass texts as iter(texts)"
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -134,6 +143,19 @@ def find(name: str) -> list[str]:
     if not found:
         raise NotFound(f"{name}: no file matches")
     return sorted(found)
+
+
+@contextmanager
+def reading_documents(name: str) -> Iterator[None]:
+    """Convert errors as :func:`reading` does. A missing name with blanks may be a text."""
+    try:
+        with reading(name):
+            yield
+    except NotFound as error:
+        if " " not in name:
+            raise
+        shown = name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}…"
+        raise NotFound(f"{str(error).replace(name, shown)}{MAYBE_TEXTS}") from error
 
 
 def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
@@ -313,7 +335,8 @@ def can_be_read_again(source: Files | Container) -> bool:
     if isinstance(source, Container):
         return not isinstance(source.source, Iterator) and not is_queue(source.source)
     path = Path(source.name)
-    return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
+    with reading_documents(source.name):
+        return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
 
 
 def _flat(sources: object) -> Iterator[object]:

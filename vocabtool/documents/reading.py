@@ -50,10 +50,11 @@ from vocabtool.documents.files import (
     left_out,
     names_of,
     open_file,
+    reading_documents,
 )
 from vocabtool.documents.objects import END, is_indexable
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.vocabulary import decode
 
 __all__ = [
@@ -204,12 +205,12 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
 
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
     """Yield the batches of the files that ``name`` matches. A file is opened when it is read."""
-    with reading(name):
+    with reading_documents(name):
         files = find(name)
     for file in files:
         before = request.log.bytes
         has_position = Path(file).is_file()  # a pipe has none
-        with reading(file):
+        with reading_documents(file):
             kind = kind_of(file, request.options.format)
             with open_file(file, kind.codec) as readable:
                 for batch in READERS[kind.format](readable, replace(request, source=file)):

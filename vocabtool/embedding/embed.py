@@ -147,7 +147,8 @@ def embed(
     Called again with the same arguments after an interruption, it makes the missing shards; the
     folder then contains the same bytes as without the interruption.
 
-    ``sources``: as in :func:`vocabtool.documents.batches`. ``model``: as in :func:`open_encoder`.
+    ``sources``: as in :func:`vocabtool.documents.batches`; a list of strings names files, so pass
+    texts as ``iter(texts)``. ``model``: as in :func:`open_encoder`.
     ``options``, or the same as keyword arguments: how documents are read, see
     :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether to store the text too. ``shard_rows``: rows of a shard; fewer if their text

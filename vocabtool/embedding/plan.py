@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from vocabtool.choices import Check, Dtype
-from vocabtool.documents.files import STDIN, find
+from vocabtool.documents.files import STDIN, find, reading_documents
 from vocabtool.documents.options import Format, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.formats import json_file
 from vocabtool.system.own_files import from_json, to_json
 from vocabtool.tokenization.text_arrays import as_bytes
@@ -51,7 +51,7 @@ def files_of(sources: Sources) -> list[str] | None:
         return None
     files = []
     for name in names:
-        with reading(name):
+        with reading_documents(name):
             files += find(name)
     return files
 
@@ -88,7 +88,7 @@ def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
     for name in files:
         if _is_stream(name):
             continue
-        with reading(name):
+        with reading_documents(name):
             stat = Path(name).stat()
             if check == "stat":
                 facts.append(Input(name, stat.st_size, stat.st_mtime_ns))

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
-REPLACES_BYTES: Final = "invalid UTF-8 reaches the model as U+FFFD, the replacement character"
 # Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
     (
@@ -197,6 +196,9 @@ class Encoder(ABC):
     skips_blank: bool = False
     options: EncoderOptions = EncoderOptions()
     _notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.kind}, {self.dim:,} numbers>"
 
     @cached_property
     def fingerprint(self) -> str:

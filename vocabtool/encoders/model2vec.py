@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import (
-    REPLACES_BYTES,
     EncodedTexts,
     Encoder,
     EncoderOptions,
@@ -82,7 +81,6 @@ class Model2VecEncoder(Encoder):
         with reading(str(files.tensors)):
             self._open_tensors()
         self.dim = int(self._matrix.shape[1])
-        self._notes = (REPLACES_BYTES,)
         if self.max_tokens is not None:
             self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
 

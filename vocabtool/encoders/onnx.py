@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
-    REPLACES_BYTES,
     Encoder,
     EncoderOptions,
     Texts,
@@ -95,7 +94,7 @@ class OnnxEncoder(Encoder):
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
-        self._notes = (REPLACES_BYTES, *self._settings.notes)
+        self._notes = self._settings.notes
         with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
             self._open_tokenizer()
         refused = f"onnxruntime refuses it; {EXPORT}"

@@ -21,7 +21,6 @@ import numpy as np
 
 from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import (
-    REPLACES_BYTES,
     Encoder,
     EncoderArguments,
     EncoderOptions,
@@ -302,7 +301,6 @@ class PythonEncoder(Encoder):
         self.words = words
         source = made_by or fn
         given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
-        self._notes = (REPLACES_BYTES,)
         if not given:
             self._notes += (SOURCE_ONLY.format(name=_name_of(source)),)
         version = str(given) if given else _source_fingerprint(source)

@@ -31,7 +31,6 @@ import numpy as np
 import orjson
 
 from vocabtool.encoders.encoder import (
-    REPLACES_BYTES,
     Encoder,
     EncoderOptions,
     Texts,
@@ -150,7 +149,6 @@ class OpenAIEncoder(Encoder):
         other = (f"the server calls the model {told!r}",) if told not in (None, self._model) else ()
         return (
             sends,
-            REPLACES_BYTES,
             "blank texts are not sent: their vectors are zero",
             *other,
             *self._notes,

@@ -84,6 +84,10 @@ class PromptEncoder(Encoder):
             _, tokens = count_cut(encoder.words.look_up([prompts.document]), 0)
             self.max_tokens = max(self.max_tokens - tokens, 0)
 
+    def __repr__(self) -> str:
+        query, document, _ = self._prompts
+        return f"{super().__repr__()[:-1]}, prompts {query!r} and {document!r}>"
+
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the encoder's fingerprint, both prompts and the cut."""

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from vocabtool.encoders.encoder import (
-    REPLACES_BYTES,
     Encoder,
     EncoderOptions,
     Texts,
@@ -70,7 +69,6 @@ class SentenceTransformersEncoder(Encoder):
         self._model = _load(folder, trust=options.trust)
         self.dim = int(self._model.get_embedding_dimension())
         self.max_tokens = _tokens_read(self._model)
-        self._notes = (REPLACES_BYTES,)
         try:
             self.words = Words.of(folder)
         except VocabtoolError as error:

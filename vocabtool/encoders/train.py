@@ -52,7 +52,7 @@ Progress = Callable[[str, float], None]
 
 MEMORY: Final = 1 << 30
 THREADS: Final = 2
-RULE: Final = "ptb"
+RULE: Final = "words"
 SMOOTHING: Final = 0.75
 WEIGHT_BITS: Final = 5
 MAX_WORD: Final = 100  # bytes; a longer word gets no vector, as in word2vec
@@ -118,7 +118,8 @@ def train(
 ) -> TrainedVectors:
     """Train word vectors on the texts of ``sources``, which are read once.
 
-    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``.
+    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``; a list of strings
+    names files, so pass texts as ``iter(texts)``.
     ``dim``: length of a vector, at most the number of words. ``window``: words on each side that
     count as near. ``min_count``: a rarer word gets no vector. ``max_words``: the number of words
     with a vector; the most frequent are chosen. ``rule``: splits texts into words, see
@@ -138,7 +139,10 @@ def train(
     if not 1 <= window <= MAX_WINDOW:
         raise ValueError(f"window must be 1 to {MAX_WINDOW}, got {window}")
     if not may_state(rule):
-        raise VocabtoolError(f"rule {rule[:80]!r}: expected one that makes whole words: {RULES}")
+        raise VocabtoolError(
+            f"the rule {rule[:80]!r} cannot be used: train needs whole words, not pieces of words, "
+            f"and a rule that the file can state: {RULES}"
+        )
     split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
     options, log = options or ReadOptions(), log or ReadLog()

@@ -204,7 +204,7 @@ WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` n
 VECTORS: Final = "vectors.npy"
 RULE: Final = "rule.npy"
 MAX_RULE: Final = 4_096  # characters
-RULES: Final = f"{', '.join(NAMED)} or regex:PATTERN, of at most {MAX_RULE:,} characters"
+RULES: Final = f"{', '.join(NAMED)} or regex:PATTERN (at most {MAX_RULE:,} characters)"
 MAX_CHARACTER: Final = 0x10FFFF
 MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
 DICTIONARY: Final = re.compile(

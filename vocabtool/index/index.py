@@ -53,6 +53,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
+from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder
 from vocabtool.tokenization.words import GivenWords
 
@@ -85,6 +86,9 @@ class Index:
         self._refreshing = Lock()
         self._snapshot = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
+
+    def __repr__(self) -> str:
+        return f"<Index {str(self.path)!r}: {plural(len(self), 'document', 'documents')}>"
 
     @classmethod
     def create(

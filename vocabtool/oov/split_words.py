@@ -56,6 +56,11 @@ class SplitWord:
     example: bytes = b""
     cut: bool = False
 
+    @property
+    def cost(self) -> int:
+        """The count times the pieces beyond the first; 0 for a word of one piece or none."""
+        return self.count * max(self.pieces - 1, 0)
+
 
 COLUMNS: Final = tuple(field.name for field in fields(SplitWord))
 

@@ -151,7 +151,8 @@ def suggest(
 ) -> Suggestions:
     """Choose at most ``most`` words whose addition to the model saves most pieces.
 
-    - ``texts``: Texts, or Arrow arrays of texts. The first 256 MB are read.
+    - ``texts``: Texts, also as a list, or Arrow arrays of texts; not names of files. The first
+      256 MB are read.
     - ``model``: A folder with ``model.safetensors``, or a file of word vectors, for the initial
       vectors.
     - ``start``: How a vector begins: ``mean`` or ``sum`` of its pieces, or from its ``contexts``;

@@ -29,7 +29,6 @@ from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
-    from vocabtool.embedding.shard_files import Counts
     from vocabtool.evaluation.calibrate import WeightEstimate
     from vocabtool.evaluation.compare import Evaluation, SelfCheck
     from vocabtool.evaluation.tune import TunedWeight
@@ -112,8 +111,6 @@ def _index_facts(
             "not UTF-8",
             f"{texts}, invalid bytes stored as U+FFFD: perhaps another encoding, or not text",
         )
-    if report.too_long:
-        yield "too long", _too_long(report)
     held, codes = index.configuration, index.manifest.codes
     vectors = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
@@ -146,12 +143,6 @@ def _weight_of(index: Index) -> str:
     return f"{weight}, not calibrated"
 
 
-def _too_long(counts: Counts | LoadReport) -> str:
-    texts = plural(counts.too_long, "document", "documents")
-    tokens = plural(counts.tokens_cut, "token", "tokens")
-    return f"{texts}: {tokens} that the model does not read"
-
-
 SKIPPED: Final = ("invalid row", "invalid rows")
 DROPPED: Final = ("document with a repeated id", "documents with a repeated id")
 
@@ -179,7 +170,6 @@ def embed_report(report: EmbedReport) -> Report:
         ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} with only whitespace"),
         ("zero", counts.zero, f"{vectors}: the model knows no word of the text"),
         ("not UTF-8", counts.not_utf8, f"{texts}, invalid bytes stored as U+FFFD"),
-        ("too long", counts.too_long, _too_long(counts)),
         ("cached", report.hits, f"{cached} from the cache"),
     ):
         if count:

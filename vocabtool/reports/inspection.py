@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 ENDS: Final = 5  # entries from either end, in JSON
 MAX_PLACES: Final = 5
 MAX_ENTRY_WIDTH: Final = 16  # characters
+MAX_STEPS: Final = 8  # of a rule; JSON has all
+STEP_WIDTH: Final = 200  # characters of a step; JSON has all
 COLUMNS: Final = (
     *("name", "kind", "size", "ids", "unknown", "entries", "specials", "duplicates", "not_utf8"),
     *("sha256", "where", "notes"),
@@ -259,7 +261,12 @@ def words_report(
         return {**data_of(words, rows), **({"beside": others} if others else {})}
 
     def sections(page: bool) -> list[Section]:
-        steps = [f"{number}. {step}" for number, step in enumerate(words.describe(), 1)]
+        steps = [
+            f"{number}. {step if len(step) <= STEP_WIDTH else f'{step[:STEP_WIDTH]} ...'}"
+            for number, step in enumerate(words.describe(), 1)
+        ]
+        if (more := len(steps) - MAX_STEPS) > 0:
+            steps[MAX_STEPS:] = [f"... {more} more {'step' if more == 1 else 'steps'} (JSON: all)"]
         head: list[Block] = [
             Paragraph(_title(words)),
             Item(f"How a text becomes words ({SOURCES[words.how]}):", steps),

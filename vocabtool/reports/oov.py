@@ -35,7 +35,6 @@ from typing import Any, Final
 from vocabtool.oov.lookalikes import Kind, clip, find_word
 from vocabtool.oov.report import MOST_PIECES, CutOff, CutWord, OovReport, UnknownWord
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.oov.split_words import COLUMNS as SPLIT_NAMES
 from vocabtool.oov.split_words import SplitWord, SplitWords
 from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
@@ -102,9 +101,13 @@ NAMES: Final = ("word", "count", "documents", "error", "kind", "like", "example"
 TYPES: Final[tuple[Type, ...]] = (
     *("entry", "integer", "integer", "integer", "text", "escaped", "escaped"),
 )
+SPLIT_NAMES: Final = (
+    *("word", "pieces", "count", "documents", "error", "cost", "known", "kind", "parts", "example"),
+    "cut",
+)
 SPLIT_TYPES: Final[tuple[Type, ...]] = (
-    *("entry", "integer", "integer", "integer", "integer", "flag", "text", "escaped", "escaped"),
-    "flag",
+    *("entry", "integer", "integer", "integer", "integer", "integer", "flag", "text"),
+    *("escaped", "escaped", "flag"),
 )
 CUT_WORDS: Final = 20  # of a terminal; twice as many on a page
 
@@ -437,7 +440,7 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
     rows = []
     for word in words:
         count = Estimate if word.error > 0 else int
-        cost = count(word.count * (word.pieces - 1))
+        cost = count(word.cost)
         row = (word.word, count(word.count), count(word.documents), word.pieces, cost)
         parts, kind = b" ".join(word.parts), KINDS[word.kind] if word.kind else ""
         example = word.example if page else _around(word.example, word.word, SPLIT_EXAMPLE_BYTES)
@@ -456,10 +459,11 @@ def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
     limit = cut.limit
     side = ", the start of a longer text is cut off" if limit.cuts_start else ""
     special = f", {limit.special:,} of them special" * (limit.special > 0)
-    stated = f"{plural(limit.places, 'token', 'tokens')}{special}{side} ({limit.source})"
+    unit = "token" if report.split is None else "piece"
+    stated = f"{plural(limit.places, unit, f'{unit}s')}{special}{side} ({limit.source})"
     rows = (
         ("documents", cut.documents, report.documents, report.cut_document_rate),
-        ("tokens of the model", cut.tokens, cut.all_tokens, report.cut_rate),
+        (f"{unit}s", cut.tokens, cut.all_tokens, report.cut_rate),
     )
     yield Facts([("the model reads", stated)])
     counted = (Column(), _count("cut off"), _count("of"), Column("rate", "percent"))

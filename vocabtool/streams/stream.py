@@ -320,7 +320,8 @@ def stream(
 ) -> Stream[Document]:
     """Return a stream of the documents of files, globs, iterables or queues.
 
-    ``sources`` is as in :func:`vocabtool.documents.batches`, the options are as in
+    ``sources`` is as in :func:`vocabtool.documents.batches`: a list of strings names files, so pass
+    texts as ``iter(texts)``, or use :meth:`Stream.of`. The options are as in
     :class:`vocabtool.documents.ReadOptions`. Each pass reads the sources again; for sources that
     can be read only once (standard input, an iterator, a queue), a second pass raises
     :class:`VocabtoolError`.

@@ -12,6 +12,7 @@ instead of text, the caller names one of these:
 ``keras``            the default of TextVectorization: lower-case A to Z, delete
                      ASCII punctuation, split at ASCII whitespace
 ``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
+``words``            runs of letters and digits, lower-cased; see :data:`RUNS`
 ``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
 ``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
 ``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
@@ -192,6 +193,11 @@ AT_ENDS: Final = (
     (r" ('t)(is|was)\b", r" \1 \2 "),
 )
 
+# Runs of letters, marks and digits. Runs that are joined by ``-``, ``_`` or ``.`` are one word if
+# one of them has a digit (``sku-48007-h``, ``3.11``), because the parts of such a code say little.
+RUN: Final = r"[\pL\pM\pN]+"
+RUNS: Final = rf"(?:{RUN}[-_.])*[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{RUN}"
+
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
@@ -261,6 +267,8 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
         case "ptb":
             inside, ends = ([RegexReplace(*pair) for pair in pairs] for pairs in (INSIDE, AT_ENDS))
             return (LowerEveryScript(), *inside, Join(b" ", b" "), *ends, SplitWhitespace())
+        case "words":  # split first, so that each distinct chunk is matched only once
+            return (LowerEveryScript(), SplitWhitespace(), Matches(RUNS))
     if not spec.startswith("regex:"):
         close = get_close_matches(spec.lower(), NAMED, 1)
         hint = f" Did you mean {close[0]}?" if close else ""

@@ -45,6 +45,7 @@ LIKE_ROBERTA: Final = (
     *("mpnet", "longformer", "esm", "ibert", "data2vec-text", "layoutlmv3", "lilt", "luke"),
     "markuplm",
 )
+SPECIAL: Final = ("special token", "special tokens")
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
 Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
@@ -112,6 +113,11 @@ class TokenLimit:
             special = sum(each is True for each in ends)
         side = settings.get("truncation_side") or truncation.get("direction")
         cuts_start = str(side).lower() == "left"
+        if given is not None and given[0] <= special:
+            raise ValueError(
+                f"a limit of {given[0]:,} is too low: the model adds {plural(special, *SPECIAL)} "
+                f"to every text, so the limit must be at least {special + 1:,}"
+            )
         return None if found is None else cls(found[0], special, cuts_start, found[1])
 
 
@@ -218,13 +224,16 @@ def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]
     return ends, bounds, np.maximum(np.diff(bounds) - most, 0)
 
 
-def cut_note(documents: int, tokens: int, most: int, *, estimated: bool = False) -> str:
+def cut_note(
+    documents: int, tokens: int, most: int, *, unit: str = "piece", estimated: bool = False
+) -> str:
     """Describe in a line what is cut off.
 
-    ``most``: how many tokens of a text are read. ``estimated``: whether ``tokens`` is estimated.
+    ``most``: how many tokens of a text are read. ``unit``: what a token is called. ``estimated``:
+    whether ``tokens`` is estimated.
     """
+    longer = f"longer than the {plural(most, unit, f'{unit}s')} that the model reads"
     if not documents:
-        return f"no document is longer than the {most:,} tokens that the model reads"
-    are = plural(documents, "document is", "documents are")
-    cut, about = plural(tokens, "token is", "tokens are"), "about " * estimated
-    return f"{are} longer than the {most:,} tokens that the model reads: {about}{cut} cut off"
+        return f"no document is {longer}"
+    are, about = plural(documents, "document is", "documents are"), "about " * estimated
+    return f"{are} {longer}: {about}{plural(tokens, f'{unit} is', f'{unit}s are')} cut off"

@@ -114,8 +114,8 @@ class Words:
         - ``name``: The vocabulary, as ``inspect`` prints it. The default is the largest vocabulary
           in which the model looks words up.
         - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
-          ``lower``, ``keras``, ``ptb``, ``regex:PATTERN``, ``bert-uncased``, ``bert-cased``,
-          ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
+          ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
+          ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
         - ``exact``: Run the model itself. This needs TensorFlow.
         - ``trust``: Run the model even if it contains ops that read files, use the network or run
           Python.
