@@ -187,7 +187,7 @@ class Model2VecEncoder(Encoder):
         table, rows, weights = self._matrix, ids, self._weights
         number = np.float64 if table.dtype == np.float64 else np.float32
         if table.dtype != number or weights is not None or self._mapping is not None:
-            row_of = np.zeros(self._entries, np.int32)
+            row_of = np.zeros(self._entries, np.int64)
             row_of[ids] = 1
             distinct = np.flatnonzero(row_of)
             row_of[distinct] = np.arange(len(distinct))

@@ -354,7 +354,7 @@ def _start_of_extract(text: str, why: Explanation) -> int:
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
     for form in forms if words else ():
-        of_form[form] = max(words, key=lambda word: (_shared(word[0], form), -len(word[0])))
+        of_form[form] = max(words, key=lambda word: (_common_length(word[0], form), -len(word[0])))
     best, most, after = 0, -1.0, 0
     for at, (first, _) in enumerate(why.highlights):
         start = max(0, first - LEAD)
@@ -367,7 +367,7 @@ def _start_of_extract(text: str, why: Explanation) -> int:
     return best
 
 
-def _shared(one: str, other: str) -> int:
+def _common_length(one: str, other: str) -> int:
     """Return with how many equal characters two texts begin."""
     return sum(accumulate(map(eq, one, other), and_))
 
