@@ -46,7 +46,7 @@ def test_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Words, "of", refuse)
     encoder = open_encoder(sound)
     assert encoder.words is None
-    assert "a tokenizer that nobody understands" in encoder.notes[1]
+    assert "a tokenizer that nobody understands" in encoder.notes[0]
     assert encoder.encode(["love"]).shape == (1, 8)
 
 
