@@ -754,6 +754,9 @@ def test_a_model_that_is_a_file_is_found_again(
     again = Index.open(tmp_path / "index")
     assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
     assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
+    with pytest.raises(VocabtoolError, match="another encoder") as caught:
+        Index.open(tmp_path / "index", weights="none").search("amber")
+    assert "may have changed" not in str(caught.value)
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
     told = "another file of word vectors: expected .* The files of the model may have changed"
     with pytest.raises(VocabtoolError, match=told):

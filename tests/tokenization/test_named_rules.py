@@ -189,3 +189,10 @@ def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
     with pytest.raises(VocabtoolError, match=r"regex:") as error:
         Words.of(vocabulary(), rule=f"regex:{pattern}")
     assert says in str(error.value)
+
+
+def test_long_chains_take_no_longer() -> None:
+    """Sixteen runs are searched for a digit, so a chain without one is not read again and again."""
+    assert shown("words", "a-" * 400_000) == ["a"] * 400_000
+    assert shown("words", "a-" * 16 + "1") == ["a-" * 16 + "1"]
+    assert shown("words", "a-" * 17 + "1") == ["a", "a-" * 16 + "1"]

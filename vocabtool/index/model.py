@@ -237,8 +237,11 @@ class IndexModel:
         if self._given is not None:
             _ = self.encoder
             return
+        recorded = self._configuration.options
         others = [
-            name for name, each in self._options.items() if name in STORED and each is not None
+            name
+            for name, each in self._options.items()
+            if name in STORED and each not in (None, recorded.get(name))
         ]
         differences = self._differences()
         if differences or (others and self._configuration.encoder is None):
@@ -247,7 +250,7 @@ class IndexModel:
                 f"{self._folder}: created with other options: {told}. Leave the option out, or "
                 "index the documents again (in a new folder, or with --force)"
             )
-        if not {*others} <= {*WRAPPED}:
+        if not {*others} <= {*WRAPPED, "fingerprint"}:
             _ = self.encoder
 
     def _differences(self) -> str:
@@ -259,7 +262,8 @@ class IndexModel:
         if is_encoder(self._given):  # it has its options
             there: Any = self._given
             own = there.options.given_options()
-            given = {name: own.get(name, "") for name in PROMPT_OPTIONS} | {"dim": there.dim}
+            given = {name: own.get(name, "") for name in PROMPT_OPTIONS}
+            given |= {"dim": there.dim} if "dim" in own else {}
         recorded |= {**self._configuration.options, "dim": self._configuration.dim}
         return "; ".join(
             f"--{name.replace('_', '-')} is {given[name]!r}, in the index {recorded[name]!r}"
@@ -270,12 +274,18 @@ class IndexModel:
     def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
         """Return the error for an encoder that did not make the vectors, with what is known."""
         held, given, advice = self._configuration, self._given, ""
-        if differences := self._differences():
+        is_same = (given is None or _name(given) == held.model) and (
+            held.model is not None or held.kind == "python"
+        )
+        others = (name for name in STORED if name not in (*WRAPPED, "fingerprint"))
+        if getattr(given, "kind", held.kind) != held.kind:
+            pass  # a model of another kind: its options say nothing
+        elif differences := self._differences():
             advice = (
                 f"The options differ: {differences}. Use those of the index, or build a new one"
             )
-        elif (given is None or _name(given) == held.model) and (
-            held.model or held.kind == "python"
+        elif is_same and not any(
+            self._options.get(name) not in (None, held.options.get(name)) for name in others
         ):
             changed = CHANGING.get(held.kind or "", "The files of the model")
             advice = f"{changed} may have changed: use the original, or build a new index"

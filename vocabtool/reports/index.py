@@ -353,8 +353,11 @@ def _start_of_extract(text: str, why: Explanation) -> int:
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
-    for form in forms if words else ():
-        of_form[form] = max(words, key=lambda word: (_common_length(word[0], form), -len(word[0])))
+    for form in dict.fromkeys(forms) if words else ():
+        near = max(words, key=lambda word: (_common_length(word[0], form), -len(word[0])))
+        within = (word for word in words if form in word[0])
+        is_near = _common_length(near[0], form) > 0
+        of_form[form] = near if is_near else next(within, (form, 0.0))
     best, most, after = 0, -1.0, 0
     for at, (first, _) in enumerate(why.highlights):
         start = max(0, first - LEAD)

@@ -195,8 +195,9 @@ AT_ENDS: Final = (
 
 # Runs of letters, marks and digits. Runs that are joined by ``-``, ``_`` or ``.`` are one word if
 # one of them has a digit (``sku-48007-h``, ``3.11``), because the parts of such a code say little.
+# Only sixteen runs are searched for a digit, so that the time is proportional to the text's length.
 RUN: Final = r"[\pL\pM\pN]+"
-RUNS: Final = rf"(?:{RUN}[-_.])*[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{RUN}"
+RUNS: Final = rf"(?:{RUN}[-_.]){{0,16}}[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{RUN}"
 
 
 @dataclass(frozen=True, slots=True)
