@@ -217,7 +217,7 @@ class OnnxEncoder(Encoder):
         vectors = check_vectors(values, len(encoded), dim, where)
         if self._settings.normalize:
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = vectors / np.maximum(norms, TINY)
+            vectors = np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
         return vectors
 
     def __reduce__(self) -> tuple[Any, ...]:
