@@ -11,7 +11,7 @@ from typing import Any
 from tests.judged_words import judged, lines
 from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise, save_diff, save_report
 from vocabtool.choices import Fold
-from vocabtool.comparison.diff import compare, read, weigh
+from vocabtool.comparison.compare import compare, read, weigh
 from vocabtool.oov.batch_counts import count_batch
 from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Estimate, Header

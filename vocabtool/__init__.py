@@ -28,7 +28,8 @@ from vocabtool.errors import (
 )
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.diff import Diff, diff, pairwise
+    from vocabtool.comparison.compare import diff, pairwise
+    from vocabtool.comparison.diff import Diff
     from vocabtool.documents.reading import Document
     from vocabtool.embedding.embed import EmbedReport, embed
     from vocabtool.embedding.shards import Shards
@@ -122,8 +123,8 @@ _HOMES = {
     **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.registry"),
     **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
     **dict.fromkeys(("Model", "PassedOver"), "vocabtool.formats.reader"),
-    **dict.fromkeys(("diff", "Diff"), "vocabtool.comparison.diff"),
-    "pairwise": "vocabtool.comparison.diff",
+    **dict.fromkeys(("diff", "pairwise"), "vocabtool.comparison.compare"),
+    "Diff": "vocabtool.comparison.diff",
     "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",

@@ -201,7 +201,7 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert order(alphabet) == "alphabet"
         assert order(half) == "unclear"
-        monkeypatch.setattr("vocabtool.comparison.diff.NEIGHBOURS", 70)
+        monkeypatch.setattr("vocabtool.comparison.compare.NEIGHBOURS", 70)
 
 
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]

@@ -196,7 +196,7 @@ def test_each_option_is_part_of_the_fingerprint() -> None:
     assert len({each.fingerprint for each in opened}) == len(asked)
     for encoder in opened:
         kept = encoder.options.to_record()
-        again = open_encoder(lengths, EncoderOptions(**kept))  # type: ignore[arg-type]
+        again = open_encoder(lengths, EncoderOptions(**kept))  # type: ignore[arg-type] # values of several types
         assert again.fingerprint == encoder.fingerprint
     assert opened[-1].encode(["bc"]).tolist() == [[3, 0, 1]]
     assert opened[2].encode_queries(["bc"]).tolist() == [[3, 0, 1]]

@@ -132,7 +132,7 @@ def diff_command(
             raise click.UsageError("--only needs exactly two vocabularies")
     if corpus and several:
         raise click.UsageError("--corpus needs exactly two vocabularies")
-    from vocabtool.comparison.diff import pairwise
+    from vocabtool.comparison.compare import pairwise
     from vocabtool.reports.comparison import diff_report, known_to, pairs_report
     from vocabtool.reports.model import percent
 
@@ -172,11 +172,11 @@ def _compare(
     """Return the comparison of two vocabularies. Print each note as soon as it is known."""
     import pyarrow as pa
 
-    from vocabtool.comparison import diff
+    from vocabtool.comparison import compare
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
-    sides = [diff.read(name) for name in names]
-    comparison = diff.compare(names, sides, fold, as_stored)
+    sides = [compare.read(name) for name in names]
+    comparison = compare.compare(names, sides, fold, as_stored)
     tell_notes(comparison.notes)
     if not corpus:
         return comparison
@@ -184,7 +184,7 @@ def _compare(
 
     log = ReadLog()
     texts = (each.texts for each in read_documents(corpus, read, log, BATCH_BYTES))
-    weighed = diff.weigh(comparison, names, sides, texts, corpus, rule=rule, as_stored=as_stored)
+    weighed = compare.weigh(comparison, names, sides, texts, corpus, rule=rule, as_stored=as_stored)
     tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
     refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)

@@ -129,8 +129,8 @@ class Graph:
 def find(path: Path) -> OnnxFiles:
     """Find the files of a model. ``path``: its folder or its graph.
 
-    Raises :class:`UnknownFormat` for anything else, and if a folder has several graphs of which
-    none is called ``model.onnx``.
+    Raises :class:`UnknownFormat` for anything else, and for a folder with several graphs if none is
+    called ``model.onnx``.
     """
     model = _graph_in(path) if path.is_dir() else path
     folders = folders_of(model.parent)

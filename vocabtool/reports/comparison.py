@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from vocabtool.choices import Fold, Only
+from vocabtool.comparison.compare import COLUMNS, Pairs
 from vocabtool.comparison.cuts import PIECES, Cuts
-from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
+from vocabtool.comparison.diff import Diff, Order, Part
 from vocabtool.comparison.entries import FoldOrAll
 from vocabtool.comparison.use import CARRYING, SideName, Use
 from vocabtool.reports import plots, renderers

@@ -152,8 +152,8 @@ class Rows:
 class Report:
     """A report for people and programs. Its parts are computed when they are written.
 
-    ``sections``: a function that returns the sections; its argument tells whether they are for a
-    page, which shows more than a terminal. ``data``: returns the JSON object. ``lists``: further
+    ``sections``: a function that returns the sections. Its argument is true for an HTML page, which
+    shows more than a terminal. ``data``: returns the JSON object. ``lists``: further
     lists of the JSON object, by name; each function yields the items one by one. ``rows``: tables
     for programs; CSV and Parquet contain only the first table.
     """

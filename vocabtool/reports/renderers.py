@@ -231,8 +231,8 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 def _tab_separated(report: Report) -> Iterator[str]:
     """Yield, for each complete list, a line of column names, then a line for each row.
 
-    Control characters are escaped. Columns of flags are left out: an empty cell in another column
-    tells what a flag would tell.
+    Control characters are escaped. Columns of flags are left out, because an empty cell in
+    another column already shows that a row lacks something.
     """
 
     def plain(value: Any) -> str:

@@ -235,7 +235,7 @@ def _argument_at(body: Body, reference: Reference) -> int | None:
 
 
 def _behind_copies(body: Body, reference: Reference) -> bytes:
-    """Return the name of the tensor of which this is a copy (by Identity ops), or its own name."""
+    """Follow Identity ops back to the original tensor, and return its name."""
     for _ in range(MAX_OPS):
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":
