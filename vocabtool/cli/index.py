@@ -242,7 +242,8 @@ def update_command(
 
     A known FILE is read with the options that `vocabtool index` was given for it, a new FILE with
     the options of the last known FILE. Documents with new ids are added; changed ones are replaced.
-    Only changed texts are encoded. --sync also deletes documents that came from a FILE and are no
+    Only changed texts are encoded, after up to 8 documents of DIR that check the model. --sync
+    also deletes documents that came from a FILE and are no
     longer in it, but no other documents. It needs every FILE to be complete and readable. The last
     commit contains the deletions.
     """

@@ -127,7 +127,7 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "output",
     type=click.Choice(get_args(ReportFormat)),
     help="table: the report, as tab-separated text if not on a terminal; json: all figures; csv "
-    "and parquet: a row for each unknown word. "
+    "and parquet: a row for each unknown word, and for each split word of a subword model. "
     "[default: by the ending of -o, else table]",
 )
 @OUTPUT
@@ -145,8 +145,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     callback=_limits,
     help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02. "
     "For subword models also split3=5% (share of tokens in words of three or more pieces) and "
-    "fertility=1.6 (pieces per token). cut=5% limits the share of the model's tokens that are cut "
-    "off. May be repeated.",
+    "fertility=1.6 (pieces per token). cut=5% limits the share of the model's pieces that are cut "
+    "off (of the words, for a model of whole words). May be repeated.",
 )
 @click.option(
     "--sort",
@@ -160,8 +160,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of tokens of a text that the model reads, with the special tokens that it adds. "
-    "[default: as its files state]",
+    help="Number of tokens of a text that the model reads, with the special tokens that it adds; "
+    "N must be larger than their number. [default: as its files state]",
 )
 @click.option(
     "--budget",

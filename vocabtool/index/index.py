@@ -406,7 +406,8 @@ class Index:
     ) -> LoadReport:
         """Read the files of the index again and apply the changes.
 
-        Only documents with a new text are encoded. ``sources``: some of these files, or new ones.
+        Only documents with a new text are encoded, after up to 8 old ones that check the model.
+        ``sources``: some of these files, or new ones.
         A known file is read with its recorded options, a new one with those of the last known file.
         ``sync``: in the last commit, delete the documents that the files no longer contain.
         ``force``: do so even if it deletes more than a third of the documents from these files.

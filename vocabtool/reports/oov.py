@@ -9,7 +9,7 @@ JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), 
 Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown word.
 
 For subword models also: ``split_words`` and ``random_words`` (``word``, ``pieces``, ``count``,
-``documents``, ``error``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
+``documents``, ``error``, ``cost``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
 ``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
 ``languages``); ``suggested``, if asked for (``suggestions.py``). CSV and Parquet then have a row
 for each split word, random strings after the others, and for each unknown word.
