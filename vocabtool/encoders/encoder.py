@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
+PROBE: Final = "How long is a vector?"  # the text whose vector shows it
+
 # Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
     (

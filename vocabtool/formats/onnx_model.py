@@ -33,6 +33,7 @@ from vocabtool.formats.static_embedding import (
     CONFIG,
     LIBRARY,
     MODULES,
+    SENTENCES,
     SUBFOLDER,
     TOKENIZER,
     find_settings,
@@ -49,7 +50,6 @@ MAX_LISTED: Final = 10
 BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 
 POOLING: Final = "1_Pooling"
-TRANSFORMER: Final = "sentence_bert_config.json"
 # Older versions of sentence-transformers have a switch for each; their order is that of the values.
 SWITCHES: Final[Mapping[str, Pooling]] = {
     "pooling_mode_cls_token": "cls",
@@ -236,7 +236,7 @@ def read_all_settings(files: OnnxFiles) -> Settings:
 
     Raises :class:`InvalidFile` for invalid settings.
     """
-    lower = find_settings(files.folders, TRANSFORMER)[1].get("do_lower_case") is True
+    lower = find_settings(files.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
     if folder is not None:
         modules, pooling = _read_modules(folder)
