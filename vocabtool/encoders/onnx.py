@@ -35,6 +35,7 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    unit_length,
 )
 from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
@@ -50,7 +51,6 @@ MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
 BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
 BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
 MAX_TOKENS: Final = 512  # of a text, if no file of the model states it
-TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 MASK, TYPES = "attention_mask", "token_type_ids"
 INPUTS: Final = (onnx_model.INPUT_IDS, MASK, TYPES)
 NUMBERS: Final[Mapping[str, type[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -216,10 +216,7 @@ class OnnxEncoder(Encoder):
                 )
             values = pool(values.astype(np.float32, copy=False), lengths, self._settings.pooling)
         vectors = check_vectors(values, len(encoded), dim, where)
-        if self._settings.normalize:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
-        return vectors
+        return unit_length(vectors) if self._settings.normalize else vectors
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path and options; unpickling opens the files again."""
