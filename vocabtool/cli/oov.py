@@ -217,7 +217,7 @@ def oov_command(
     check_files(file, html, output)
     words = open_words(model, options)
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
-    if split and words.look_up(["a"]).pieces is None:
+    if split and not words.subword:
         raise click.UsageError(
             f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
             "subword pieces"

@@ -165,10 +165,10 @@ def suggest(
     runs, and :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
-    whole, tokenizer = words.look_up(["a"]).pieces is None, words.tokenizer
-    if whole and words.vocabulary.kind == "vectors" and rows is not None:
+    subword, tokenizer = words.subword, words.tokenizer
+    if not subword and words.vocabulary.kind == "vectors" and rows is not None:
         return _suggest_unknown(words, texts, most, rows)
-    if whole or not isinstance(tokenizer, HFWordTokenizer):
+    if not subword or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
             f"{words.vocabulary.name}: words can be added to a tokenizer.json of subword pieces "
             "and to a file of word vectors; pass one of these as model"
