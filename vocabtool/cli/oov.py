@@ -410,11 +410,7 @@ def _print_masked(
     if totals.exact < totals.lines:
         aligned = totals.lines - totals.exact
         was = "was" if aligned == 1 else "were"
-        strange = plural(
-            totals.unaligned,
-            "unknown word",
-            "unknown words",
-        )
+        strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
             f"looks up; not found, so printed in the model's spelling: {strange}"

@@ -147,12 +147,7 @@ class OpenAIEncoder(Encoder):
             sends += ", unencrypted"
         told = self._served.model if self._served else None
         other = (f"the server calls the model {told!r}",) if told not in (None, self._model) else ()
-        return (
-            sends,
-            "blank texts are not sent: their vectors are zero",
-            *other,
-            *self._notes,
-        )
+        return (sends, "blank texts are not sent: their vectors are zero", *other, *self._notes)
 
     @cached_property
     def fingerprint(self) -> str:

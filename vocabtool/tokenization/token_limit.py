@@ -50,7 +50,6 @@ LIKE_ROBERTA: Final = (
     *("mpnet", "longformer", "esm", "ibert", "data2vec-text", "layoutlmv3", "lilt", "luke"),
     "markuplm",
 )
-SPECIAL: Final = ("special token", "special tokens")
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
 Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
@@ -119,9 +118,10 @@ class TokenLimit:
         side = settings.get("truncation_side") or truncation.get("direction")
         cuts_start = str(side).lower() == "left"
         if given is not None and given[0] <= special:
+            added = plural(special, "special token", "special tokens")
             raise ValueError(
-                f"a limit of {given[0]:,} is too low: the model adds {plural(special, *SPECIAL)} "
-                f"to every text, so the limit must be at least {special + 1:,}"
+                f"a limit of {given[0]:,} is too low: the model adds {added} to every text, so the "
+                f"limit must be at least {special + 1:,}"
             )
         return None if found is None else cls(found[0], special, cuts_start, found[1])
 
