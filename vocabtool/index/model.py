@@ -380,18 +380,23 @@ class IndexModel:
         rules = [None if held is None else self._rule(held)]
         if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
             rules.insert(0, None)  # the file may be a tokenizer itself
+        cause: VocabtoolError | None = None
         for each in rules:
             try:
                 return words_of(given, each)
             except VocabtoolError as error:
                 if type(error) is not VocabtoolError:  # the file cannot be read
                     raise
+                cause = error
         made_with = f", {self._address!r}" if self._address else ""
         name = f"{given}: " if isinstance(given, str | Path) else ""
+        why = str(cause).partition("; ")[0]  # without its advice: another rule does not fit either
+        has_copy = held is not None and "vocabulary" in self._files
+        advice = "Leave it out" if has_copy else "Pass that of the index"
         raise VocabtoolError(
-            f"{self._folder}: {name}another vocabulary than the index has{made_with}. Leave it "
-            "out, or index the documents again (in a new folder, or with --force)"
-        )
+            f"{self._folder}: {name}another vocabulary than the index has{made_with} ({why}). "
+            f"{advice}, or index the documents again (in a new folder, or with --force)"
+        ) from cause
 
     def _here(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.
