@@ -365,8 +365,8 @@ class Loader:
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
             if encoder is None or shards.plan.encoder not in same_for_documents(encoder):
-                made_by = str(shards.path), "encoder", shards.plan.encoder, str(held.encoder)
-                raise OtherModel(*made_by, advice=AS_EMBEDDED)
+                prints = str(held.encoder), shards.plan.encoder
+                raise OtherModel(str(shards.path), "encoder", *prints, advice=AS_EMBEDDED)
         if shards.dim != held.dim:
             what = f"its vectors have {shards.dim:,} numbers, wanted {held.dim:,} as in the index"
             raise VocabtoolError(f"{shards.path}: {what}")
