@@ -345,6 +345,23 @@ def names(given_: Any) -> list[str]:
     return [batch.source for batch in batches(given_)]
 
 
+def test_a_name_with_blanks_may_be_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If there is no such name; not if its folder has no documents, or it may not be read."""
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a b.txt").write_text("a")
+    for name, advised in (("no text", True), ("x " * 999, True), ("a folder", False)):
+        with pytest.raises(NotFound) as caught:
+            list(documents(str(tmp_path / name)))
+        assert str(caught.value).endswith("iter(texts)") == advised
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(NotFound, match=r"Permission denied$"):
+        list(documents(str(tmp_path / "a b.txt")))
+
+
 def test_what_a_list_is() -> None:
     """A list of strings is one of names, a list with other documents one of documents."""
     given_: list[Any] = ["a", b"b", {"text": "c"}]

@@ -414,8 +414,8 @@ def test_an_index_of_vectors_takes_their_prompts(tmp_path: Path) -> None:
     bare = Index.create_for(tmp_path / "b", shards, lengths, read=read)
     with pytest.raises(OtherModel, match="the options of embed") as caught:
         bare.load(shards)
-    wanted = open_encoder(lengths, prompt_document="see: ").fingerprint  # as if it was searched
-    assert (caught.value.wanted, caught.value.found) == (wanted, bare.configuration.encoder)
+    found = open_encoder(lengths, prompt_document="see: ").fingerprint
+    assert (caught.value.wanted, caught.value.found) == (bare.configuration.encoder, found)
     own = Index.open(Index.create(tmp_path / "own", dim=4).path, weights="idf")
     with pytest.raises(VocabtoolError, match="it has no model for --weights"):
         own.load(shards)

@@ -114,7 +114,9 @@ def test_a_vocabulary_that_does_not_fit_the_rule(tmp_path: Path) -> None:
     for path, given in ((index.path, others), (listed.path, file)):
         with pytest.raises(VocabtoolError, match="another vocabulary than the index has") as caught:
             Index.open(path, vocabulary=given)
-        assert "--rule" not in str(caught.value)
+        told, cause = str(caught.value), str(caught.value.__cause__)
+        assert "--rule" not in told
+        assert f"({cause.partition('; ')[0]}). Leave it out" in told
     with pytest.raises(NotFound):
         Index.open(index.path, vocabulary=tmp_path / "nowhere")
 
@@ -142,6 +144,9 @@ def test_a_rule_in_a_graph_needs_the_model(tmp_path: Path) -> None:
     assert known(moved, "love xapian") == [True, False]
     with pytest.raises(OtherModel):
         Index.open(index.path, vocabulary=GLOVE)
+    (tmp_path / "words.txt").write_text("love\n")
+    with pytest.raises(VocabtoolError, match="Pass that of the index"):
+        Index.open(index.path, vocabulary=tmp_path / "words.txt")
     named = Index.create(tmp_path / "named", dim=DIM, vocabulary=f"{GRAPH}#Embeddings_words")
     assert known(Index.open(named.path), "love xapian") == [True, False]
 

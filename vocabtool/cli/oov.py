@@ -217,7 +217,7 @@ def oov_command(
     check_files(file, html, output)
     words = open_words(model, options)
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
-    if split and words.look_up(["a"]).pieces is None:
+    if split and not words.subword:
         raise click.UsageError(
             f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
             "subword pieces"
@@ -410,11 +410,7 @@ def _print_masked(
     if totals.exact < totals.lines:
         aligned = totals.lines - totals.exact
         was = "was" if aligned == 1 else "were"
-        strange = plural(
-            totals.unaligned,
-            "unknown word",
-            "unknown words",
-        )
+        strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
             f"looks up; not found, so printed in the model's spelling: {strange}"

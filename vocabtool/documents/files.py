@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from errno import ENAMETOOLONG, ENOENT
 from glob import glob, has_magic
 from itertools import count
 from os import PathLike, fspath
@@ -147,12 +148,19 @@ def find(name: str) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Convert errors as :func:`reading` does. A missing name with blanks may be a text."""
+    """Convert errors as :func:`reading` does. A missing or too long name with blanks may be a
+    text.
+    """
     try:
         with reading(name):
             yield
     except NotFound as error:
-        if " " not in name:
+        cause = error.__cause__
+        if isinstance(cause, OSError):
+            is_missing = cause.errno in (ENOENT, ENAMETOOLONG)
+        else:
+            is_missing = not Path(name).exists()
+        if " " not in name or not is_missing:
             raise
         shown = name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}…"
         raise NotFound(f"{str(error).replace(name, shown)}{MAYBE_TEXTS}") from error

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
+PROBE: Final = "How long is a vector?"  # the text whose vector shows it
+TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
+
 # Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
     (
@@ -303,3 +306,9 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
             f"{source}: row {bad[0]:,} contains NaN, infinity or a number too large for float32"
         )
     return vectors
+
+
+def unit_length(vectors: Vectors) -> Vectors:
+    """Return vectors of length 1 and the same direction: float32, shape (n, dim); zero stays."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)

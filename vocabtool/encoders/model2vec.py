@@ -37,6 +37,7 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    unit_length,
 )
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import static_embedding
@@ -47,7 +48,6 @@ from vocabtool.tokenization.text_arrays import starts_of
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 1_024
-TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 
 
 class Model2VecEncoder(Encoder):
@@ -173,10 +173,7 @@ class Model2VecEncoder(Encoder):
             encoded = self._encode_all(batch)
             cut += self._cut_off(batch, encoded)
             means = check_vectors(self._means(encoded), len(batch), self.dim, str(self._path))
-            if self._normalize:
-                norms = np.linalg.norm(means, axis=1, keepdims=True)
-                means = np.divide(means, np.maximum(norms, TINY), dtype=np.float32)
-            parts.append(means)
+            parts.append(unit_length(means) if self._normalize else means)
         return EncodedTexts(np.concatenate(parts), *cut.tolist())
 
     def _means(self, encoded: list[Any]) -> NDArray[np.floating]:

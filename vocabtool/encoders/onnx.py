@@ -28,17 +28,21 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
+    PROBE,
     Encoder,
     EncoderOptions,
     Texts,
     Vectors,
     check_vectors,
     decode_texts,
+    unit_length,
 )
 from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx_model
 from vocabtool.formats.files import find_folder
+from vocabtool.formats.onnx_model import MAX_LISTED
+from vocabtool.formats.static_embedding import SENTENCES
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
@@ -47,13 +51,10 @@ MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
 BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
 BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
 MAX_TOKENS: Final = 512  # of a text, if no file of the model states it
-TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
-PROBE: Final = "How long is a vector?"
 MASK, TYPES = "attention_mask", "token_type_ids"
 INPUTS: Final = (onnx_model.INPUT_IDS, MASK, TYPES)
 NUMBERS: Final[Mapping[str, type[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 OUTPUTS: Final = ("sentence_embedding", "last_hidden_state", "token_embeddings")  # by preference
-MAX_LISTED: Final = 10
 EXPORT: Final = "update onnxruntime, or export the model without operators of its own"
 INSTALL: Final = "onnxruntime is not installed: pip install '.[onnx]'"
 ONE_BY_ONE: Final = (
@@ -132,8 +133,8 @@ class OnnxEncoder(Encoder):
         normalizer = self._tokenizer.normalizer
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(
-                "the model wants lower case (sentence_bert_config.json), which this tokenizer does "
-                "not make; use --encoder sentence-transformers"
+                f"the model wants lower case ({SENTENCES}), which this tokenizer does not make; "
+                "use --encoder sentence-transformers"
             )
 
     @cached_property
@@ -215,10 +216,7 @@ class OnnxEncoder(Encoder):
                 )
             values = pool(values.astype(np.float32, copy=False), lengths, self._settings.pooling)
         vectors = check_vectors(values, len(encoded), dim, where)
-        if self._settings.normalize:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
-        return vectors
+        return unit_length(vectors) if self._settings.normalize else vectors
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path and options; unpickling opens the files again."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import (
+    PROBE,
     Encoder,
     EncoderArguments,
     EncoderOptions,
@@ -255,7 +256,6 @@ def _recognise_file(file: Path) -> EncoderKind:
 
 
 MAX_BATCH: Final = 256
-PROBE: Final = "How long is a vector?"
 WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
     "the fingerprint covers the source code of {name}, but not what it calls or reads; to "

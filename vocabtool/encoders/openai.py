@@ -31,6 +31,7 @@ import numpy as np
 import orjson
 
 from vocabtool.encoders.encoder import (
+    PROBE,
     Encoder,
     EncoderOptions,
     Texts,
@@ -54,7 +55,6 @@ FORM: Final = (
 )
 ADDRESS: Final = re.compile(r"((?:(?!://).)+)@(https?://[!-~]+)", re.IGNORECASE)
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-PROBE: Final = "How long is a vector?"
 
 MAX_BATCH: Final = 32  # texts in a request: Text Embeddings Inference accepts no more by default
 REQUESTS: Final = 8  # at once
@@ -147,12 +147,7 @@ class OpenAIEncoder(Encoder):
             sends += ", unencrypted"
         told = self._served.model if self._served else None
         other = (f"the server calls the model {told!r}",) if told not in (None, self._model) else ()
-        return (
-            sends,
-            "blank texts are not sent: their vectors are zero",
-            *other,
-            *self._notes,
-        )
+        return (sends, "blank texts are not sent: their vectors are zero", *other, *self._notes)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -170,6 +170,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
             "--dim out, or give a smaller one"
         )
+    # A default prompt counts although both prompts are empty: in version 0.1.0 the library put it
+    # before every text, so the fingerprint without prompts is that of other vectors.
     if not any(prompts) and dim == encoder.dim:
         return encoder
     if encoder.exact:

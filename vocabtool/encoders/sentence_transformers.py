@@ -22,18 +22,18 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
+from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.files import find_folder
+from vocabtool.formats.static_embedding import LIBRARY, MODULES
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.token_limit import MOST
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # the library sorts these texts by length, which reduces padding
 PADDED: Final = 32  # texts padded to the same length: the library's default
-MODULES: Final = "modules.json"
-MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # a model has one of these
-LIBRARY_MODULES: Final = "sentence_transformers."
+MODEL_FILES: Final = (MODULES, PROMPTS)  # a model has one of these
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
 SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
 WEIGHTS: Final = (*SAFE_WEIGHTS, "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -165,7 +165,7 @@ def _check_files(folder: Path) -> None:
             if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
                 raise InvalidFile("wanted a list of objects")
     for module in (str(each.get("type")) for each in modules):
-        if not module.startswith(LIBRARY_MODULES) or ".." in module:
+        if not module.startswith(LIBRARY) or ".." in module:
             raise UnsupportedFormat(
                 f"loading would run the code of a custom module, {module!r}; to allow it, {TRUST}",
                 file=str(file),

@@ -147,11 +147,7 @@ def find_encoding(name: str) -> Path:
 
 
 DEFAULT_OWNER: Final = "sentence-transformers"  # of names of models without an owner
-FOLDERS: Final = (
-    "sentence-transformers",
-    "model2vec",
-    "onnx",
-)  # kinds of models with names in that cache
+FOLDERS: Final = ("sentence-transformers", "model2vec", "onnx")  # kinds with names in that cache
 
 
 def split_kind(model: str) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from vocabtool.formats.static_embedding import (
     CONFIG,
     LIBRARY,
     MODULES,
+    SENTENCES,
     SUBFOLDER,
     TOKENIZER,
     find_settings,
@@ -49,7 +50,6 @@ MAX_LISTED: Final = 10
 BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 
 POOLING: Final = "1_Pooling"
-TRANSFORMER: Final = "sentence_bert_config.json"
 # Older versions of sentence-transformers have a switch for each; their order is that of the values.
 SWITCHES: Final[Mapping[str, Pooling]] = {
     "pooling_mode_cls_token": "cls",
@@ -62,8 +62,8 @@ SWITCHES: Final[Mapping[str, Pooling]] = {
 DEFAULT: Final[tuple[Pooling, ...]] = ("mean",)
 SUPPORTED: Final = (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
 NO_MODULES: Final = (
-    "no {modules}: the pooling is {pooling}, and vectors are not scaled to length 1; if the model "
-    "wants something else, copy {modules} and {folder}/{config} of the original beside it"
+    f"no {MODULES}: the pooling is {{}}, and vectors are not scaled to length 1; if the model "
+    f"wants something else, copy {MODULES} and {POOLING}/{CONFIG} of the original beside it"
 )
 
 # The messages that may contain tensors: for each, its fields and the messages in them.
@@ -94,10 +94,6 @@ class OnnxFiles:
     tokenizer: Path
     folders: tuple[Path, ...]
     others: tuple[Path, ...]
-
-    def settings(self, name: str) -> dict[str, Any]:
-        """Return the object in the first file called ``name``; empty if there is none."""
-        return find_settings(self.folders, name)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +135,7 @@ def find(path: Path) -> OnnxFiles:
     if tokenizer is None:
         raise UnknownFormat(f"{model}: no {TOKENIZER} beside it")
     with reading(str(model)):
-        source = Source.open(model)
-        reason = onnx.READER.recognise(source)
+        reason = onnx.READER.recognise(Source.open(model))
         if reason is not None:
             raise UnknownFormat(f"{model}: not an ONNX model: {reason}")
         if INPUT_IDS not in (names := _inputs(map_file(model))):
@@ -241,14 +236,13 @@ def read_all_settings(files: OnnxFiles) -> Settings:
 
     Raises :class:`InvalidFile` for invalid settings.
     """
-    lower = files.settings(TRANSFORMER).get("do_lower_case") is True
+    lower = find_settings(files.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
     if folder is not None:
         modules, pooling = _read_modules(folder)
         return Settings(pooling, modules[-1:] == ("Normalize",), modules, lower, ())
-    pooling = _pooling(files.settings(f"{POOLING}/{CONFIG}"))
-    listed = ", ".join(pooling)
-    note = NO_MODULES.format(modules=MODULES, pooling=listed, folder=POOLING, config=CONFIG)
+    pooling = _pooling(find_settings(files.folders, f"{POOLING}/{CONFIG}")[1])
+    note = NO_MODULES.format(", ".join(pooling))
     return Settings(pooling, normalize=False, modules=(), lower=lower, notes=(note,))
 
 

@@ -34,8 +34,10 @@ Style = Literal["model2vec", "sentence-transformers", "wordllama"]
 
 WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
+TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
+SENTENCES: Final = "sentence_bert_config.json"  # of the module Transformer
 SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
 WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's

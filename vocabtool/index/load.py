@@ -28,7 +28,7 @@ from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, changes, facts_of
 from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.shards import Shards
-from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index.canaries import ENCODED
@@ -178,7 +178,6 @@ class Loader:
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
-        self._max_tokens = 0  # of a text, that the encoder reads
         self._alone = False
 
     def run(self) -> LoadReport:
@@ -237,8 +236,9 @@ class Loader:
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
         notes = [note for part in self._parts for note in part.notes]
-        if too_long:
-            notes.append(cut_note(too_long, tokens_cut, self._max_tokens, estimated=estimated > 0))
+        if too_long and (encoder := self._before.model.encoder) is not None:
+            most = encoder.max_tokens or 0
+            notes.append(cut_note(too_long, tokens_cut, most, estimated=estimated > 0))
         return LoadReport(
             read=self._read,
             resumed=self._start,
@@ -321,12 +321,11 @@ class Loader:
                 f"{self._path}: contains your own vectors and has no encoder: load a folder of "
                 "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
-        self._max_tokens = encoder.max_tokens or 0
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
             if self._compares:
-                return self._compare(batch, None, source, bad, encoder)
+                return self._compare(batch, None, source, bad)
             vectors, *cut = self._writer.encoder().encode_counting(batch.texts)
             return EncodedBatch(
                 batch=batch,
@@ -366,8 +365,8 @@ class Loader:
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
             if encoder is None or shards.plan.encoder not in same_for_documents(encoder):
-                made_by = str(shards.path), "encoder", shards.plan.encoder, str(held.encoder)
-                raise OtherModel(*made_by, advice=AS_EMBEDDED)
+                prints = str(held.encoder), shards.plan.encoder
+                raise OtherModel(str(shards.path), "encoder", *prints, advice=AS_EMBEDDED)
         if shards.dim != held.dim:
             what = f"its vectors have {shards.dim:,} numbers, wanted {held.dim:,} as in the index"
             raise VocabtoolError(f"{shards.path}: {what}")
@@ -388,7 +387,7 @@ class Loader:
             batch, vectors = of_file(batch, lambda row: str(shards.path)), vectors_of(rows)
             if self._compares:
                 batch, new = self._to_compare(batch, part)
-                yield self._compare(batch, vectors[new], source, 0, None)
+                yield self._compare(batch, vectors[new], source, 0)
             else:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
@@ -405,12 +404,7 @@ class Loader:
         return batch.only(chosen), chosen
 
     def _compare(
-        self,
-        batch: Batch,
-        vectors: Vectors | None,
-        source: int,
-        bad: int,
-        encoder: Encoder | None,
+        self, batch: Batch, vectors: Vectors | None, source: int, bad: int
     ) -> EncodedBatch:
         """Return the new and changed documents; only texts that the index lacks are encoded."""
         existing, is_same = _compare(self._before, batch, vectors)
@@ -418,9 +412,8 @@ class Loader:
         if vectors is not None:
             made = vectors[~is_same]
         else:
-            assert encoder is not None  # noqa: S101 - else the documents came with vectors
             twins = _rows_of_texts(self._before, changed.texts)
-            made = np.empty((len(changed), encoder.dim), np.float32)
+            made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
             made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
             if (new := twins < 0).any():
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)

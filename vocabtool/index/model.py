@@ -35,6 +35,7 @@ from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
+COMPARED: Final = (*WRAPPED, "fingerprint")  # options of which an error tells both values
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # Models that an index never opens by their recorded name, and why.
 NAMED_EACH_TIME: Final = {
@@ -237,21 +238,26 @@ class IndexModel:
         if self._given is not None:
             _ = self.encoder
             return
-        recorded = self._configuration.options
-        others = [
-            name
-            for name, each in self._options.items()
-            if name in STORED and each not in (None, recorded.get(name))
-        ]
-        differences = self._differences()
+        others, differences = self._other_options(), self._differences()
         if differences or (others and self._configuration.encoder is None):
             told = differences or f"it has no model for --{others[0].replace('_', '-')}"
             raise VocabtoolError(
                 f"{self._folder}: created with other options: {told}. Leave the option out, or "
                 "index the documents again (in a new folder, or with --force)"
             )
-        if not {*others} <= {*WRAPPED, "fingerprint"}:
+        if not {*others} <= {*COMPARED}:
             _ = self.encoder
+
+    def _other_options(self) -> list[str]:
+        """Return the names of stored options that the caller passed with another value than the
+        recorded one.
+        """
+        recorded = self._configuration.options
+        return [
+            name
+            for name, value in self._options.items()
+            if name in STORED and value not in (None, recorded.get(name))
+        ]
 
     def _differences(self) -> str:
         """Return which prompts, length and fingerprint the caller passed instead of the recorded
@@ -267,7 +273,7 @@ class IndexModel:
         recorded |= {**self._configuration.options, "dim": self._configuration.dim}
         return "; ".join(
             f"--{name.replace('_', '-')} is {given[name]!r}, in the index {recorded[name]!r}"
-            for name in (*WRAPPED, "fingerprint")
+            for name in COMPARED
             if given.get(name) is not None and given[name] != recorded[name]
         )
 
@@ -277,16 +283,13 @@ class IndexModel:
         is_same = (given is None or _name(given) == held.model) and (
             held.model is not None or held.kind == "python"
         )
-        others = (name for name in STORED if name not in (*WRAPPED, "fingerprint"))
         if getattr(given, "kind", held.kind) != held.kind:
             pass  # a model of another kind: its options say nothing
         elif differences := self._differences():
             advice = (
                 f"The options differ: {differences}. Use those of the index, or build a new one"
             )
-        elif is_same and not any(
-            self._options.get(name) not in (None, held.options.get(name)) for name in others
-        ):
+        elif is_same and {*self._other_options()} <= {*COMPARED}:
             changed = CHANGING.get(held.kind or "", "The files of the model")
             advice = f"{changed} may have changed: use the original, or build a new index"
         made_with = None if given is None else held.model
@@ -377,18 +380,23 @@ class IndexModel:
         rules = [None if held is None else self._rule(held)]
         if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
             rules.insert(0, None)  # the file may be a tokenizer itself
+        cause: VocabtoolError | None = None
         for each in rules:
             try:
                 return words_of(given, each)
             except VocabtoolError as error:
                 if type(error) is not VocabtoolError:  # the file cannot be read
                     raise
+                cause = error
         made_with = f", {self._address!r}" if self._address else ""
         name = f"{given}: " if isinstance(given, str | Path) else ""
+        why = str(cause).partition("; ")[0]  # without its advice: another rule does not fit either
+        has_copy = held is not None and "vocabulary" in self._files
+        advice = "Leave it out" if has_copy else "Pass that of the index"
         raise VocabtoolError(
-            f"{self._folder}: {name}another vocabulary than the index has{made_with}. Leave it "
-            "out, or index the documents again (in a new folder, or with --force)"
-        )
+            f"{self._folder}: {name}another vocabulary than the index has{made_with} ({why}). "
+            f"{advice}, or index the documents again (in a new folder, or with --force)"
+        ) from cause
 
     def _here(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.

@@ -224,17 +224,18 @@ def _context_means(
 # ---- static models with the new words
 
 
-def check_static(model: str | Path, to: str | Path) -> None:
+def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFiles | None]:
     """Raise an error if :func:`save_extended` cannot write ``model`` with new words to ``to``.
 
-    Raises :class:`VocabtoolError` for a model that is not static or cannot be written, and
+    Returns the path of the model, and the files of a static embedding if it is one. Raises
+    :class:`VocabtoolError` for a model that is not static or cannot be written, and
     :class:`FolderNotEmpty` for a folder with files.
     """
     path, files = _find(model)
     if files is not None:
         if Path(to).exists() and (not Path(to).is_dir() or any(Path(to).iterdir())):
             raise FolderNotEmpty(f"{to}: wanted a new or empty folder for the model with new words")
-        return
+        return path, files
     is_text = path.is_file() and word_vectors.READER.recognise(Source.open(path)) is None
     if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
@@ -242,6 +243,7 @@ def check_static(model: str | Path, to: str | Path) -> None:
             "is a static embedding, or word vectors in a .npz or text file and a name with the "
             "same ending. Tokens can be written to a file that ends in .json"
         )
+    return path, None
 
 
 def save_extended(
@@ -252,8 +254,7 @@ def save_extended(
     ``tokens``: arguments of ``tokenizers.AddedToken``. ``vectors``: float32, shape (words, dim).
     Raises the errors of :func:`check_static`.
     """
-    check_static(model, to)
-    path, files = _find(model)
+    path, files = check_static(model, to)
     if files is not None:
         _save_embedding(path, files, Path(to), tokens, vectors)
     else:

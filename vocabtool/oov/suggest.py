@@ -165,21 +165,27 @@ def suggest(
     runs, and :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
-    whole, tokenizer = words.look_up(["a"]).pieces is None, words.tokenizer
-    if whole and words.vocabulary.kind == "vectors" and rows is not None:
+    subword, tokenizer = words.subword, words.tokenizer
+    if not subword and words.vocabulary.kind == "vectors" and rows is not None:
         return _suggest_unknown(words, texts, most, rows)
-    if whole or not isinstance(tokenizer, HFWordTokenizer):
+    if not subword or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
             f"{words.vocabulary.name}: words can be added to a tokenizer.json of subword pieces "
             "and to a file of word vectors; pass one of these as model"
         )
     halves, notes = _halves(texts)
     flags = token_flags(tokenizer.document)
-    units, held_out = (_units(tokenizer, half) for half in halves)
-    found = tuple(_choose(tokenizer, flags, units, most))
+    units = [_units(tokenizer, half) for half in halves]
+    base = tokenizer.with_tokens([])
+    lengths = [np.diff(_cut(base, half.texts).offsets) for half in units]
+    before = [int(each @ half.counts) for each, half in zip(lengths, units, strict=True)]
+    found = tuple(_choose(tokenizer, base, flags, units[0], lengths[0], most))
     given = [each.word for each in found]
-    base, extended = (tokenizer.with_tokens(some, **flags) for some in ([], given))
-    counts = [_half_counts(words, base, extended, half) for half in (units, held_out)]
+    extended = tokenizer.with_tokens(given, **flags)
+    counts = [
+        _half_counts(words, extended, half, pieces)
+        for half, pieces in zip(units, before, strict=True)
+    ]
     vectors = None
     if model is not None and rows is None:
         notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
@@ -331,15 +337,14 @@ def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
     return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
 
 
-def _half_counts(words: Words, base: Tokenizer, extended: Tokenizer, units: _Units) -> HalfCounts:
+def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) -> HalfCounts:
+    """Count the words of half of the documents, and their pieces; ``before`` are given."""
     number = 0
     for start in range(0, len(units.texts), BATCH):
         found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
         number += int(np.diff(found.offsets) @ units.counts[start : start + BATCH])
-    pieces = (
-        int(np.diff(_cut(each, units.texts).offsets) @ units.counts) for each in (base, extended)
-    )
-    return HalfCounts(units.documents, number, *pieces)
+    after = int(np.diff(_cut(extended, units.texts).offsets) @ units.counts)
+    return HalfCounts(units.documents, number, before, after)
 
 
 # ---- the choice
@@ -358,11 +363,18 @@ class _Effect(NamedTuple):
 
 
 def _choose(
-    tokenizer: HFWordTokenizer, flags: Flags, units: _Units, most: int
+    tokenizer: HFWordTokenizer,
+    base: Tokenizer,
+    flags: Flags,
+    units: _Units,
+    lengths: NDArray[np.int64],
+    most: int,
 ) -> list[SuggestedWord]:
-    """Choose the words; see the top of this file."""
-    base = tokenizer.with_tokens([])
-    lengths = np.diff(_cut(base, units.texts).offsets)
+    """Choose the words; see the top of this file.
+
+    ``base``: the tokenizer without them. ``lengths``: the number of pieces of each part, which is
+    changed to that with the chosen words.
+    """
     places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
@@ -376,7 +388,11 @@ def _choose(
             if last is None and is_random(spelling(word.encode(), units.texts[rows[0]].encode())):
                 continue
             made = tokenizer.with_tokens([*near, word], **flags)
-            last = measured[word] = _measure(made, word, units, lengths, rows)._replace(near=near)
+            cut, counts = _cut(made, [units.texts[row] for row in rows]), units.counts[rows]
+            new, is_word = np.diff(cut.offsets), cut.ids == made.token_to_id(word)
+            times = int(np.diff(starts_of(is_word)[cut.offsets]) @ counts)
+            saved = int((lengths[rows] - new) @ counts)
+            last = measured[word] = _Effect(saved, times, new, near)
             if last.saved > 0:
                 heappush(waiting, (-last.saved, word))
             continue
@@ -430,14 +446,3 @@ def _is_usable(word: str) -> bool:
     """Return whether a word has a letter, a sensible length, no blank and nothing unprintable."""
     usable = any(map(str.isalpha, word)) and " " not in word and len(word) <= LONGEST
     return usable and word.translate(JOINERS).isprintable()
-
-
-def _measure(
-    made: Tokenizer, word: str, units: _Units, lengths: NDArray[np.int64], rows: list[int]
-) -> _Effect:
-    """Cut the parts in ``rows`` again. ``lengths``: numbers of pieces of all parts so far."""
-    found = _cut(made, [units.texts[row] for row in rows])
-    counts = units.counts[rows]
-    new, number = np.diff(found.offsets), made.token_to_id(word)
-    times = np.diff(starts_of(found.ids == number)[found.offsets])
-    return _Effect(int((lengths[rows] - new) @ counts), int(times @ counts), new, set())

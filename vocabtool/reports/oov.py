@@ -144,9 +144,7 @@ def _rows(report: OovReport) -> Rows:
     types: tuple[Type, ...] = (*TYPES, "flag") if report.split is None else SPLIT_TYPES
     if report.cut is None:
         names, types = names[:-1], types[:-1]
-    if report.split is None:
-        return Rows(names, partial(_chunks, report, names), types)
-    return Rows(names, partial(_split_chunks, report.split, names), types)
+    return Rows(names, partial(_chunks, report, names), types)
 
 
 def oov_html(report: OovReport) -> str:
@@ -155,20 +153,18 @@ def oov_html(report: OovReport) -> str:
 
 
 def _chunks(report: OovReport, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
-    words = map(attrgetter(*names), report.commonest())
-    while some := list(islice(words, CHUNK)):
-        yield some
-
-
-def _split_chunks(split: SplitWords, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
-    words = split.words()
-    while some := list(islice(words, CHUNK)):
-        yield [
+    rows: Iterator[tuple[Any, ...]]
+    if report.split is None:
+        rows = map(attrgetter(*names), report.commonest())
+    else:
+        rows = (
             tuple(
                 b" ".join(word.parts) if name == "parts" else getattr(word, name) for name in names
             )
-            for word in some
-        ]
+            for word in report.split.words()
+        )
+    while some := list(islice(rows, CHUNK)):
+        yield some
 
 
 def _data(report: OovReport) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class KnownWords:
     def __init__(self, words: Words) -> None:
         self._words = words
         self._remembered: dict[str, WordStatus] = {}
-        self.subword = words.look_up(["a"]).pieces is not None
+        self.subword = words.subword
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """Return the status of each word as written; look up new ones in one call."""

@@ -27,16 +27,21 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import json_file, static_embedding
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.static_embedding import EmbeddingFiles, find_settings, folders_of
+from vocabtool.formats.static_embedding import (
+    CONFIG,
+    SENTENCES,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    EmbeddingFiles,
+    find_settings,
+    folders_of,
+)
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
 from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import Integers, starts_of
 from vocabtool.tokenization.words import Words
 
-SENTENCES: Final = "sentence_bert_config.json"
-TOKENIZER: Final = "tokenizer_config.json"
-MODEL: Final = "config.json"
 GIVEN: Final = "--limit"
 MOST: Final = 10**9  # a larger number means that there is no limit
 # ``model_type`` of the models whose positions begin at pad_token_id + 1.
@@ -45,7 +50,6 @@ LIKE_ROBERTA: Final = (
     *("mpnet", "longformer", "esm", "ibert", "data2vec-text", "layoutlmv3", "lilt", "luke"),
     "markuplm",
 )
-SPECIAL: Final = ("special token", "special tokens")
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
 Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
@@ -99,7 +103,7 @@ class TokenLimit:
         else:
             folders = folders_of(path if path.is_dir() else path.parent)
             try:
-                file, settings = find_settings(folders, TOKENIZER)
+                file, settings = find_settings(folders, TOKENIZER_CONFIG)
                 if (side := settings.get("truncation_side", "right")) not in ("left", "right"):
                     what = f"truncation_side is {side!r:.40}, wanted left or right"
                     raise InvalidFile(what, file=str(file))
@@ -114,9 +118,10 @@ class TokenLimit:
         side = settings.get("truncation_side") or truncation.get("direction")
         cuts_start = str(side).lower() == "left"
         if given is not None and given[0] <= special:
+            added = plural(special, "special token", "special tokens")
             raise ValueError(
-                f"a limit of {given[0]:,} is too low: the model adds {plural(special, *SPECIAL)} "
-                f"to every text, so the limit must be at least {special + 1:,}"
+                f"a limit of {given[0]:,} is too low: the model adds {added} to every text, so the "
+                f"limit must be at least {special + 1:,}"
             )
         return None if found is None else cls(found[0], special, cuts_start, found[1])
 
@@ -134,7 +139,7 @@ def _static_embedding(path: Path) -> EmbeddingFiles | None:
 def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Limit | None:
     if files.config is not None:
         places = static_embedding.read_model2vec(files.config)[1]
-        return None if places is None else (places, f"{MODEL}: max_length")
+        return None if places is None else (places, f"{CONFIG}: max_length")
     return _of_tokenizer(files.tokenizer, truncation) if files.style != "wordllama" else None
 
 
@@ -146,18 +151,18 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit |
     """Return the limit that the files in folders state. ``truncation``: as in tokenizer.json."""
     if found := _read_number(*find_settings(folders, SENTENCES), "max_seq_length"):
         return found
-    file, config = find_settings(folders, MODEL)
+    file, config = find_settings(folders, CONFIG)
     unused = 0
     if config.get("model_type") in LIKE_ROBERTA:
         padding = config.get("pad_token_id")
         unused = 1 + (padding if json_file.is_id(padding) else PADDING)
     limits = [
-        _read_number(*find_settings(folders, TOKENIZER), "model_max_length"),
+        _read_number(*find_settings(folders, TOKENIZER_CONFIG), "model_max_length"),
         _read_number(file, config, "max_position_embeddings", unused),
     ]
     if "relative_attention_num_buckets" not in config:  # T5: n_positions is no limit
         limits.append(_read_number(file, config, "n_positions", unused))
-    otherwise = _of_tokenizer(folders[0] / static_embedding.TOKENIZER, truncation)
+    otherwise = _of_tokenizer(folders[0] / TOKENIZER, truncation)
     return min(filter(None, limits), default=otherwise)
 
 

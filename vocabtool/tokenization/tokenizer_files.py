@@ -28,6 +28,7 @@ from typing import Final
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import gguf, json_file, word_list
 from vocabtool.formats.files import read_file
+from vocabtool.formats.static_embedding import TOKENIZER_CONFIG
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.hf_description import Json
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
@@ -120,7 +121,7 @@ def document_of(file: Path) -> Json | None:
     found = gguf.read_tokenizer(file)
     if found is not None:
         return _gguf(found)
-    settings = file.parent / SETTINGS
+    settings = file.parent / TOKENIZER_CONFIG
     if file.suffix == ".json" and (file.parent / json_file.MERGES).is_file():
         entries = json_file.read(file)
         if isinstance(entries, dict) and set(map(type, entries.values())) == {int}:
@@ -297,7 +298,6 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
 
 # BERT.
 
-SETTINGS: Final = "tokenizer_config.json"
 MAX_SETTINGS: Final = 1 << 24  # bytes
 MAX_LINES: Final = 1 << 26  # bytes of a vocab.txt
 BERT_SPECIAL: Final = ("[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")
@@ -330,7 +330,7 @@ def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
     name = _class(settings)
     if name is not None and name not in BERT_LIKE:
         raise UnsupportedFormat(
-            f"the tokenizer {name}Tokenizer ({SETTINGS}) is not supported; {OTHERWISE}"
+            f"the tokenizer {name}Tokenizer ({TOKENIZER_CONFIG}) is not supported; {OTHERWISE}"
         )
     lower = settings.get("do_lower_case", None if name is None else True)
     if not isinstance(lower, bool):
@@ -394,7 +394,7 @@ def _special(settings: Json) -> Iterator[str]:
 
 def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     """Describe byte-level BPE by the files of its folder."""
-    settings = _settings(folder / SETTINGS)
+    settings = _settings(folder / TOKENIZER_CONFIG)
     name = _class(settings)
     if name is None and all(character in entries for character in ALPHABET):
         name = "GPT2"  # older folders do not name it
@@ -429,7 +429,7 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
         model = bpe(ids, merges, unk_token=unknown or END, end_of_word_suffix="</w>")
         found = document(model, steps, [words, *byte_level(())], added)
         return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
-    what = f"{name}Tokenizer" if name else f"no tokenizer_class in {SETTINGS}"
+    what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
         f"the tokenizer of these entries and {json_file.MERGES} is not supported ({what}); "
         f"{OTHERWISE}"

@@ -225,6 +225,11 @@ class Words:
         return self.tokenizer.describe()
 
     @property
+    def subword(self) -> bool:
+        """Whether the model uses subword pieces."""
+        return self.look_up(["a"]).pieces is not None
+
+    @property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the rule from a text to its words."""
         return self.tokenizer.fingerprint
