@@ -453,8 +453,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "full").mkdir()
     (folder / "full" / "a").write_text("a")
     np.savez(folder / "words.npz", words=np.array(KNOWN), vectors=np.ones((len(KNOWN), 2)))
-    static_model(folder / "static", "plain")
     return folder
+
+
+@pytest.fixture(scope="module")
+def static(here: Path) -> Path:
+    static_model(here / "static", "plain")
+    return here / "static"
 
 
 def test_reports(here: Path, tmp_path: Path) -> None:
@@ -512,21 +517,19 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors(name: str, here: Path) -> None:
+def test_errors(name: str, here: Path, request: pytest.FixtureRequest) -> None:
     """What is wrong, and where; before any document is read."""
     (model, *options), code, told = ERRORS[name]
+    if model == "static":
+        request.getfixturevalue("static")
     done = run("oov", model, "none.txt", *options, cwd=here)
     assert (done.returncode, told in done.stderr.decode()) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_errors_of_python(here: Path, tmp_path: Path) -> None:
-    """Damaged matrices are named; a folder without one gives no vectors and says so."""
-    words = Words.of(here / "bert.json")
-    found = suggest(words, TEXTS, 2, model=here / "bert.json")
-    assert found.vectors is None
-    assert "no model.safetensors" in found.notes[0]
-    folder = tmp_path / "model"
+def test_damaged_matrices(here: Path, tmp_path: Path) -> None:
+    """They are named."""
+    words, folder = Words.of(here / "bert.json"), tmp_path / "model"
     model_folder(folder, "wte.weight", extra=-140)
     with pytest.raises(InvalidFile, match=r"rows, wanted one for id \d+: matrix and tokenizer"):
         suggest(words, ["numpy of numpy"] * 3, 2, model=folder)
@@ -534,10 +537,23 @@ def test_errors_of_python(here: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(content[:-40])
     with pytest.raises(InvalidFile, match="damaged or truncated"):
         suggest(words, TEXTS, 2, model=folder)
-    with pytest.raises(NotFound):
-        suggest(words, TEXTS, 2, model=tmp_path / "none")
+
+
+def test_a_full_folder(static: Path) -> None:
     with pytest.raises(FolderNotEmpty):
-        new_vectors.save_extended(here / "static", here / "full", [], np.zeros((0, 4), np.float32))
+        new_vectors.save_extended(
+            static, static.with_name("full"), [], np.zeros((0, 4), np.float32)
+        )
+
+
+def test_errors_of_python(here: Path) -> None:
+    """A folder without a matrix gives no vectors and says so."""
+    words = Words.of(here / "bert.json")
+    found = suggest(words, TEXTS, 2, model=here / "bert.json")
+    assert found.vectors is None
+    assert "no model.safetensors" in found.notes[0]
+    with pytest.raises(NotFound):
+        suggest(words, TEXTS, 2, model=here / "none")
     with pytest.raises(VocabtoolError, match="can be added to"):
         suggest(Words.of("data/sentence_encoder"), TEXTS, 2)
     nothing = suggest(words, [], 2)
