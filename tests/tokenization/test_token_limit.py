@@ -190,16 +190,20 @@ def test_too_large(tmp_path: Path) -> None:
         limit_in(tmp_path)
 
 
-def test_roberta_runs_that_far() -> None:
-    """The most tokens that transformers' own model takes; one more is an error."""
+def test_roberta_runs_that_far(tmp_path: Path) -> None:
+    """The limit is the most tokens that transformers' own model takes; one more is an error."""
     torch = pytest.importorskip("torch")
     library: Any = pytest.importorskip("transformers")
     size = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1, "vocab_size": 9}
     config = library.RobertaConfig(max_position_embeddings=14, num_attention_heads=1, **size)
+    config.save_pretrained(tmp_path)
+    made().save(str(tmp_path / "tokenizer.json"))
+    limit = limit_in(tmp_path)
+    assert limit == TokenLimit(12, 2, source=PLACES)
     model = library.RobertaModel(config).eval()
-    model(torch.full((1, 12), 5))
+    model(torch.full((1, limit.places), 5))
     with pytest.raises((IndexError, RuntimeError)):
-        model(torch.full((1, 13), 5))
+        model(torch.full((1, limit.places + 1), 5))
 
 
 @pytest.mark.parametrize(
