@@ -65,8 +65,7 @@ def test_the_texts() -> None:
 def test_json_and_page(here: Path, tmp_path: Path) -> None:
     """The limit, documents, tokens, and the words that the model never reads."""
     done = run(
-        *("oov", "model", "corpus.txt", "--format", "json", "--html", tmp_path / "x.html"),
-        cwd=here,
+        *("oov", "model", "corpus.txt", "--format", "json", "--html", tmp_path / "x.html"), cwd=here
     )
     found = json.loads(done.stdout)["cut"]
     assert found == {

@@ -234,8 +234,7 @@ def model_folder(folder: Path, name: str, dtype: str = "float32", extra: int = 0
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
-    "name",
-    ["embeddings.word_embeddings.weight", "model.embed_tokens.weight", "wte.weight"],
+    "name", ["embeddings.word_embeddings.weight", "model.embed_tokens.weight", "wte.weight"]
 )
 def test_vectors_are_means_of_pieces(name: str, dtype: str, tmp_path: Path) -> None:
     """Read without torch; the unknown piece does not count."""

@@ -23,6 +23,7 @@ TEXTS = [
 NONE = {"model_max_length": 1e30}
 SENTENCE, TOKENIZER = "sentence_bert_config.json", "tokenizer_config.json"
 PLACES = "config.json: max_position_embeddings"
+XLM = {"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 3}
 
 
 def made(special: bool = True) -> Any:
@@ -93,20 +94,8 @@ def write(folder: Path, files: dict[str, Any]) -> None:
             {"config.json": {"model_type": "roberta", "max_position_embeddings": 514}},
             *(512, PLACES),
         ),
-        (
-            {"config.json": {"model_type": "bert", "max_position_embeddings": 514}},
-            *(514, PLACES),
-        ),
-        (
-            {
-                "config.json": {
-                    "model_type": "xlm-roberta",
-                    "max_position_embeddings": 514,
-                    "pad_token_id": 3,
-                }
-            },
-            *(510, PLACES),
-        ),
+        ({"config.json": {"model_type": "bert", "max_position_embeddings": 514}}, *(514, PLACES)),
+        ({"config.json": XLM}, *(510, PLACES)),
     ],
 )
 def test_files(files: dict[str, Any], places: int | None, source: str, tmp_path: Path) -> None:
