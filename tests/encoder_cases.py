@@ -135,24 +135,8 @@ def tokenizer_of(entries: list[str]) -> Any:
 
 
 PIECES = [
-    "[PAD]",
-    "[UNK]",
-    *[
-        "love",
-        "i",
-        "to",
-        "use",
-        "xap",
-        "##ian",
-        "naive",
-        "?",
-        ",",
-        ":",
-        "日",
-        "本",
-        "question",
-        "##s",
-    ],
+    *("[PAD]", "[UNK]", "love", "i", "to", "use", "xap", "##ian", "naive", "?", ",", ":"),
+    *("日", "本", "question", "##s"),
 ]
 
 

@@ -14,6 +14,7 @@ import random
 import re
 import resource
 import shutil
+import sys
 import tempfile
 import time
 import traceback
@@ -62,10 +63,10 @@ def read(model: Path) -> bool:
 
 def peak_mb() -> float:
     """The most memory that this process has held, in MB; ``ru_maxrss`` counts its parent's too."""
-    status = Path("/proc/self/status").read_text("ascii")
-    found = re.search(r"VmHWM:\s*(\d+)", status)
-    assert found is not None
-    return int(found[1]) / 1024
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s*(\d+)", status.read_text("ascii") if status.exists() else "")
+    used = int(found[1]) if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def fuzz(model: Path, every: int, flips: int) -> dict[str, object]:

@@ -30,15 +30,7 @@ from pyarrow import feather, parquet
 from tests.conftest import ROOT
 from tests.documents.reading import batches, binary, documents, ids_of, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import (
-    END,
-    Batch,
-    DuplicateCounter,
-    Extent,
-    SkipCounter,
-    extent,
-    left_out,
-)
+from vocabtool.documents import END, Batch, DuplicateCounter, Extent, SkipCounter, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 
 COUNT = 1000

@@ -31,13 +31,7 @@ from tests.builders.encoder_models import DIM, WORDS, build, direct, loaded
 from tests.builders.tensorflow_models import quiet
 from tests.conftest import ROOT
 from vocabtool import Encoder, Words, open_encoder
-from vocabtool.errors import (
-    InvalidFile,
-    NotFound,
-    NoVocabulary,
-    UnsupportedFormat,
-    VocabtoolError,
-)
+from vocabtool.errors import InvalidFile, NotFound, NoVocabulary, UnsupportedFormat, VocabtoolError
 
 USE = ROOT / "data" / "sentence_encoder"
 TEXTS = (
@@ -120,8 +114,7 @@ def same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
-    "name",
-    ["serving", "padded", "tf1_graph", "one_signature", "use", "columns", "keras", "called"],
+    "name", ["serving", "padded", "tf1_graph", "one_signature", "use", "columns", "keras", "called"]
 )
 def test_vectors_are_those_of_tensorflow_to_the_bit(
     name: str, exact: bool, built: Built, opened: Opened

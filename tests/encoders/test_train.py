@@ -171,34 +171,46 @@ def test_dropped_words() -> None:
 
 def test_dropped_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rarest pairs are dropped and the note says so; common pairs count as before."""
-    texts = topics()
+    texts = [f"c{n % 5} d{n % 5} {text}" for n, text in enumerate(topics())]
+    counted: list[Any] = []
+    count_pairs = training._count_pairs
+
+    def kept(*given: Any) -> Any:
+        counted.append(count_pairs(*given))
+        return counted[-1]
+
+    monkeypatch.setattr(training, "_count_pairs", kept)
+    assert trained(texts, dim=20).notes == ()
     monkeypatch.setattr(training, "MIN_PAIRS", 1)
     monkeypatch.setattr(training, "MAX_PAIRS", 60_000)
     monkeypatch.setattr(training, "BLOCK_SHARE", training.MEMORY // 20_000)
     found = trained(texts, dim=20)
     assert "of at most" in found.notes[0]
+    before, after = counted
+    assert before.pairs.nnz > 60_000 >= after.pairs.nnz
+    assert np.array_equal(before.totals, after.totals)
+    common = [[found.words.index(f"{letter}{n}") for n in range(5)] for letter in "cd"]
+    for each in counted:  # 600 times beside each other
+        assert each.pairs.toarray()[*common].tolist() == [600 * WINDOW] * 5
     means = np.stack(
         [found.vectors[[w.startswith(f"t{t}x") for w in found.words]].mean(0) for t in range(20)]
     )
-    right = [f"t{topic}" for topic in (found.vectors @ means.T).argmax(axis=1)]
-    assert (
-        np.mean(
-            [word.startswith(f"{topic}x") for word, topic in zip(found.words, right, strict=True)]
-        )
-        > 0.9
-    )
+    right = [f"t{topic}x" for topic in (found.vectors @ means.T).argmax(axis=1)]
+    are_right = [word.startswith(own) for word, own in zip(found.words, right, strict=True)]
+    assert np.mean(are_right) > 0.9
 
 
 PEAK = """
-import resource, sys
+import sys
 import numpy as np
+from tests.fuzzing import peak_mb
 from vocabtool.encoders.train import train
 def texts(count):
     generator = np.random.default_rng(0)
     for _ in range(count):
         yield " ".join(map("w{}".format, (1e5 * generator.random(1_000) ** 6).astype(int).tolist()))
 train(texts(int(sys.argv[1])), memory=64 << 20, dim=20, max_words=20_000, rule="whitespace")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(peak_mb())
 """
 
 
@@ -210,7 +222,7 @@ def test_memory_is_bounded(full: bool) -> None:
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, env=environment()
         )
-        peaks.append(int(done.stdout))
+        peaks.append(float(done.stdout))
     assert peaks[1] - peaks[0] < 64  # MiB
 
 
@@ -306,11 +318,7 @@ def test_a_rule_that_no_model_may_state(rule: list[Any], reason: str, tmp_path: 
         (["a b", "c d"], {"min_count": 2}, "at least 2 times, got 0 among 4 words"),
         (["a", "b"], {}, "no two words"),
         (["a b"], {"rule": "tokenizer:x.json"}, "whole words"),
-        (
-            ["a b"],
-            {"rule": "bert-uncased"},
-            "'bert-uncased' cannot .* not pieces of words",
-        ),
+        (["a b"], {"rule": "bert-uncased"}, "'bert-uncased' cannot .* not pieces of words"),
         (["a b"], {"rule": "regex:("}, "not a valid RE2 pattern"),
         (["a b"], {"rule": "regex:" + "x" * 5_000}, "at most 4,096 characters"),  # see above
         (["a b"], {"memory": 1 << 20}, "raise --memory"),

@@ -25,13 +25,7 @@ from tests.fuzzing import damages
 from tests.reader_checks import format_of, survives
 from tests.reader_checks import written as write_file
 from vocabtool import Place, WordVectors
-from vocabtool.errors import (
-    InvalidFile,
-    NotFound,
-    UnknownFormat,
-    UnsupportedFormat,
-    VocabtoolError,
-)
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 written = partial(write_file, name="vectors")
 

@@ -33,13 +33,7 @@ from tests.builders.small_indexes import (
 )
 from tests.conftest import ROOT
 from vocabtool import Document, Index, open_encoder
-from vocabtool.errors import (
-    FolderInUse,
-    FolderNotEmpty,
-    NotFound,
-    OtherModel,
-    VocabtoolError,
-)
+from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound, OtherModel, VocabtoolError
 
 
 def texts(index: Index) -> dict[str, str]:

@@ -27,12 +27,8 @@ LENGTHS = (13, 11, 3, 3)
 NOTE = "2 documents are longer than the 6 pieces that the model reads: 12 pieces are cut off"
 SHOWN = [
     {
-        "word": "+",
-        "count": 1,
-        "documents": 1,
-        "known": False,
-        "kind": "symbol",
-        "example": TEXTS[0],
+        **{"word": "+", "count": 1, "documents": 1},
+        **{"known": False, "kind": "symbol", "example": TEXTS[0]},
     }
 ]
 
@@ -69,8 +65,7 @@ def test_the_texts() -> None:
 def test_json_and_page(here: Path, tmp_path: Path) -> None:
     """The limit, documents, tokens, and the words that the model never reads."""
     done = run(
-        *("oov", "model", "corpus.txt", "--format", "json", "--html", tmp_path / "x.html"),
-        cwd=here,
+        *("oov", "model", "corpus.txt", "--format", "json", "--html", tmp_path / "x.html"), cwd=here
     )
     found = json.loads(done.stdout)["cut"]
     assert found == {
@@ -188,7 +183,7 @@ def test_words_whose_count_is_not_exact(here: Path) -> None:
     assert report.cut is not None
     assert (report.cut.documents, report.cut.tokens) == (3_000, 3_000)
     some = [word.word for word in report.cut_words()]
-    assert report.cut.words == len(some) < len(found)
+    assert 0 < report.cut.words == len(some) < len(found)
     assert {*some} <= {*found}
 
 
@@ -212,7 +207,7 @@ def test_embed(model: Path, here: Path, tmp_path: Path) -> None:
     done = run(*command, "-o", tmp_path / "out")
     assert done.stderr.decode().count(NOTE) == 1
     assert b"UTF-8" not in done.stdout + done.stderr  # all texts are valid
-    assert b"12" not in done.stdout  # it is told once
+    assert not any(told in done.stdout for told in (b"cut off", b"longer than"))  # told once
     (tmp_path / "out" / "shard-000001.parquet").unlink()
     (tmp_path / "out" / "_manifest.json").unlink()
     done = run(*command, "-o", tmp_path / "out", "--format", "json")
@@ -231,7 +226,7 @@ def test_index(model: Path, here: Path, tmp_path: Path) -> None:
     command = ("index", here / "corpus.txt", "--model", model, "-o")
     done = run(*command, tmp_path / "one")
     assert done.stderr.decode().count(NOTE) == 1
-    assert b"12" not in done.stdout  # it is told once
+    assert not any(told in done.stdout for told in (b"cut off", b"longer than"))  # told once
     done = run(*command, tmp_path / "two", "--format", "json")
     report = json.loads(done.stdout)
     assert (report["too_long"], report["tokens_cut"], NOTE in report["notes"]) == (2, 12, True)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cli.running import environment
 from tests.judged_words import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, OovReport, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
@@ -219,16 +220,15 @@ def test_notes(tmp_path: Path) -> None:
 
 
 MILLIONS = """
-import resource, sys
+import sys
 import numpy as np, pyarrow as pa
+from tests.fuzzing import peak_mb
 from vocabtool.oov.batch_counts import count_batch
 from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Header
 from vocabtool.tokenization.lookup import WordLookup
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
 d = 100_000
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 def add(batch):
     distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())
     counter.add(count_batch(WordLookup(
@@ -239,10 +239,10 @@ def add(batch):
 last = int(sys.argv[2])
 for batch in range(min(10, last)):
     add(batch)
-early = peak()
+early = peak_mb()
 for batch in range(10, last):
     add(batch)
-print(early, peak())
+print(int(early), int(peak_mb()))
 print(counter.tokens, counter.report(Header("", "", 0)).distinct)
 """
 
@@ -250,7 +250,7 @@ print(counter.tokens, counter.report(Header("", "", 0)).distinct)
 def run_millions(budget: int, batches: int) -> tuple[int, ...]:
     """Return the early and late peak memory in MiB, tokens and distinct words of a process."""
     command = [sys.executable, "-c", MILLIONS, str(budget), str(batches)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
     return tuple(map(int, done.stdout.split()))
 
 

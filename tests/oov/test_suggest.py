@@ -234,8 +234,7 @@ def model_folder(folder: Path, name: str, dtype: str = "float32", extra: int = 0
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
-    "name",
-    ["embeddings.word_embeddings.weight", "model.embed_tokens.weight", "wte.weight"],
+    "name", ["embeddings.word_embeddings.weight", "model.embed_tokens.weight", "wte.weight"]
 )
 def test_vectors_are_means_of_pieces(name: str, dtype: str, tmp_path: Path) -> None:
     """Read without torch; the unknown piece does not count."""
@@ -352,7 +351,13 @@ def test_a_static_model_with_new_words(kind: str, tmp_path: Path) -> None:
     wanted = again.vectors
     if kind == "sentence-transformers":
         wanted = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
-    off = 1e-6 if "int8" not in kind else float(np.abs(wanted).max()) / 127
+    else:  # the sum of the rows that the library gives for the pieces
+        library = pytest.importorskip("model2vec").StaticModel.from_pretrained(folder)
+        cut = library.tokenizer.encode_batch(words, add_special_tokens=False)
+        assert [each.tokens for each in cut] == [word["parts"] for word in found["words"]]
+        wanted = np.array([rows.sum(axis=0) for rows in library.encode_as_sequence(words)])
+        np.testing.assert_allclose(again.vectors, wanted, rtol=0, atol=1e-6)
+    off = 1e-6 if "int8" not in kind else float(np.abs(wanted).max()) / 253  # half a step
     np.testing.assert_allclose(encode_by_library(to, kind, words), wanted, rtol=0, atol=off)
     others = ["the cat of", "a b, c", ""]
     old = encode_by_library(folder, kind, others)
@@ -453,8 +458,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "full").mkdir()
     (folder / "full" / "a").write_text("a")
     np.savez(folder / "words.npz", words=np.array(KNOWN), vectors=np.ones((len(KNOWN), 2)))
-    static_model(folder / "static", "plain")
     return folder
+
+
+@pytest.fixture(scope="module")
+def static(here: Path) -> Path:
+    static_model(here / "static", "plain")
+    return here / "static"
 
 
 def test_reports(here: Path, tmp_path: Path) -> None:
@@ -512,21 +522,19 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors(name: str, here: Path) -> None:
+def test_errors(name: str, here: Path, request: pytest.FixtureRequest) -> None:
     """What is wrong, and where; before any document is read."""
     (model, *options), code, told = ERRORS[name]
+    if model == "static":
+        request.getfixturevalue("static")
     done = run("oov", model, "none.txt", *options, cwd=here)
     assert (done.returncode, told in done.stderr.decode()) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_errors_of_python(here: Path, tmp_path: Path) -> None:
-    """Damaged matrices are named; a folder without one gives no vectors and says so."""
-    words = Words.of(here / "bert.json")
-    found = suggest(words, TEXTS, 2, model=here / "bert.json")
-    assert found.vectors is None
-    assert "no model.safetensors" in found.notes[0]
-    folder = tmp_path / "model"
+def test_damaged_matrices(here: Path, tmp_path: Path) -> None:
+    """They are named."""
+    words, folder = Words.of(here / "bert.json"), tmp_path / "model"
     model_folder(folder, "wte.weight", extra=-140)
     with pytest.raises(InvalidFile, match=r"rows, wanted one for id \d+: matrix and tokenizer"):
         suggest(words, ["numpy of numpy"] * 3, 2, model=folder)
@@ -534,10 +542,23 @@ def test_errors_of_python(here: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(content[:-40])
     with pytest.raises(InvalidFile, match="damaged or truncated"):
         suggest(words, TEXTS, 2, model=folder)
-    with pytest.raises(NotFound):
-        suggest(words, TEXTS, 2, model=tmp_path / "none")
+
+
+def test_a_full_folder(static: Path) -> None:
     with pytest.raises(FolderNotEmpty):
-        new_vectors.save_extended(here / "static", here / "full", [], np.zeros((0, 4), np.float32))
+        new_vectors.save_extended(
+            static, static.with_name("full"), [], np.zeros((0, 4), np.float32)
+        )
+
+
+def test_errors_of_python(here: Path) -> None:
+    """A folder without a matrix gives no vectors and says so."""
+    words = Words.of(here / "bert.json")
+    found = suggest(words, TEXTS, 2, model=here / "bert.json")
+    assert found.vectors is None
+    assert "no model.safetensors" in found.notes[0]
+    with pytest.raises(NotFound):
+        suggest(words, TEXTS, 2, model=here / "none")
     with pytest.raises(VocabtoolError, match="can be added to"):
         suggest(Words.of("data/sentence_encoder"), TEXTS, 2)
     nothing = suggest(words, [], 2)

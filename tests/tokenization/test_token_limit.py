@@ -23,6 +23,7 @@ TEXTS = [
 NONE = {"model_max_length": 1e30}
 SENTENCE, TOKENIZER = "sentence_bert_config.json", "tokenizer_config.json"
 PLACES = "config.json: max_position_embeddings"
+XLM = {"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 3}
 
 
 def made(special: bool = True) -> Any:
@@ -93,20 +94,8 @@ def write(folder: Path, files: dict[str, Any]) -> None:
             {"config.json": {"model_type": "roberta", "max_position_embeddings": 514}},
             *(512, PLACES),
         ),
-        (
-            {"config.json": {"model_type": "bert", "max_position_embeddings": 514}},
-            *(514, PLACES),
-        ),
-        (
-            {
-                "config.json": {
-                    "model_type": "xlm-roberta",
-                    "max_position_embeddings": 514,
-                    "pad_token_id": 3,
-                }
-            },
-            *(510, PLACES),
-        ),
+        ({"config.json": {"model_type": "bert", "max_position_embeddings": 514}}, *(514, PLACES)),
+        ({"config.json": XLM}, *(510, PLACES)),
     ],
 )
 def test_files(files: dict[str, Any], places: int | None, source: str, tmp_path: Path) -> None:
@@ -190,16 +179,20 @@ def test_too_large(tmp_path: Path) -> None:
         limit_in(tmp_path)
 
 
-def test_roberta_runs_that_far() -> None:
-    """The most tokens that transformers' own model takes; one more is an error."""
+def test_roberta_runs_that_far(tmp_path: Path) -> None:
+    """The limit is the most tokens that transformers' own model takes; one more is an error."""
     torch = pytest.importorskip("torch")
     library: Any = pytest.importorskip("transformers")
     size = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1, "vocab_size": 9}
     config = library.RobertaConfig(max_position_embeddings=14, num_attention_heads=1, **size)
+    config.save_pretrained(tmp_path)
+    made().save(str(tmp_path / "tokenizer.json"))
+    limit = limit_in(tmp_path)
+    assert limit == TokenLimit(12, 2, source=PLACES)
     model = library.RobertaModel(config).eval()
-    model(torch.full((1, 12), 5))
+    model(torch.full((1, limit.places), 5))
     with pytest.raises((IndexError, RuntimeError)):
-        model(torch.full((1, 13), 5))
+        model(torch.full((1, limit.places + 1), 5))
 
 
 @pytest.mark.parametrize(
