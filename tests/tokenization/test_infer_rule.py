@@ -268,7 +268,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
     "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
     "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
-    "a branch": ([BRANCH], [FINDING], "the op If: which branch it takes may depend on the text"),
+    "a branch": ([BRANCH], [FINDING], "the op If: the choice of its branch may depend on the text"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],

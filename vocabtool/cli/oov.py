@@ -106,7 +106,10 @@ def _fertility(text: str) -> float:
 
 
 def _share(text: str, before: str = "", after: str = "") -> float:
-    """Convert ``2%`` or ``0.02`` to a number from 0 to 1; the message is between two texts."""
+    """Convert ``2%`` or ``0.02`` to a number from 0 to 1.
+
+    ``before``, ``after``: the texts around the message of an error.
+    """
     try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:

@@ -311,4 +311,5 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
 def unit_length(vectors: Vectors) -> Vectors:
     """Return vectors of length 1 and the same direction: float32, shape (n, dim); zero stays."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
+    scaled: Vectors = np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
+    return scaled

@@ -380,7 +380,9 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
     )
     try:
         if not plain:
-            raise TypeError("a lambda, closure or object: its source alone does not define it")
+            raise TypeError(
+                "the results of a lambda, closure or object depend on more than its code"
+            )
         code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(

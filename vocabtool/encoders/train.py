@@ -305,10 +305,10 @@ class _NumberedTexts:
 
 
 class _NearWords(NamedTuple):
-    """The pairs of near words among n words.
+    """The pairs of near words among n words, the most frequent word first.
 
-    ``pairs``: int64, shape (n, n), how near two words are; the lower row is that of the more
-    frequent word. ``totals``: float64, shape (n,), n(w) of each word, of all pairs.
+    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent one.
+    ``totals``: float64, shape (n,): n(w) of each word, with dropped pairs.
     ``dropped``: the highest count of a dropped pair, 0 if none was.
     """
 

@@ -299,7 +299,7 @@ def read_qrels(path: str | Path) -> Qrels:
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
     """Read a matrix of floating-point numbers, with one row for each query of the query file.
 
-    Nothing is unpickled. Raises :class:`InvalidFile` for any other content, :class:`NotFound`.
+    Nothing is unpickled. Raises :class:`NotFound`, and :class:`InvalidFile` for any other content.
     """
     with reading(str(path)), Path(path).open("rb") as file:
         try:

@@ -457,7 +457,9 @@ def _weights(
                 start = at + LENGTH
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
-                    what = "a string runs past the end of the files of its group"
+                    what = (
+                        "a string is longer than the rest of its group of files (weightsManifest)"
+                    )
                     raise InvalidFile(what, offset=at)
                 entries.append(data[start:end])
                 at = end

@@ -154,8 +154,8 @@ def parts_of_index(
             globbed = has_magic(other.path) and other.is_there()
             if inside or (globbed and source.path in find(other.path)):
                 raise VocabtoolError(
-                    f"{source.name}: part of {other.name}; sync {other.name}, from which the index "
-                    "was made, or omit FILE to sync all"
+                    f"{source.name} is a part of {other.name} and cannot be synced alone: sync "
+                    f"{other.name}, or omit FILE to sync all"
                 )
     elif not chosen:
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")

@@ -5,19 +5,19 @@ connected by joiners:
 
 | position        | joiners                                       | examples of one token    |
 |-----------------|-----------------------------------------------|--------------------------|
-| between runs    | one of ``. : / \ - @ # & $``; ``+``, ``++``;  | ``SKU-48007-H``          |
-|                 | ``_`` any number, also after ``. :: ->``;     | ``std::vector``          |
-|                 | ``::``, ``->``, ``://``;                      | ``ptr->next``            |
-|                 | ``\\``, ``:\``, ``:\\``                       | ``C:\Windows\system32``  |
-| before the runs | ``_`` any number; ``#``, ``@``;               | ``#hashtag``, ``@name``  |
-|                 | before a letter: ``.`` (one), ``/ \ $``       | ``.NET``, ``/usr/lib``   |
-| after the runs  | ``_`` any number;                             | ``__init__``             |
-|                 | after a letter: ``+``, ``++``, ``#``          | ``C++``, ``C#``          |
+| between runs    | one of ``. : / \ - @ # & $``, ``+`` or ``++`` | ``SKU-48007-H``          |
+| between runs    | any number of ``_``, also after ``. :: ->``   | ``foo.__init__``         |
+| between runs    | ``::``, ``->``, ``://``                       | ``std::vector``          |
+| between runs    | ``\\``, ``:\``, ``:\\``                       | ``C:\Windows\system32``  |
+| before the runs | any number of ``_``; one ``#`` or ``@``       | ``#hashtag``, ``@name``  |
+| before a letter | one ``.``, ``/``, ``\`` or ``$``              | ``.NET``, ``/usr/lib``   |
+| after the runs  | any number of ``_``                           | ``__init__``             |
+| after a letter  | ``+``, ``++``, ``#``                          | ``C++``, ``C#``          |
 
 Everything else separates tokens: brackets, quotation marks, apostrophes, commas, semicolons,
 ``? ! = * < > |``, and joiners in other positions, such as the full stop of a sentence. So
 ``foo.bar()`` is ``foo.bar``, and ``didn't`` is ``didn`` and ``t`` (both are stop words), as with
-``[a-z0-9]+``, the rule that was measured. In scripts without spaces, a run is always a token of its
+``[a-z0-9]+``. In scripts without spaces, a run is always a token of its
 own.
 
 Patterns match *shapes*: texts in which one ASCII character stands for each character:

@@ -338,7 +338,7 @@ def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
 
 
 def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) -> HalfCounts:
-    """Count the words of half of the documents, and their pieces; ``before`` are given."""
+    """Count the words of half of the documents and their pieces, of which ``before`` is known."""
     number = 0
     for start in range(0, len(units.texts), BATCH):
         found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
@@ -399,11 +399,11 @@ def _choose(
         lengths[rows] = last.lengths
         for row in rows:
             inside[row].append(word)
-        ids = _cut(base, [_as_in_text(flags, word)]).ids.tolist()
+        parts = base.encode(_as_in_text(flags, word), add_special_tokens=False).tokens
         found.append(
             SuggestedWord(
                 word=word,
-                parts=tuple(map(base.id_to_token, ids)),
+                parts=tuple(parts),
                 count=last.times,
                 saved=last.saved,
                 total=last.saved + (found[-1].total if found else 0),

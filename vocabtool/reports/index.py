@@ -371,7 +371,7 @@ def _start_of_extract(text: str, why: Explanation) -> int:
 
 
 def _common_length(one: str, other: str) -> int:
-    """Return with how many equal characters two texts begin."""
+    """Return the length of the common prefix of two texts."""
     return sum(accumulate(map(eq, one, other), and_))
 
 

@@ -29,8 +29,8 @@ class Settings:
     - ``k_rrf``: the constant of reciprocal rank fusion.
     - ``depth``: number of candidates per leg. ``None``: 100, or all rows if there are at most
       2,000.
-    - ``guarantee``: rank documents with an identifier of the query first. Identifiers are codes
-      that the model does not know, and all names.
+    - ``guarantee``: rank documents with an identifier of the query first. For codes such as
+      ``SKU-48``, only if the model does not know them; for names such as ``foo_bar``, always.
     - ``identifier``: which words are identifiers: a predicate, or a regular expression that must
       match the whole word. ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
     - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the

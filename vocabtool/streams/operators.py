@@ -327,9 +327,9 @@ def draw(
 ) -> Iterator[T]:
     """Draw a stream at random for each element, and yield the stream's next element.
 
-    ``shares`` returns an amount and a minimum for each stream. The weight of a stream is its
-    amount, less 1 for each element yielded, but never below the minimum until the stream ends, as
-    the amount may be an estimate. If amount and minimum are equal, the weight stays constant.
+    ``shares`` returns an amount and a minimum for each stream. The weight of a stream begins at its
+    amount and falls by 1 with each element yielded, but not below the minimum: the amount may be an
+    estimate that is too low. If amount and minimum are equal, the weight stays constant.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:

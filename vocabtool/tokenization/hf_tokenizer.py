@@ -24,7 +24,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -58,6 +57,7 @@ from vocabtool.tokenization.text_arrays import (
 from vocabtool.vocabulary import ALPHABET, Vocabulary
 
 FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model")
+ENTRIES: Final = ("vocab", "merges")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
 MAX_GROWTH: Final = 64  # replacements may make a text at most this many times as long
@@ -98,7 +98,9 @@ class HFWordTokenizer:
     or adds tokens. The library's ``encode`` gets many strings at once. ``encode_batch`` is not
     used, because it starts threads, which cause warnings in processes that fork.
 
-    ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed. Nothing is executed.
+    ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed; entries and merges are
+    removed from it. Nothing is executed.
+    ``fingerprint``: hexadecimal SHA-256 of the parts of the file that determine words and pieces.
     ``raw``: the entries of the vocabulary are plain bytes, not byte-level characters.
     ``special_tokens``: how many tokens the tokenizer adds to a text. ``truncation``: how it cuts
     texts, as in the file.
@@ -113,6 +115,12 @@ class HFWordTokenizer:
         from tokenizers import Tokenizer, models
 
         _refuse_growth(document)
+        facts = {key: document.get(key) for key in FINGERPRINTED}
+        digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
+        digest.update(json.dumps(facts).encode())
+        self.fingerprint = digest.hexdigest()
+        for key in ENTRIES:  # a large part of the memory; the library has them, too
+            document["model"].pop(key, None)
         with library_errors("the tokenizers library rejects the file"):
             full = Tokenizer.from_buffer(data)
             self._model: Any = Tokenizer(full.model)
@@ -203,14 +211,6 @@ class HFWordTokenizer:
 
     def describe(self) -> tuple[str, ...]:
         return tuple(description.describe(self.document, self._model_type, self._added))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the parts of the file that determine words and pieces."""
-        facts = {key: self.document.get(key) for key in FINGERPRINTED}
-        digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
-        digest.update(json.dumps(facts).encode())
-        return digest.hexdigest()
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
         found, offsets = self._pre_tokens(texts)

@@ -271,9 +271,9 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text; if this fails, on a batch of it and another text.
+        """Run the model on a blank text; if this fails, on a batch of the blank and another text.
 
-        If this batch gets the same traces as the other text alone, the blank text has no words.
+        If the traces of the batch are those of the other text alone, the blank text has no words.
         """
         try:
             return self._run_each([text], read)

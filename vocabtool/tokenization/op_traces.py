@@ -197,7 +197,7 @@ def _join_offsets(offsets: Sequence[Integers]) -> Integers:
 
 
 def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """Join the runs of an op. ``runs``: for each run, the TensorFlow tensors that the op sent."""
+    """Join the runs of an op. ``runs``: for each run, the tensors that were recorded at the op."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
