@@ -156,7 +156,7 @@ def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 ABOUT: Final = b"""
 documents.jsonl   Python's own documentation, one text per line
-model/            the trained model: a SavedModel, or vectors.npz without TensorFlow
+model/            the trained model, a SavedModel; without TensorFlow, vectors.npz instead
 vocabulary.txt    the words that the model knows, extracted from its files
 index/            the index for `vocabtool search`
 queries.jsonl     random queries with a word that the model does not know, for `vocabtool eval`
@@ -227,7 +227,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         "Unknown words are counted",
         f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts are unknown, "
         f"{report.token_rate:.1%}; {report.distinct_unknown:,} distinct words",
-        f"the most frequent: {', '.join(printable(each.word) for each in report.commonest(6))}",
+        f"among the most frequent: {', '.join(printable(each.word) for each in report.commonest(6))}",
         f"$ vocabtool oov {model} {source}",
     )
 

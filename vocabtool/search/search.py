@@ -97,7 +97,8 @@ def search(
         counting = [word for word in query.words if word.counts]
         named = [word for word in counting if word.identifier] or counting
         codes = dict.fromkeys(word.word.surface for word in named)
-        notes.append(f"no searchable document contains {' or '.join(codes)}")
+        which = "searchable document" if where is None else "document that satisfies the condition"
+        notes.append(f"no {which} contains {' or '.join(codes)}")
 
     guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
     suggestions: tuple[Suggestion, ...] = ()
