@@ -96,9 +96,9 @@ def search(
     if query.codes and not np.count_nonzero(tiers):
         counting = [word for word in query.words if word.counts]
         named = [word for word in counting if word.identifier] or counting
-        codes = dict.fromkeys(word.word.surface for word in named)
+        codes = " or ".join(dict.fromkeys(word.word.surface for word in named))
         which = "searchable document" if where is None else "document that satisfies the condition"
-        notes.append(f"no {which} contains {' or '.join(codes)}")
+        notes.append(f"no {which} contains {codes}")
 
     guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
     suggestions: tuple[Suggestion, ...] = ()
