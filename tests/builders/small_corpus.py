@@ -15,7 +15,7 @@ from vocabtool.choices import Language
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.store import WordStatus
+from vocabtool.search.store import FieldColumn, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1, B = 1.2, 0.75
@@ -131,6 +131,21 @@ class SmallCorpus:
     def near_spellings(self, word: str, limit: int) -> list[str]:
         words = sorted({word for words in self._terms["words"] for word in words})
         return difflib.get_close_matches(word.lower(), words, limit)
+
+    version = ("small", 1)
+    fields: Mapping[str, Any] = {}
+
+    @property
+    def rows_by_id(self) -> Rows:
+        return np.array(sorted(range(self.rows), key=lambda row: self.docs[row].id), np.int64)
+
+    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+        allowed = self._allowed(among)
+        held = [row for row in allowed if any(t.text in self._terms[t.field][row] for t in terms)]
+        return np.array(held, np.int64)
+
+    def column(self, name: str) -> FieldColumn:
+        return FieldColumn.of([doc.fields.get(name) for doc in self.docs], "string")
 
     def _allowed(self, among: NDArray[np.bool_] | None) -> list[int]:
         rows = range(self.rows)

@@ -22,11 +22,42 @@ if TYPE_CHECKING:
 
 PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
+FIRST_PAGE: Final = "start"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 WHERE: Final = (
     "Condition on fields, for example: year >= 2020 and lang = 'en'. In tags contains 'x', a list "
     "must have the element 'x', a text must have the substring."
+)
+ARRANGEMENT = gather(
+    "arrangement",
+    click.option(
+        "--sort",
+        metavar="FIELD[:desc]",
+        multiple=True,
+        help="Order the candidates by this kept field, not by score. Repeatable: the next field "
+        "orders documents with equal values. Documents without the field come last.",
+    ),
+    click.option(
+        "--facets",
+        metavar="FIELD,...",
+        default="",
+        help="Count the values of these kept fields in the documents that satisfy --where and "
+        "contain a word of QUERY.",
+    ),
+    click.option(
+        "--after",
+        "cursor",
+        metavar="CURSOR",
+        help="Show the next page: the cursor is the last line of the page before. --after start "
+        "shows the first page with its cursor.",
+    ),
+    click.option(
+        "--group-by",
+        metavar="FIELD",
+        help="Show only the best document with each value of this kept field, and count the "
+        "others; -k counts values.",
+    ),
 )
 SETTINGS = gather(
     "settings",
@@ -105,41 +136,52 @@ SETTINGS = gather(
 
 @click.command("search", context_settings={"allow_extra_args": True})
 @DIR
-@click.argument("query", metavar="QUERY")
+@click.argument("query", metavar="[QUERY]", required=False)
 @INDEX_MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits.")
 @click.option("--where", metavar="CONDITION", help=WHERE)
 @click.option("--explain", is_flag=True, help="Explain each hit and the weight of each word.")
+@ARRANGEMENT
 @SETTINGS
 @format_option("json: one object for each query.")
 def search_command(
     folder: str,
-    query: str,
+    query: str | None,
     model: dict[str, Any],
     k: int,
     where: str | None,
     explain: bool,
+    arrangement: dict[str, Any],
     settings: dict[str, Any],
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
 
     Keyword search gives more weight to words that the model does not know. If QUERY is -, each
-    line of standard input is a query.
+    line of standard input is a query. Without QUERY, but with --where, --sort or --facets, list the
+    documents that satisfy the condition.
     """
     from vocabtool.reports.index import hits_report
 
     more = click.get_current_context().args
     if more:
-        whole = " ".join((query, *more))
+        whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
+    is_paged = arrangement["cursor"] is not None
+    if is_paged and query == STDIN:
+        raise click.UsageError("--after continues one query, got the queries of standard input")
+    if arrangement["cursor"] == FIRST_PAGE:
+        arrangement["cursor"] = None
+    if query is None and not (where or arrangement["sort"] or arrangement["facets"]):
+        raise click.UsageError("Missing argument 'QUERY', or --where, --sort or --facets")
     with usage_errors():
         index = open_index(folder, model)
-        if index.configuration.encoder is None and settings["fusion"] not in PURE:
+        wordless = index.configuration.encoder is None and settings["fusion"] not in PURE
+        if wordless and query is not None:
             tell(f"{folder}: created without a model; queries are searched by their words only")
-        asked = {"k": k, "where": where, "explain": explain, **settings}
+        asked = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
         for hits in _answers(index, query, asked):
-            report = hits_report(hits, one_of_many=query == STDIN)
+            report = hits_report(hits, one_of_many=query == STDIN, is_paged=is_paged)
             if report_format == "text":
                 show_report(report, report_format)
                 continue
@@ -147,11 +189,12 @@ def search_command(
                 out.write(json.dumps(report.data()).encode() + b"\n")
 
 
-def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
+def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:
     if query != STDIN:
-        _refuse_open_quote(query)
+        _refuse_open_quote(query or "")
         yield index.search(query, **asked)
         return
+    del asked["cursor"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.keywords.cutter import open_quote

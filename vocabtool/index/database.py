@@ -43,6 +43,7 @@ import numpy as np
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.documents import value_of
+from vocabtool.search.store import FieldColumn
 from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
@@ -248,6 +249,18 @@ class Documents:
             )
             for _, id_, text, *values in self._fetch(f"row, id, text{columns}", tables, rows)
         ]
+
+    def column(self, name: str, rows: int) -> FieldColumn:
+        """Return the values of the field ``name`` in the first ``rows`` rows."""
+        asked = f"SELECT {column(self.fields, name)} FROM fields WHERE row < ? ORDER BY row"
+        found = [value for (value,) in self.database.fetch(asked, (rows,))]
+        try:
+            if len(found) == rows:
+                return FieldColumn.of(found, self.fields[name])
+            what = f"{len(found):,} of {rows:,} rows"
+        except TypeError:
+            what = f"the field {name!r} has strings and numbers"
+        raise InvalidFile(f"damaged: {what}", file=str(self.database.file))
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
         """Return these columns of ``rows``, in the same order. The first column must be ``row``."""

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,14 +46,15 @@ from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_cha
 from vocabtool.index.vector_codes import VectorCodes, build_codes
 from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
+from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
-from vocabtool.search.store import KnownWords
+from vocabtool.search.store import FieldColumn, KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
-from vocabtool.system.ranking import Mask
+from vocabtool.system.ranking import Mask, Rows
 
 KEPT_MASKS: Final = 32  # cached results of conditions per commit; fewer if it has many rows
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 64 << 20  # of them, and again of cached columns
 # Rows without codes are searched exactly. Codes are added once there are this many of them:
 TAIL: Final = 0.01  # as a share of all rows
 MIN_TAIL: Final = 4096
@@ -110,6 +111,18 @@ class Snapshot:
         kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(self.rows, 1))
         asked = partial(rows_where, commit.database, self.rows, manifest.fields)
         self._rows_where = lru_cache(kept)(asked)
+        self._columns: dict[str, FieldColumn] = {}
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """The id of the index, and the number of the commit."""
+        return self.manifest.index, self.manifest.commit
+
+    @cached_property
+    def rows_by_id(self) -> Rows:
+        """All rows in the order of their ids: int64, shape (rows,)."""
+        found = self.commit.database.fetch_rows("SELECT row FROM documents ORDER BY id")
+        return found[found < self.rows]
 
     @property
     def known_words(self) -> KnownWords | None:
@@ -125,6 +138,21 @@ class Snapshot:
     def where(self, condition: str) -> Mask:
         """Return a mask of the rows that satisfy a condition on fields, without deleted rows."""
         return self._rows_where(condition) & self.live
+
+    def column(self, name: str) -> FieldColumn:
+        """Return the values of a kept field, which must exist; keep recent columns in memory."""
+        kept = self._columns
+        if name not in kept:
+            made = self.documents.column(name, self.rows)
+            # Another thread may still read the old dictionary, so it is replaced, never changed.
+            if made.size + sum(each.size for each in kept.values()) > KEPT_BYTES:
+                kept = {}
+            self._columns = kept = {**kept, name: made}
+        return kept[name]
+
+    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+        """Return all rows with at least one of the terms where the mask, shape (rows,), is True."""
+        return self.keywords.rows_with(terms, among)
 
     def row_of(self, id_: str) -> int | None:
         """Return the row of the document with this id, or ``None``."""

@@ -51,6 +51,7 @@ from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
+from vocabtool.search.ordering import Arrangement
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.messages import plural
@@ -60,6 +61,7 @@ from vocabtool.tokenization.words import GivenWords
 if TYPE_CHECKING:
     from types import TracebackType
 
+ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "cursor", "group_by")
 CHOICES: Final = tuple(each.name for each in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 NO_VECTORS: Final = (
@@ -435,14 +437,26 @@ class Index:
         vector: NDArray[Any] | Sequence[float] | None = None,
         where: str | None = None,
         explain: bool = False,
+        sort: str | Sequence[str] = (),
+        facets: str | Sequence[str] = (),
+        cursor: str | None = None,
+        group_by: str | None = None,
         **settings: Any,
     ) -> Hits:
         """Return the best ``k`` documents for a query.
 
-        - ``text``: the query; optional with a ``vector``.
+        - ``text``: the query. Without ``text`` and ``vector``, but with ``where``, ``sort`` or
+          ``facets``, the documents that satisfy ``where`` are listed, in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim).
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
         - ``explain``: also explain the words and the hits.
+        - ``sort``: kept fields that order the candidates, such as ``"year:desc"``. Documents
+          without the field come last; of equal values, the best score is first.
+        - ``facets``: kept fields whose values are counted, ``"lang,year"`` or a sequence, in the
+          documents that satisfy ``where`` and contain a word of the query.
+        - ``cursor``: :attr:`Hits.cursor` of the page before; search and commit must be the same.
+        - ``group_by``: a kept field: only the best document with each value is a hit, and ``k``
+          counts values. :attr:`Hit.further` counts the others.
         - ``settings``: those of :class:`~vocabtool.search.settings.Settings`, such as
           ``fusion="rrf"``.
 
@@ -450,14 +464,17 @@ class Index:
         unknown ones.
         """
         dim = self._snapshot.manifest.configuration.dim
-        if vector is None and text is None:
-            raise ValueError("search needs a text, a vector, or both; got neither")
+        if vector is None and text is None and not (where or sort or facets):
+            raise ValueError(
+                "search needs a text, a vector, where, sort or facets; got none of them"
+            )
         if vector is not None:
             vector = np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        more = {"k": k, "where": where, "explain": explain}
+        arrangement = Arrangement.of(sort, facets, cursor, group_by)
+        more = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
         return self._search(self._snapshot, [text], vector, 1, settings, **more)[0]
 
     def search_many(
@@ -469,6 +486,9 @@ class Index:
         k: int = 10,
         where: str | None = None,
         explain: bool = False,
+        sort: str | Sequence[str] = (),
+        facets: str | Sequence[str] = (),
+        group_by: str | None = None,
         **settings: Any,
     ) -> list[Hits]:
         """Return the result of :meth:`search` for each of several queries, in their order.
@@ -482,7 +502,8 @@ class Index:
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
-        more = {"k": k, "where": where, "explain": explain}
+        arrangement = Arrangement.of(sort, facets, None, group_by)
+        more = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
         return self._search(snapshot, texts, vectors, threads, settings, **more)
 
     def _search(
@@ -497,14 +518,15 @@ class Index:
         """Return the hits of each query: a text, a ``given`` vector or both. All use one commit."""
         for name in settings:
             if name not in CHOICES:
-                there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
+                there = ", ".join((*ARGUMENTS, *CHOICES))
                 raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         chosen, manifest = Settings(**settings), snapshot.manifest
         held = manifest.configuration
         if chosen.a is None and manifest.calibration is not None:
             chosen = replace(chosen, a=manifest.calibration.a)
         made: Vectors | list[None] = [None] * len(texts)
-        if given is None and chosen.fusion != "keyword" and held.encoder is not None:
+        is_asked = given is None and texts != [None]
+        if is_asked and chosen.fusion != "keyword" and held.encoder is not None:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
             given = encoder.encode_queries([text or "" for text in texts])

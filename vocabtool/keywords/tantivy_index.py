@@ -36,7 +36,7 @@ from vocabtool.errors import FolderInUse, InvalidFile, NotFound, UnsupportedForm
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
 from vocabtool.system.own_files import checksum, checksum_of, compare, sync_folder
-from vocabtool.system.ranking import Mask, RankedRows
+from vocabtool.system.ranking import Mask, RankedRows, Rows
 
 if TYPE_CHECKING:
     import tantivy
@@ -276,6 +276,29 @@ class TantivyReader:
         """
         frequency_of = self._searcher.doc_freq
         return {term: frequency_of(term.field, term.text) for term in terms}
+
+    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+        """Return all rows with at least one of the terms, where the mask, shape (rows,), is True.
+
+        No document is scored. If most documents have one, those without any are fetched: the time
+        is that of making Python objects of the hits.
+        """
+        from tantivy import Occur
+
+        holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
+        query = self._query.boolean_query([(self._should, each) for each in holding])
+        counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count
+        count = int(counted.count)
+        is_rare = 2 * count <= self.documents
+        if not is_rare:
+            without = [(Occur.MustNot, each) for each in holding]
+            query = self._query.boolean_query([(self._must, self._query.all_query()), *without])
+            count = self.documents - count
+        hits: list[Any] = self._searcher.search(query, max(count, 1), False, "row").hits
+        rows = np.fromiter((row for row, _ in hits), np.int64, len(hits))
+        passed = np.full(len(among), not is_rare)
+        passed[rows[rows < len(among)]] = is_rare
+        return np.flatnonzero(passed & among)
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
         """Yield row and id of every document whose row is below ``end``, in no particular order."""

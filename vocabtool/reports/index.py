@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
     from vocabtool.index.maintenance import VerifyReport
-    from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, QuerySummary, WordSummary
+    from vocabtool.search.hits import (
+        Explanation,
+        Hit,
+        Hits,
+        LegPlace,
+        QuerySummary,
+        ValueCount,
+        WordSummary,
+    )
 
 RATED: Final = 100  # documents; below, the time to start dominates the speed
 NAMES: Final = 10  # width of the names of facts, in characters
@@ -219,8 +227,11 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
 # Searching.
 
 
-def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
-    """Return the report of a query's hits. ``one_of_many``: if true, always show the query, too."""
+def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = False) -> Report:
+    """Return the report of a query's hits.
+
+    ``one_of_many``: if true, always show the query, too. ``is_paged``: show the cursor, too.
+    """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
@@ -229,12 +240,15 @@ def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
         answer.append(Paragraph(told))
     no_vector = _no_vector(found)
     answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
+    answer += (_facet(name, counts) for name, counts in found.facets.items())
     answer.append(_notes(found.notes))
     answer += (
         Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
         for each in found.suggestions
     )
-    if not explained and found.hits:
+    if is_paged and found.cursor is not None:
+        answer.append(Paragraph(f"next page: --after {found.cursor}"))
+    if not explained and (found.hits or not found.query.text):
         return _report(found.to_dict, [query] * one_of_many + answer)
     asked = found.query
     codes_first = any(hit.tier for hit in found.hits)
@@ -319,14 +333,27 @@ def _no_vector(found: Hits) -> str:
     return "the query has no vector" if lacks else "the document has no vector"
 
 
+def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
+    """Return the counted values of a field: ``facet lang: en (12), de (3)``."""
+    told = []
+    for each in counts:
+        is_flag = isinstance(each.value, bool)
+        shown = str(each.value).lower() if is_flag else safe(str(each.value))[:WIDTH]
+        told.append(f"{shown} ({each.count:,})")
+    return Paragraph(f"facet {name}: {', '.join(told) or 'no document with a value'}")
+
+
 def _hit(number: int, hit: Hit, no_vector: str) -> Item:
-    told = [f"{hit.score:.3f}"]
+    is_listed = hit.similarity is None and hit.bm25 is None and not hit.score  # without a query
+    told = [] if is_listed else [f"{hit.score:.3f}"]
     if hit.tier:
         told.append("has the code")
     if hit.similarity is not None:
         told.append(f"similarity {hit.similarity:.3f}")
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
+    if hit.further:
+        told.append(f"{hit.further:,} more in its group")
     why = hit.explanation
     # The text around words of the query, which are in brackets.
     text, spans = hit.text, why.highlights if why is not None else ()
@@ -345,7 +372,8 @@ def _hit(number: int, hit: Hit, no_vector: str) -> Item:
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
         lines.append(_why(why, no_vector))
-    return Item(f"{number:>2}. {hit.id}  ({', '.join(told)})", lines, indent=4)
+    head = f"{number:>2}. {hit.id}" + f"  ({', '.join(told)})" * bool(told)
+    return Item(head, lines, indent=4)
 
 
 def _start_of_extract(text: str, why: Explanation) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, isnan
 from typing import Any, Final, NamedTuple, overload
 
@@ -19,7 +19,7 @@ from vocabtool.keywords.cutter import highlights
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Places, shared_ranks
 from vocabtool.search.query import Query
-from vocabtool.search.store import Store
+from vocabtool.search.store import FieldValue, Store
 from vocabtool.system.ranking import Mask, Rows, mask_of
 
 
@@ -122,6 +122,7 @@ class Hit:
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
     - ``explanation``: only with ``explain``.
+    - ``further``: only with ``group_by``: how many more candidates have the same value.
     """
 
     id: str
@@ -132,12 +133,13 @@ class Hit:
     similarity: float | None = None
     bm25: float | None = None
     explanation: Explanation | None = None
+    further: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         facts = asdict(self)
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
-        names += ["explanation"] if self.explanation is not None else []
+        names += [name for name in ("explanation", "further") if facts[name] is not None]
         return {name: _as_json(facts[name]) for name in names}
 
 
@@ -149,11 +151,21 @@ class Suggestion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueCount:
+    """A value of a field, or an element of its lists, and the number of documents with it."""
+
+    value: FieldValue
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
     """The result of a search: hits, best first. ``notes``: notes for the user.
 
     ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word of
     the query and no document contains one. ``suggestions``: other spellings, if nothing was found.
+    ``facets``: for each field of ``facets``, its most frequent values. ``cursor``: continues after
+    the last of these hits; ``None`` if there are no further candidates.
     """
 
     hits: tuple[Hit, ...]
@@ -161,6 +173,8 @@ class Hits(Sequence[Hit]):
     notes: tuple[str, ...] = ()
     guesses: bool = False
     suggestions: tuple[Suggestion, ...] = ()
+    facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
+    cursor: str | None = None
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -194,6 +208,11 @@ class Hits(Sequence[Hit]):
             "notes": list(self.notes),
             "guesses": self.guesses,
             "suggestions": [_as_json(each._asdict()) for each in self.suggestions],
+            "facets": {
+                name: [_as_json(asdict(each)) for each in counts]
+                for name, counts in self.facets.items()
+            },
+            "cursor": self.cursor,
         }
 
 

@@ -9,29 +9,31 @@ much faster, which saves 2 % of the time of a query.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
-from vocabtool.search.fusion import Candidates, best_places, fuse
+from vocabtool.search.fusion import Candidates, fuse
 from vocabtool.search.hits import (
     Explanation,
     Hit,
     Hits,
     Suggestion,
+    ValueCount,
     explain_hits,
     summarise,
 )
+from vocabtool.search.ordering import BY_SCORE, Arrangement, Pager, count_facets
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Store
+from vocabtool.search.store import IndexStore, Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 DEFAULTS: Final = Settings()
@@ -61,7 +63,7 @@ NO_VOCABULARY: Final = (
 
 
 def search(
-    store: Store,
+    store: IndexStore,
     text: str | None,
     vector: Vectors | None,
     *,
@@ -70,16 +72,18 @@ def search(
     where: str | None = None,
     explain: bool = False,
     chance: float | None = None,
+    arrangement: Arrangement = BY_SCORE,
 ) -> Hits:
     """Return the best ``k`` documents of an index for a query.
 
     ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
-    (dim,); without it, or if it is zero, only keywords are searched. ``where``: a condition on
-    fields. ``chance``: the similarity that random vectors reach.
-    The order is by tier, score and id. It does not depend on the order in which documents were
-    added, unless scores tie at the end of a leg's list.
-    Raises ``ValueError`` for ``k`` < 1, an invalid vector or condition, the fusion ``dense``
-    without a vector, and ``keyword`` without a text.
+    (dim,); without it, or if it is zero, only keywords are searched. Without both, the documents
+    that satisfy ``where``, a condition on fields, are listed. ``chance``: the similarity that
+    random vectors reach. ``arrangement``: order, groups, page and facets.
+    The order is by tier, score and id, unless the arrangement sorts by fields. It does not depend
+    on the order in which documents were added, unless scores tie at the end of a leg's list.
+    Raises ``ValueError`` for ``k`` < 1, an invalid vector, condition, cursor or field, the fusion
+    ``dense`` without a vector, and ``keyword`` without a text.
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
@@ -87,17 +91,18 @@ def search(
     if query.required:
         quoted = KeywordQuery((), query.required)
         allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
+    limit = max(settings.limit(store.rows), k)
+    pager = Pager.of(store, arrangement, (text, vector, where, settings), limit)
+    facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
+    if text is None and vector is None:
+        return _list_documents(pager, query, settings, allowed, k, facets, facet_notes)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
-    limit = max(settings.limit(store.rows), k)
-    candidates, tiers = ask_legs(store, query, used, limit, allowed)
+    candidates, tiers = ask_legs(store, query, used, pager.limit, allowed)
     is_empty = (where is not None or bool(query.required)) and not allowed.any()
-    notes = _first_notes(store, query, settings, text, vector, is_empty, explain)
+    notes = _first_notes(store, query, settings, text, vector, is_empty, explain) + facet_notes
     if query.codes and not np.count_nonzero(tiers):
-        names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
-        codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
-        which = "searchable document" if where is None else "document that satisfies the condition"
-        notes.append(f"no {which} contains {' or '.join(codes)}")
+        notes.append(_no_document_contains(query, where))
 
     guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
     suggestions: tuple[Suggestion, ...] = ()
@@ -106,23 +111,23 @@ def search(
         if settings.empty == "spelling" and suggestions:
             respelled = _respell(query, suggestions)
             once = replace(settings, empty="nothing")
-            hits = search(store, respelled, None, k=k, settings=once, where=where, explain=explain)
+            more: Any = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
+            hits = search(store, respelled, None, settings=once, **more)
             note = f"no document contains a word of the query: searched for {respelled!r} instead"
-            return replace(hits, notes=(note, *hits.notes), suggestions=suggestions)
+            return replace(hits, notes=(note, *hits.notes), suggestions=suggestions, cursor=None)
         if settings.empty != "nearest" or used is None:
             notes += [] if NO_MATCH in notes else [NOTHING]
-            return Hits((), summarise(query, settings.fusion), tuple(notes), False, suggestions)
+            return Hits(
+                (), summarise(query, settings.fusion), tuple(notes), False, suggestions, facets
+            )
         notes.append(GUESSES)
 
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
-        nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-        if not len(candidates.keyword) and nearest <= chance:  # no nearer than a nonsense query
-            reached = f"similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
-            notes.append(f"{BY_CHANCE}: {reached}")
-    places, best = best_places(
-        candidates.rows, scores, tiers, k, store.documents.ids, keywords_alone=weight == 1
-    )
+        notes += _chance_note(candidates, chance)
+    page = pager.page(candidates.rows, scores, tiers, k, keywords_alone=weight == 1)
+    notes += pager.last_note(page, is_full=candidates.is_full(pager.limit))
+    places = page.places
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
     if explain:
@@ -132,7 +137,7 @@ def search(
         texts = [document.text for document in documents]
         explanations = explain_hits(store, query, used, allowed, candidates, places, texts)
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
-    columns = best.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
+    columns = page.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     found = tuple(
         Hit(
             id=document.id,
@@ -143,14 +148,55 @@ def search(
             similarity=None if isnan(similarity) else similarity,
             bm25=by_words or None,
             explanation=explanation,
+            further=further,
         )
-        for document, score, tier, similarity, by_words, explanation in zip(
-            documents, *columns, explanations, strict=True
+        for document, score, tier, similarity, by_words, explanation, further in zip(
+            documents, *columns, explanations, page.further, strict=True
         )
     )
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
-    return Hits(found, understood, tuple(notes), guesses, suggestions)
+    return Hits(found, understood, tuple(notes), guesses, suggestions, facets, page.cursor)
+
+
+def _list_documents(
+    pager: Pager,
+    query: Query,
+    settings: Settings,
+    allowed: Mask,
+    k: int,
+    facets: Mapping[str, tuple[ValueCount, ...]],
+    notes: Sequence[str],
+) -> Hits:
+    """Return a page of all allowed documents, with scores of 0: there is no query."""
+    rows, page = pager.page_of_all(allowed, k)
+    found = tuple(
+        Hit(document.id, document.text, document.fields, 0.0, 0, further=further)
+        for document, further in zip(
+            pager.store.documents.fetch_documents(rows[page.places]), page.further, strict=True
+        )
+    )
+    if not len(rows):
+        notes = [NO_MATCH if len(pager.store.live) else NO_DOCUMENTS, *notes]
+    notes = (*notes, *pager.last_note(page, is_full=False))
+    understood = summarise(query, settings.fusion)
+    return Hits(found, understood, notes, facets=facets, cursor=page.cursor)
+
+
+def _chance_note(candidates: Candidates, chance: float) -> list[str]:
+    """Return a note if no word was found, and the nearest vector is no nearer than by chance."""
+    nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
+    if len(candidates.keyword) or nearest > chance:
+        return []
+    return [f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"]
+
+
+def _no_document_contains(query: Query, where: str | None) -> str:
+    """Return the note that no document has an identifier of the query."""
+    names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
+    codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
+    which = "searchable document" if where is None else "document that satisfies the condition"
+    return f"no {which} contains {' or '.join(codes)}"
 
 
 def _check_arguments(
@@ -161,6 +207,8 @@ def _check_arguments(
     if where is not None and not isinstance(where, str):
         wanted = "where must be one text, for example \"year >= 2020 and lang = 'en'\""
         raise ValueError(f"{wanted}, got {where!r}")
+    if text is None and vector is None:  # documents are listed
+        return
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense' needs the query's vector")

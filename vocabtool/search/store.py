@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol
+from sys import getsizeof
+from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -69,6 +73,67 @@ class KnownWords:
         return [judged.get(surface) or remembered[surface] for surface in surfaces]
 
 
+FieldValue = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class FieldColumn:
+    """The values of a kept field in all rows of a commit.
+
+    - ``codes``: for each row the place of its value in ``values``, or -1 without a value: int32,
+      shape (rows,).
+    - ``values``: the distinct values in ascending order; a list is its JSON text.
+    - ``parts``: the values that facets count, in ascending order: the elements of lists, and all
+      values that are not lists.
+    - ``owners``, ``elements``: the value at ``owners[i]`` is, or contains, the part at
+      ``elements[i]``; int64, shape (n,).
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[FieldValue, ...]
+    parts: tuple[FieldValue, ...]
+    owners: NDArray[np.int64]
+    elements: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, stored: Sequence[str | int | float | None], kind: Kind) -> FieldColumn:
+        """Make the column from the stored value of each row.
+
+        Raises ``TypeError`` for strings together with numbers.
+        """
+        values: list[Any] = sorted({each for each in stored if each is not None})
+        places = {each: at for at, each in enumerate(values)}
+        places[None] = -1
+        codes = np.fromiter(map(places.__getitem__, stored), np.int32, len(stored))
+        if kind == "boolean":
+            values = [*map(bool, values)]
+        owners = elements = np.arange(len(values))
+        parts = values
+        if any(isinstance(each, str) and each.startswith("[") for each in values):
+            # True equals 1 in Python, but not in JSON.
+            of_value = [{(isinstance(e, bool), e): e for e in _elements(each)} for each in values]
+            known = {key: each for held in of_value for key, each in held.items()}
+            in_order = sorted(known, key=lambda key: (key[0], isinstance(key[1], str), key[1]))
+            place_of = {key: at for at, key in enumerate(in_order)}
+            parts = [known[key] for key in in_order]
+            owners = np.repeat(np.arange(len(values)), [len(held) for held in of_value])
+            elements = np.array([place_of[key] for held in of_value for key in held], np.int64)
+        return cls(codes, tuple(values), tuple(parts), owners, elements)
+
+    @property
+    def size(self) -> int:
+        """About how much memory the column needs, in bytes."""
+        return self.codes.nbytes + sum(map(getsizeof, self.values))
+
+
+def _elements(value: FieldValue) -> list[FieldValue]:
+    """Return the elements of a list that are strings, numbers or booleans; or else the value."""
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, RecursionError):  # a text that begins with a bracket
+            return [each for each in json.loads(value) if isinstance(each, str | int | float)]
+    return [value]
+
+
 class KeywordStore(Protocol):
     """The keyword leg. A mask selects the rows that may be found."""
 
@@ -93,7 +158,10 @@ class VectorStore(Protocol):
 
 
 class DocumentStore(Protocol):
-    """Reads documents by row number. ``rows``: int64, shape (n,)."""
+    """Reads documents by row number. ``rows``: int64, shape (n,). ``fields``: their kinds."""
+
+    @property
+    def fields(self) -> Mapping[str, Kind]: ...
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the id of each row."""
@@ -127,3 +195,22 @@ class Store(Protocol):
 
     def where(self, condition: str) -> Mask:
         """Return which rows satisfy a condition on fields; deleted rows never do."""
+
+
+class IndexStore(Store, Protocol):
+    """A commit that can also be sorted, counted and listed in pages.
+
+    ``version``: the id of the index, and the number of the commit. ``rows_by_id``: all rows in the
+    order of their ids, int64, shape (rows,).
+    """
+
+    @property
+    def version(self) -> tuple[str, int]: ...
+    @property
+    def rows_by_id(self) -> Rows: ...
+
+    def column(self, name: str) -> FieldColumn:
+        """Return the values of a kept field, which must exist."""
+
+    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+        """Return all rows with at least one of the terms, in any order."""

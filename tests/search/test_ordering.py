@@ -1,0 +1,326 @@
+"""Order, pages, groups and facets, compared with brute force over the documents of an index."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import chain, repeat
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.small_indexes import add, delete
+from vocabtool import Document, Hit, Hits, Index, InvalidCursor, InvalidFile
+from vocabtool.index import generation
+
+WORDS = ("amber", "birch", "cedar")
+VALUES: dict[str, list[Any]] = {
+    "lang": [None, "de", "en", "[x", "é"],
+    "year": [None, -2, -1, 0, 1, 2],
+    "price": [None, 0.5, -1.5, 2],
+    "open": [None, True, False],
+    "tags": [None, [], ["a"], ["b", "a", "a"], [1, True, None], ["1", [1]]],
+}
+FIELDS = sorted(VALUES)
+DRAW = Random(28)
+DOCUMENTS = [
+    Document(
+        f"{DRAW.choice('abé')}{n}",
+        " ".join(word for word in WORDS for _ in range(DRAW.randrange(4) // 2)),
+        {name: DRAW.choice(values) for name, values in VALUES.items()},
+    )
+    for n in range(60)
+]
+TEXTS = st.none() | st.sampled_from(["amber", "birch cedar", "amber birch cedar"])
+SORTS = st.lists(
+    st.builds(str.__add__, st.sampled_from(FIELDS), st.sampled_from(["", ":asc", ":desc"])),
+    max_size=2,
+)
+WHERE = st.none() | st.sampled_from(["year >= 0", "year < 0 or lang is null", "open"])
+KEPT: dict[str | None, Callable[[Mapping[str, Any]], bool]] = {
+    None: lambda _: True,
+    "year >= 0": lambda f: f.get("year") is not None and f["year"] >= 0,
+    "year < 0 or lang is null": lambda f: (f.get("year") or 0) < 0 or f.get("lang") is None,
+    "open": lambda f: f.get("open") is True,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+def made(folder: Path, documents: Sequence[Document]) -> Index:
+    """An index whose vectors are the numbers of the words of each document."""
+    index = Index.create(folder, dim=3, language="none", dtype="float32")
+    vectors = [
+        [each.text.split().count(word) + 0.1 * (n + 1) for word in WORDS]
+        for n, each in enumerate(documents)
+    ]
+    add(index, documents, np.array(vectors, np.float32))
+    return index
+
+
+def numbered(count: int) -> list[Document]:
+    """Documents ``d00``, ``d01``, …: all have the word amber, and every third has birch."""
+    return [
+        Document(f"d{n:02}", "amber" + " birch" * (n % 3 == 0), {"third": n % 3, "n": n})
+        for n in range(count)
+    ]
+
+
+def pages(index: Index, text: str | None, sizes: Iterator[int], **asked: Any) -> list[Hits]:
+    """All pages of a search, each of the next size."""
+    found = [index.search(text, k=next(sizes), **asked)]
+    while found[-1].cursor is not None:
+        found.append(index.search(text, k=next(sizes), cursor=found[-1].cursor, **asked))
+    return found
+
+
+def in_order(hits: Sequence[Hit], sort: Sequence[str]) -> list[Hit]:
+    """Sorted as Python sorts; what lacks the field comes last."""
+    ordered = [*hits]
+    for each in reversed(sort):
+        name, _, way = each.partition(":")
+        there = [hit for hit in ordered if hit.fields.get(name) is not None]
+        there.sort(key=lambda hit: hit.fields[name], reverse=way == "desc")  # keeps equals in order
+        ordered = there + [hit for hit in ordered if hit.fields.get(name) is None]
+    return ordered
+
+
+def in_groups(hits: Sequence[Hit], name: str) -> list[tuple[str, int]]:
+    """The first id of each value, and how many more have it."""
+    groups: dict[Any, list[str]] = {}
+    for hit in hits:
+        value = hit.fields.get(name)
+        groups.setdefault((name, value) if value is not None else hit.id, []).append(hit.id)
+    return [(first, len(more)) for first, *more in groups.values()]
+
+
+def told(hits: Hits) -> dict[str, list[tuple[Any, int]]]:
+    """The facets as pairs."""
+    return {name: [(e.value, e.count) for e in counts] for name, counts in hits.facets.items()}
+
+
+def counted(documents: Sequence[Document], name: str) -> list[tuple[Any, int]]:
+    """Facets by a ``Counter`` of what JSON calls equal."""
+    counts: Counter[tuple[bool, Any]] = Counter()
+    for each in documents:
+        value = each.fields.get(name)
+        elements = value if isinstance(value, list) else [value]
+        plain = [e for e in elements if isinstance(e, str | int | float)]
+        counts.update({(isinstance(e, bool), e) for e in plain})
+    order = sorted(counts, key=lambda k: (-counts[k], k[0], isinstance(k[1], str), k[1]))
+    return [(key[1], counts[key]) for key in order]
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """An index of the drawn documents, whose values repeat, or are missing, or are lists."""
+    return made(tmp_path_factory.mktemp("drawn") / "index", DOCUMENTS)
+
+
+@given(TEXTS, SORTS, WHERE, st.none() | st.sampled_from(FIELDS), st.lists(st.integers(1, 9)))
+def test_pages_together_are_the_whole_list(
+    drawn: Index, text: str | None, sort: list[str], where: Any, group: Any, sizes: list[int]
+) -> None:
+    """Each once, in the order of Python's sort of what is found; facets are those of a loop."""
+    asked: dict[str, Any] = {"where": where, "facets": FIELDS}
+    allowed = [each for each in DOCUMENTS if KEPT[where](each.fields)]
+    if text is not None:
+        asked["vector"] = [1, 0.5, 0]
+    plain = drawn.search(text, k=90, **asked)
+    assert {hit.id for hit in plain} == {each.id for each in allowed}
+    if text is None:
+        assert [hit.id for hit in plain] == sorted(hit.id for hit in plain)
+    expected = in_order([*plain], sort)
+    ids = [(hit.id, None) for hit in expected] if group is None else in_groups(expected, group)
+    found = pages(drawn, text, chain(sizes, repeat(20)), sort=sort, group_by=group, **asked)
+    assert [(hit.id, hit.further) for page in found for hit in page] == ids
+    scores = {(hit.id, hit.score) for hit in plain}
+    assert {(hit.id, hit.score) for page in found for hit in page} <= scores
+    if text is not None:
+        allowed = [d for d in allowed if not {*text.split()}.isdisjoint(d.text.split())]
+    for page in found:
+        assert told(page) == {name: counted(allowed, name) for name in FIELDS}
+
+
+def test_a_sort_moves_candidates_only(folder: Path) -> None:
+    """Of equal values the better score is first, then the id; an identifier changes nothing."""
+    index = made(folder, numbered(7))
+    both = index.search("amber birch", k=4, fusion="keyword", sort=["third", "n:desc"])
+    assert [hit.id for hit in both] == ["d06", "d03", "d00", "d04"]
+    assert both[0].score == both[2].score > both[3].score
+
+
+def test_facets_show_the_most_frequent_values(folder: Path) -> None:
+    """At most twenty, with a note; booleans and elements of lists are values of their own."""
+    documents = [
+        Document(f"{n}", "amber", {"n": n, "open": n > 0, "tags": ["x", n % 2, "x"]})
+        for n in range(25)
+    ]
+    index = made(folder, [*documents, Document("z", "birch", {"tags": []})])
+    hits = index.search("amber", facets="n, open,tags", k=1)
+    assert told(hits) == {
+        "n": [(n, 1) for n in range(20)],
+        "open": [(True, 24), (False, 1)],
+        "tags": [("x", 25), (0, 13), (1, 12)],
+    }
+    assert [note for note in hits.notes if "25 values" in note and "20" in note]
+    assert hits.to_dict()["facets"]["open"] == [
+        {"value": True, "count": 24},
+        {"value": False, "count": 1},
+    ]
+    for asked, name in (("nowhere", "open"), ("birch", "tags")):
+        (answer,) = index.search_many([asked], facets=[name])
+        assert told(answer) == {name: []}
+
+
+def test_facets_of_a_phrase(folder: Path) -> None:
+    """Of a required phrase, its documents; of words that are nothing, those of the condition."""
+    documents = [
+        Document(text, text, {"text length": len(text)}) for text in ("amber birch", "birch amber")
+    ]
+    index = made(folder, documents)
+    for text, count in (('"birch amber"', 1), ("?", 2)):
+        hits = index.search(text, facets=["text length"])
+        assert told(hits) == {"text length": [(11, count)]}
+
+
+def test_the_last_page_says_what_ends(folder: Path) -> None:
+    """The depth, if a leg may find more; else the documents. Without a cursor nothing is said."""
+    index = made(folder, numbered(10))
+    asked: dict[str, Any] = {"fusion": "keyword", "depth": 5}
+    whole = pages(index, "amber", iter([2, 2, 2]), **asked)
+    assert [len(page) for page in whole] == [2, 2, 1]
+    assert [note for note in whole[-1].notes if "5 hits" in note and "depth" in note]
+    assert not [note for page in whole[:-1] for note in page.notes if "last page" in note]
+    other = pages(index, "birch", iter([3, 3]), **asked)
+    assert [note for note in other[-1].notes if "4 hits" in note and "depth" not in note]
+    assert index.search("birch", k=9, **asked).cursor is None
+    # A larger first page has more candidates, and so have the pages after it.
+    larger = pages(index, "amber", iter([7, 1]), **asked)
+    assert sum(map(len, larger)) == 7
+    listed = pages(index, None, iter([4, 4, 4]), sort="n:desc", depth=1)
+    assert [hit.id for page in listed for hit in page] == [f"d{n:02}" for n in range(9, -1, -1)]
+
+
+def test_updates_between_pages(folder: Path) -> None:
+    """A reader goes on in its commit; for one of a later commit the cursor is gone."""
+    index = made(folder, numbered(6))
+    expected = [hit.id for hit in index.search("amber", k=6, fusion="keyword")]
+    first = index.search("amber", k=2, fusion="keyword")
+    other = Index.open(folder)
+    add(other, numbered(9)[6:], np.ones((3, 3), np.float32))
+    delete(other, expected[3])
+    rest = index.search("amber", k=6, fusion="keyword", cursor=first.cursor)
+    assert [hit.id for hit in (*first, *rest)] == expected
+    newer = other.search("amber", k=2, fusion="keyword").cursor
+    with pytest.raises(InvalidCursor, match=r"commit 3, this reader has commit 1.*refresh"):
+        index.search("amber", fusion="keyword", cursor=newer)
+    for reader in (other, Index.open(folder)):
+        with pytest.raises(InvalidCursor, match=r"commit 1, which is gone.*commit 3.*search again"):
+            reader.search("amber", fusion="keyword", cursor=first.cursor)
+    index.refresh()
+    assert len(index.search("amber", fusion="keyword", cursor=newer)) == 6
+
+
+def test_a_cursor_of_something_else(folder: Path) -> None:
+    """Of another index or another search; another page size is allowed."""
+    index, other = made(folder, numbered(6)), made(folder.with_name("other"), numbered(6))
+    cursor = index.search("amber", k=2, fusion="keyword").cursor
+    assert len(index.search("amber", k=4, fusion="keyword", cursor=cursor)) == 4
+    with pytest.raises(InvalidCursor, match="another index"):
+        other.search("amber", fusion="keyword", cursor=cursor)
+    changes: list[dict[str, Any]] = [
+        *({"text": "birch"}, {"where": "n > 1"}, {"sort": "n"}, {"group_by": "n"}, {"depth": 9}),
+        {"text": None, "sort": "n"},
+    ]
+    for change in changes:
+        asked: dict[str, Any] = {"text": "amber", "fusion": "keyword", "cursor": cursor} | change
+        with pytest.raises(InvalidCursor, match="another search"):
+            index.search(**asked)
+    near = index.search(vector=[1, 0, 0], k=1).cursor
+    assert len(index.search(vector=[1, 0, 0], k=9, cursor=near)) == 5
+    with pytest.raises(InvalidCursor, match="another search"):
+        index.search(vector=[0, 1, 0], cursor=near)
+    # A predicate has another name in each process.
+    cursor = index.search("amber", k=2, fusion="keyword", identifier=str.isdigit).cursor
+    hits = index.search("amber", fusion="keyword", identifier=lambda word: False, cursor=cursor)
+    assert len(hits) == 4
+
+
+def test_a_malformed_cursor(folder: Path) -> None:
+    """Cut, changed in any character, of other characters, or of a later version."""
+    index = made(folder, numbered(4))
+    cursor = index.search("amber", k=2, fusion="keyword").cursor
+    assert cursor is not None
+    bad: list[Any] = ["", "start", cursor[:-1], cursor + "A", cursor[:-4] + "====", "é" * 40, 7]
+    bad += [cursor[:at] + "AB"[each == "A"] + cursor[at + 1 :] for at, each in enumerate(cursor)]
+    bad.append(base64.urlsafe_b64encode(bytes(30)).decode())
+    for each in bad:
+        with pytest.raises(InvalidCursor, match=r"no cursor of vocabtool.*copy the cursor"):
+            index.search("amber", fusion="keyword", cursor=each)
+
+
+def test_fields_that_do_not_exist(folder: Path) -> None:
+    """The option and the fields are named, before anything is searched."""
+    index = made(folder, numbered(2))
+    for option in ("sort", "facets", "group_by"):
+        asked: dict[str, Any] = {option: "x"}
+        with pytest.raises(ValueError, match=f"{option}: no field 'x'; .* 'third', 'n'"):
+            index.search("amber", **asked)
+    with pytest.raises(ValueError, match="where, sort or facets"):
+        index.search()
+    with pytest.raises(TypeError, match=r"'order'; .*sort, facets, cursor, group_by"):
+        index.search("amber", order="n")
+
+
+def test_a_listing(folder: Path) -> None:
+    """What is found without a query has no score; fields without a value are no error."""
+    index = made(folder, numbered(3))
+    hits = index.search(where="n >= 1", fusion="dense", explain=True)
+    assert [(hit.id, hit.score, hit.similarity, hit.bm25) for hit in hits] == [
+        ("d01", 0, None, None),
+        ("d02", 0, None, None),
+    ]
+    assert (hits.notes, hits.query.text, hits.query.words) == ((), "", ())
+    assert [note for note in index.search(where="n > 9").notes if "condition" in note]
+    empty = Index.create(folder.with_name("empty"), dim=3)
+    assert [note for note in empty.search(where="id = 'x'").notes if "no documents" in note]
+    delete(index, "d01")
+    assert [hit.id for hit in index.search(sort="n:desc")] == ["d02", "d00"]
+
+
+def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest is kept in any case, so that a search reads each field once."""
+    index = made(folder, numbered(5))
+    snapshot = index.snapshot()
+    assert snapshot.column("n") is snapshot.column("n")
+    monkeypatch.setattr(generation, "KEPT_BYTES", snapshot.column("n").size)
+    third = snapshot.column("third")
+    assert snapshot.column("third") is third
+    assert snapshot.column("n").values == (0, 1, 2, 3, 4)
+    assert snapshot.column("third") is not third
+
+
+def test_a_damaged_column(folder: Path) -> None:
+    """Strings among numbers, and missing rows, are told with the file."""
+    index = made(folder, numbered(3))
+    (file,) = folder.rglob("index.db")
+    for damage, told in (
+        ("UPDATE fields SET field_1 = 'x' WHERE row = 1", "'n' has strings and numbers"),
+        ("DELETE FROM fields WHERE row = 1", "2 of 3 rows"),
+    ):
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(damage)
+        with pytest.raises(InvalidFile, match=f"index.db: damaged: .*{told}"):
+            index.search(sort="n")

@@ -1,0 +1,286 @@
+"""What a search returns of its candidates: their order, a page of them, groups and facets.
+
+Candidates are ordered by score, or by kept fields. A cursor is the position of the next page among
+the candidates of one commit. It has 40 characters, base64 (RFC 4648, section 5) of a version, the
+index, the commit, the position, the number of candidates of each leg, the search, and a checksum.
+The search is in it as a hash, so that a cursor cannot continue another search.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
+from struct import Struct
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.documents.batch import names_of
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import InvalidCursor
+from vocabtool.search.fusion import Fused, Places, best_places
+from vocabtool.search.hits import ValueCount
+from vocabtool.search.query import Query
+from vocabtool.search.settings import Settings
+from vocabtool.search.store import IndexStore
+from vocabtool.system.ranking import Mask, Rows
+
+MAX_VALUES: Final = 20  # of a field in a facet
+VERSION: Final = 1
+CURSOR: Final = Struct(">B6sQII4s")
+CHECKSUM: Final = 3  # bytes
+CURSOR_LENGTH: Final = 4 * (CURSOR.size + CHECKSUM) // 3  # 40 characters, without padding
+MAX_LIMIT: Final = (1 << 32) - 1
+AGAIN: Final = "search again without a cursor"
+
+
+class SortKey(NamedTuple):
+    """A field that orders hits."""
+
+    field: str
+    falling: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrangement:
+    """How the candidates of a search are arranged: the arguments of ``Index.search``, parsed.
+
+    ``sort``: the most important key first. Without keys, the order is by score.
+    """
+
+    sort: tuple[SortKey, ...] = ()
+    facets: tuple[str, ...] = ()
+    cursor: str | None = None
+    group_by: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sort: str | Sequence[str],
+        facets: str | Sequence[str],
+        cursor: str | None,
+        group_by: str | None,
+    ) -> Arrangement:
+        """Parse the arguments: ``sort`` is ``FIELD[:desc]``, ``facets`` are names or ``A,B``."""
+        keys = []
+        for each in [sort] if isinstance(sort, str) else sort:
+            name = each.removesuffix(":desc")
+            falling = name != each
+            keys.append(SortKey(name if falling else each.removesuffix(":asc"), falling))
+        names = facets.split(",") if isinstance(facets, str) else facets
+        counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+        return cls(sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by)
+
+    def check(self, store: IndexStore) -> None:
+        """Raise ``ValueError`` if a field does not exist."""
+        groups = () if self.group_by is None else (self.group_by,)
+        asked = {
+            "sort": [key.field for key in self.sort],
+            "facets": self.facets,
+            "group_by": groups,
+        }
+        fields = store.documents.fields
+        for option, names in asked.items():
+            for name in names:
+                if name not in fields:
+                    there = f"the kept fields are {names_of([*fields])}"
+                    raise ValueError(f"{option}: no field {name!r}; {there}")
+
+
+BY_SCORE: Final = Arrangement()
+
+
+class Page(NamedTuple):
+    """A page of hits, in order.
+
+    ``places``: their places among the candidates; ``scores``: shape (n,). ``further``: for each
+    the number of further candidates in its group, or ``None`` without groups. ``cursor``: of the
+    next page, ``None`` if this is the last. ``total``: number of all candidates, or of groups.
+    """
+
+    places: Places
+    scores: Fused
+    further: list[int] | list[None]
+    cursor: str | None
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pager:
+    """Cuts pages from the ordered candidates of a search.
+
+    ``search``: a hash of the search. ``start``: position of this page. ``limit``: number of
+    candidates of each leg, the same on every page.
+    """
+
+    store: IndexStore
+    arrangement: Arrangement
+    search: bytes
+    start: int
+    limit: int
+
+    @classmethod
+    def of(
+        cls,
+        store: IndexStore,
+        arrangement: Arrangement,
+        asked: tuple[str | None, Vectors | None, str | None, Settings],
+        limit: int,
+    ) -> Pager:
+        """Read the cursor of an arrangement; without a cursor, begin with the first page.
+
+        ``asked``: text, vector, condition and settings of the search. ``limit``: number of
+        candidates of each leg on the first page. Raises :class:`InvalidCursor`, and ``ValueError``
+        for an unknown field.
+        """
+        arrangement.check(store)
+        text, vector, where, settings = asked
+        if callable(settings.identifier):  # its name differs from process to process
+            settings = replace(settings, identifier=None)
+        # The vector of a text may differ in its last digits when it is computed again.
+        numbers = vector.tobytes() if text is None and vector is not None else b""
+        arranged = arrangement.sort, arrangement.group_by
+        search = _hash(repr((text, where, settings, *arranged, numbers)), 4)
+        start = 0
+        if arrangement.cursor is not None:
+            start, first_limit = _read_cursor(store, arrangement.cursor, search)
+            limit = min(first_limit, max(limit, store.rows))
+        return cls(store=store, arrangement=arrangement, search=search, start=start, limit=limit)
+
+    def page(
+        self, rows: Rows, scores: Fused, tiers: NDArray[np.int8], k: int, *, keywords_alone: bool
+    ) -> Page:
+        """Return a page of ``k`` candidates or groups. The arguments are those of `best_places`."""
+        whole = self.arrangement.sort or self.arrangement.group_by is not None
+        wanted = len(rows) if whole else self.start + k
+        ids = self.store.documents.ids
+        places, best = best_places(rows, scores, tiers, wanted, ids, keywords_alone=keywords_alone)
+        count = int(np.count_nonzero(scores > 0)) if keywords_alone else len(rows)
+        order, further = self._arranged(rows[places]) if whole else (np.arange(len(places)), None)
+        return self._cut(places[order], best[order], further, len(order) if whole else count, k)
+
+    def page_of_all(self, allowed: Mask, k: int) -> tuple[Rows, Page]:
+        """Return all allowed rows in the order of their ids, and a page of them, without scores."""
+        rows = self.store.rows_by_id
+        rows = rows[allowed[rows]]
+        order, further = self._arranged(rows)
+        return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
+
+    def _arranged(self, rows: Rows) -> tuple[Places, Places | None]:
+        """Sort rows by the fields and group them; return the places, and further ones of a group.
+
+        The sort is stable. Only the first row of each group stays.
+        """
+        order = np.arange(len(rows))
+        for key in reversed(self.arrangement.sort):
+            codes = self.store.column(key.field).codes[rows[order]]
+            ranks = -codes if key.falling else codes.view(np.uint32)  # -1, a missing value, is last
+            order = order[ranks.argsort(kind="stable")]
+        if self.arrangement.group_by is None:
+            return order, None
+        groups = self.store.column(self.arrangement.group_by).codes[rows[order]].astype(np.int64)
+        alone = np.flatnonzero(groups < 0)  # a document without the field is a group of its own
+        groups[alone] -= alone
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        by_place = first.argsort()
+        return order[first[by_place]], counts[by_place] - 1
+
+    def _cut(
+        self, places: Places, scores: Fused, further: Places | None, total: int, k: int
+    ) -> Page:
+        end = self.start + k
+        page = slice(self.start, end)
+        more: list[int] | list[None] = [None] * len(places[page])
+        if further is not None:
+            more = further[page].tolist()
+        cursor = self._cursor(end) if end < total else None
+        return Page(places[page], scores[page], more, cursor, total)
+
+    def _cursor(self, position: int) -> str:
+        index, commit = self.store.version
+        limit = min(self.limit, MAX_LIMIT)
+        packed = CURSOR.pack(VERSION, _hash(index, 6), commit, position, limit, self.search)
+        return base64.urlsafe_b64encode(packed + _checksum(packed)).decode()
+
+    def last_note(self, page: Page, *, is_full: bool) -> list[str]:
+        """Return a note if this is the last of several pages. ``is_full``: a leg may find more."""
+        if self.arrangement.cursor is None or page.cursor is not None:
+            return []
+        what = "hits" if self.arrangement.group_by is None else "groups"
+        note = f"the last page: there are {page.total:,} {what}"
+        more = f" among {self.limit:,} candidates of each leg; a larger depth finds more"
+        return [note + more if is_full else note]
+
+
+def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, int]:
+    """Return the position in a cursor, and the number of candidates of each leg.
+
+    Raises :class:`InvalidCursor`.
+    """
+    data = b""
+    if isinstance(cursor, str) and len(cursor) == CURSOR_LENGTH:
+        with suppress(ValueError):  # a character that is not ASCII, or not of base64
+            data = base64.b64decode(cursor, b"-_", validate=True)
+    packed, check = data[: CURSOR.size], data[CURSOR.size :]
+    if check != _checksum(packed) or packed[0] != VERSION:
+        what = f"cursor: {cursor!r:.60} is no cursor of vocabtool, or was cut or changed"
+        raise InvalidCursor(f"{what}: copy the cursor of a result whole, or {AGAIN}")
+    _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
+    index, commit = store.version
+    if of_index != _hash(index, 6):
+        raise InvalidCursor(f"cursor: it is of another index: name that index, or {AGAIN}")
+    if of_commit > commit:
+        newer = f"the cursor is of commit {of_commit:,}, this reader has commit {commit:,}"
+        raise InvalidCursor(f"cursor: {newer}: refresh or open the index again, or {AGAIN}")
+    if of_commit < commit:
+        older = f"it is of commit {of_commit:,}, which is gone: the index is at commit {commit:,}"
+        raise InvalidCursor(f"cursor: {older}: {AGAIN}")
+    if of_search != search:
+        same = "give the text, condition, order, groups and settings of that search"
+        raise InvalidCursor(f"cursor: it is of another search: {same}, or {AGAIN}")
+    return position, max(limit, 1)
+
+
+def _hash(text: str, size: int) -> bytes:
+    return blake2b(text.encode(), digest_size=size).digest()
+
+
+def _checksum(packed: bytes) -> bytes:
+    return blake2b(packed, digest_size=CHECKSUM).digest()
+
+
+def count_facets(
+    store: IndexStore, fields: Sequence[str], query: Query, allowed: Mask
+) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
+    """Count the values of fields in the allowed documents that contain a word of the query.
+
+    If phrases are required, all allowed documents contain a word; if the query has no word, all
+    allowed documents count. Return up to ``MAX_VALUES`` values of each field, the most frequent
+    first, then in ascending order; and a note for each field that has more.
+    """
+    facets: dict[str, tuple[ValueCount, ...]] = {}
+    notes: list[str] = []
+    if not fields:
+        return facets, notes
+    terms = dict.fromkeys(chain.from_iterable(w.terms for w in query.words if w.counts))
+    if terms and not query.required:
+        rows = store.rows_with([*terms], allowed)
+    else:
+        rows = np.flatnonzero(allowed)
+    for name in fields:
+        column = store.column(name)
+        of_value = np.bincount(column.codes[rows] + 1, minlength=len(column.values) + 1)[1:]
+        weights = of_value[column.owners]
+        counts = np.bincount(column.elements, weights, len(column.parts)).astype(np.int64)
+        found = int(np.count_nonzero(counts))
+        best = (-counts).argsort(kind="stable")[: min(found, MAX_VALUES)]
+        pairs = zip(best.tolist(), counts[best].tolist(), strict=True)
+        facets[name] = tuple(ValueCount(column.parts[at], count) for at, count in pairs)
+        if found > MAX_VALUES:
+            notes.append(f"{name} has {found:,} values: the {MAX_VALUES} most frequent are counted")
+    return facets, notes
