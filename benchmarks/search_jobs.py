@@ -18,8 +18,11 @@ from importlib.abc import MetaPathFinder
 from itertools import count, cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
+import numpy as np
+from coded_corpus import DIM, vocabulary
 from processes import Reporter
 from scheduling import take_turns_of
 from search_corpus import Asked, Block, Corpus, corpus
@@ -211,6 +214,47 @@ def write_job(reporter: Reporter, folder: Path) -> None:
     reporter.tell(documents=commits * COMMIT, commits=commits)
 
 
+def facets_job(reporter: Reporter, folder: Path) -> None:
+    """Build an index with two kept fields; time searches with and without their facets."""
+    import pyarrow as pa
+
+    from vocabtool import Index
+
+    of = corpus_of(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    held, numbers = Index.create(folder, dim=DIM), np.arange(of.documents)
+    columns = {"lang": numbers % 7, "year": 1990 + numbers % 35}
+    with held.writer() as writing:
+        start = 0
+        for block in of.blocks():
+            end = start + len(block.documents)
+            fields = [pa.array(each[start:end]) for each in columns.values()]
+            names = ["id", "text", *columns]
+            batch = pa.record_batch([*block.documents.columns, *fields], names=names)
+            writing.add(batch, block.vectors)
+            start = end
+    held = Index.open(folder)
+    begin = time.perf_counter()
+    held.search(facets=[*columns])
+    first, kinds = (time.perf_counter() - begin) * 1e3, {}
+    queries: list[tuple[str | None, Any]] = [(one.text, one.vector) for one in of.queries()]
+    words: list[tuple[str | None, Any]] = [(word, None) for word in vocabulary()[:100]]
+    for kind, asked in (
+        ("queries", queries),
+        ("each of the 100 most frequent words", words),
+        ("no query", [(None, None)] * len(queries)),
+    ):
+        plain, counted, rows = list[float](), list[float](), list[int]()
+        for text, vector in asked:
+            for spent, names in ((plain, []), (counted, [*columns])):
+                begin = time.perf_counter()
+                hits = held.search(text, vector=vector, where="year > 0", facets=names)
+                spent.append((time.perf_counter() - begin) * 1e3)
+            rows.append(sum(each.count for each in hits.facets["lang"]))
+        kinds[kind] = {"rows": median(rows), "without": median(plain), "with": median(counted)}
+    reporter.tell(first=first, kinds=kinds)
+
+
 def small_blocks(of: Corpus) -> Iterator[Block]:
     """Yield the documents again and again, with new ids."""
     import pyarrow as pa
@@ -238,4 +282,5 @@ JOBS: Final[dict[str, Callable[..., None]]] = {
     "turns": turns_job,
     "fork": fork_job,
     "write": write_job,
+    "facets": facets_job,
 }

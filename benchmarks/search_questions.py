@@ -6,6 +6,7 @@
     readers    queries a second of four processes and of one; with longer time slices; forked
     writer     p50 of a reader while another process adds and commits, compared with no writer
     memory     peak memory of building an index with a limit of 1 GiB
+    facets     p50 of searches that count the values of two fields, compared with none
 
 The jobs of these processes are in ``search_jobs.py``.
 """
@@ -37,6 +38,7 @@ FIRST: Final = 1.0  # seconds
 SCALING: Final = 1.8  # minimum, as a multiple of the queries a second of one reader
 BESIDE: Final = 2.0  # maximum, as a multiple of the p50 without a writer
 ALLOWED: Final = 1 << 30  # memory limit for building, in bytes
+FACETS: Final = 30.0  # maximum, milliseconds
 MOST: Final = 1_300_000_000  # maximum peak memory of the process with that limit, in bytes
 
 RUNS: Final = 5
@@ -192,6 +194,22 @@ def memory(sizes: Sequence[Corpus]) -> Iterator[Table]:
     yield goals(at_most("peak memory", peak, MOST / 1e6, "{:,.0f} MB"))
 
 
+def facets(sizes: Sequence[Corpus]) -> Iterator[Table]:
+    """Measure searches with and without the facets of two fields, alternating."""
+    told = job("facets", sizes[0].folder / "facets")
+    rows = tuple(
+        (kind, f"{each['rows']:,.0f}", f"{each['without']:.2f} ms", f"{each['with']:.2f} ms")
+        for kind, each in told["kinds"].items()
+    )
+    yield Table(
+        title=f"Facets of two fields, {sizes[0].documents:,} documents",
+        columns=("", "documents counted", "p50 without", "p50 with"),
+        rows=(*rows, ("the first search", "", "", f"{told['first']:.0f} ms")),
+    )
+    slowest = max(each["with"] for each in told["kinds"].values())
+    yield goals(at_most("p50 of the slowest", slowest, FACETS, "{:.2f} ms"))
+
+
 QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     PEER: in_turn,
     "growth": growth,
@@ -199,6 +217,7 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     "readers": readers,
     "writer": writer,
     "memory": memory,
+    "facets": facets,
 }
 
 

@@ -145,7 +145,10 @@ class SmallCorpus:
         return np.array(held, np.int64)
 
     def column(self, name: str) -> FieldColumn:
-        return FieldColumn.of([doc.fields.get(name) for doc in self.docs], "string")
+        held = [doc.fields.get(name) for doc in self.docs]
+        values = sorted({value for value in held if value is not None})
+        codes = [-1 if value is None else values.index(value) for value in held]
+        return FieldColumn.of(np.array(codes, np.int32), values, "string")
 
     def _allowed(self, among: NDArray[np.bool_] | None) -> list[int]:
         rows = range(self.rows)

@@ -13,7 +13,7 @@ import pytest
 
 from vocabtool import Index
 from vocabtool.cli.main import cli
-from vocabtool.errors import InvalidCondition
+from vocabtool.errors import InvalidCondition, InvalidCursor
 
 
 def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
@@ -208,3 +208,72 @@ def test_an_abbreviation_is_one_word_like_others(
         " 1. 1",
         " 2. 0",
     ]
+
+
+@pytest.fixture
+def of_years(tmp_path: Path) -> str:
+    """An index of five documents with kept fields."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["zebra"])
+    rows = [{"id": f"z{n}", "text": "zebra", "year": 2020 + n % 2, "new": n > 3} for n in range(5)]
+    with index.writer() as writer:
+        writer.add(rows, vectors=np.ones((5, 2), np.float32))
+    return str(index.path)
+
+
+def told_by(command: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    """What a command prints."""
+    capfd.readouterr()
+    cli.main(command, standalone_mode=False)
+    return capfd.readouterr().out
+
+
+def test_pages_of_a_listing(of_years: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a query; each page ends with the cursor of the next, as in JSON."""
+    asked = ["search", of_years, "--sort", "year:desc", "--facets", "year,new", "-k", "3"]
+    first = told_by([*asked, "--after", "start"], capfd).splitlines()
+    assert [line for line in first if line.startswith(" ")][::4] == [" 1. z1", " 2. z3", " 3. z0"]
+    assert first[-3:-1] == ["facet year: 2020 (3), 2021 (2)", "facet new: false (4), true (1)"]
+    cursor = first[-1].removeprefix("next page: --after ")
+    assert json.loads(told_by([*asked, "--format", "json"], capfd))["cursor"] == cursor
+    second = told_by([*asked, "--after", cursor], capfd)
+    assert [line[:6] for line in second.splitlines() if ". z" in line] == [" 1. z2", " 2. z4"]
+    assert "next page" not in second
+    assert "last page" in second
+    assert "next page" not in told_by(asked, capfd)
+    nothing = told_by(["search", of_years, "--where", "year > 2021", "--facets", "new"], capfd)
+    assert nothing.splitlines()[:2] == ["nothing found", "facet new: no document with a value"]
+
+
+def test_groups_are_told(of_years: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """How many more there are in each, in text and in JSON."""
+    asked = ["search", of_years, "zebra", "--group-by", "year", "--fusion", "keyword"]
+    shown = told_by(asked, capfd)
+    assert [line.rpartition(", ")[2] for line in shown.splitlines() if ". z" in line] == [
+        "2 more in its group)",
+        "1 more in its group)",
+    ]
+    hits = json.loads(told_by([*asked, "--format", "json"], capfd))["hits"]
+    assert [(hit["id"], hit["further"]) for hit in hits] == [("z0", 2), ("z1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "QUERY"),
+        (["--group-by", "year"], "QUERY"),
+        (["zebra", "--sort", "month"], "sort: no field 'month'"),
+        (["--facets", "year,month"], "facets: no field 'month'"),
+        (["-", "--after", "start"], "standard input"),
+    ],
+)
+def test_wrong_arrangements(options: list[str], told: str, of_years: str) -> None:
+    """A missing query, unknown fields, and pages of several queries."""
+    with pytest.raises(click.UsageError) as caught:
+        cli.main(["search", of_years, *options], standalone_mode=False)
+    assert told in caught.value.message
+
+
+def test_a_wrong_cursor(of_years: str) -> None:
+    """Is an error with advice, as of the command line so of Python."""
+    with pytest.raises(InvalidCursor, match="search again without a cursor"):
+        cli.main(["search", of_years, "zebra", "--after", "next"], standalone_mode=False)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import chain, repeat
 from pathlib import Path
 from random import Random
@@ -18,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, delete
-from vocabtool import Document, Hit, Hits, Index, InvalidCursor, InvalidFile
+from vocabtool import Document, Hit, Hits, Index, InvalidCursor
 from vocabtool.index import generation
 
 WORDS = ("amber", "birch", "cedar")
@@ -297,7 +295,9 @@ def test_a_listing(folder: Path) -> None:
     empty = Index.create(folder.with_name("empty"), dim=3)
     assert [note for note in empty.search(where="id = 'x'").notes if "no documents" in note]
     delete(index, "d01")
-    assert [hit.id for hit in index.search(sort="n:desc")] == ["d02", "d00"]
+    add(index, [Document("d03", "cedar", {"void": None})], np.ones((1, 3)))
+    assert [hit.id for hit in index.search(sort=["void", "n:desc"])] == ["d02", "d00", "d03"]
+    assert told(index.search(facets="void,n")) == {"void": [], "n": [(0, 1), (2, 1)]}
 
 
 def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,17 +310,3 @@ def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyP
     assert snapshot.column("third") is third
     assert snapshot.column("n").values == (0, 1, 2, 3, 4)
     assert snapshot.column("third") is not third
-
-
-def test_a_damaged_column(folder: Path) -> None:
-    """Strings among numbers, and missing rows, are told with the file."""
-    index = made(folder, numbered(3))
-    (file,) = folder.rglob("index.db")
-    for damage, told in (
-        ("UPDATE fields SET field_1 = 'x' WHERE row = 1", "'n' has strings and numbers"),
-        ("DELETE FROM fields WHERE row = 1", "2 of 3 rows"),
-    ):
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute(damage)
-        with pytest.raises(InvalidFile, match=f"index.db: damaged: .*{told}"):
-            index.search(sort="n")

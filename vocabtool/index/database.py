@@ -65,6 +65,12 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
+# For each value of a column its first row, and the numbers of all rows if there are several. One
+# result for each value takes a fifth of the time of one for each row.
+ROWS_OF_VALUES: Final = (
+    "SELECT {0}, min(row), CASE WHEN count(*) > 1 THEN group_concat(row) END FROM fields"
+    " WHERE {0} IS NOT NULL AND +row < ? GROUP BY {0} ORDER BY {0}"
+)
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 Fields = Mapping[str, Kind]
@@ -252,15 +258,14 @@ class Documents:
 
     def column(self, name: str, rows: int) -> FieldColumn:
         """Return the values of the field ``name`` in the first ``rows`` rows."""
-        asked = f"SELECT {column(self.fields, name)} FROM fields WHERE row < ? ORDER BY row"
-        found = [value for (value,) in self.database.fetch(asked, (rows,))]
-        try:
-            if len(found) == rows:
-                return FieldColumn.of(found, self.fields[name])
-            what = f"{len(found):,} of {rows:,} rows"
-        except TypeError:
-            what = f"the field {name!r} has strings and numbers"
-        raise InvalidFile(f"damaged: {what}", file=str(self.database.file))
+        stored = column(self.fields, name)
+        groups = self.database.fetch(ROWS_OF_VALUES.format(stored), (rows,))
+        codes = np.full(rows, -1, np.int32)
+        codes[[first for _, first, _ in groups]] = np.arange(len(groups))
+        for place, (_, _, numbers) in enumerate(groups):
+            if numbers is not None:
+                codes[np.fromstring(numbers, np.int64, sep=",")] = place
+        return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
         """Return these columns of ``rows``, in the same order. The first column must be ``row``."""

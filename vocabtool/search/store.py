@@ -96,17 +96,9 @@ class FieldColumn:
     elements: NDArray[np.int64]
 
     @classmethod
-    def of(cls, stored: Sequence[str | int | float | None], kind: Kind) -> FieldColumn:
-        """Make the column from the stored value of each row.
-
-        Raises ``TypeError`` for strings together with numbers.
-        """
-        values: list[Any] = sorted({each for each in stored if each is not None})
-        places = {each: at for at, each in enumerate(values)}
-        places[None] = -1
-        codes = np.fromiter(map(places.__getitem__, stored), np.int32, len(stored))
-        if kind == "boolean":
-            values = [*map(bool, values)]
+    def of(cls, codes: NDArray[np.int32], stored: Sequence[Any], kind: Kind) -> FieldColumn:
+        """Make a column of codes, and of the distinct values as the database stores them."""
+        values: list[Any] = [*map(bool, stored)] if kind == "boolean" else [*stored]
         owners = elements = np.arange(len(values))
         parts = values
         if any(isinstance(each, str) and each.startswith("[") for each in values):
