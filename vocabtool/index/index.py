@@ -50,8 +50,8 @@ from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Hits
-from vocabtool.search.ordering import Arrangement
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.messages import plural

@@ -222,6 +222,7 @@ class TantivyReader:
             index.reload()
             self._searcher, self._schema = index.searcher(), index.schema
         self._query, self._must, self._should = Query, Occur.Must, Occur.Should
+        self._must_not = Occur.MustNot
         self.documents = int(self._searcher.num_docs)
         self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
@@ -283,15 +284,13 @@ class TantivyReader:
         No document is scored. If most documents have one, those without any are fetched: the time
         is that of making Python objects of the hits.
         """
-        from tantivy import Occur
-
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
         counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count
         count = int(counted.count)
         is_rare = 2 * count <= self.documents
         if not is_rare:
-            without = [(Occur.MustNot, each) for each in holding]
+            without = [(self._must_not, each) for each in holding]
             query = self._query.boolean_query([(self._must, self._query.all_query()), *without])
             count = self.documents - count
         hits: list[Any] = self._searcher.search(query, max(count, 1), False, "row").hits

@@ -61,10 +61,6 @@ class Candidates:
         similarities = np.concatenate((dense.scores, others[new]))
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
-    def is_full(self, limit: int) -> bool:
-        """Return whether a leg has ``limit`` candidates, so that it may find more."""
-        return max(self.dense, self.listed) >= limit
-
     def ranks(self) -> tuple[Places, Places]:
         """Return each candidate's rank in the dense leg, and in the keyword leg, shape (n,) each.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
 from vocabtool.search.fusion import Candidates, fuse
 from vocabtool.search.hits import (
     Explanation,
@@ -30,7 +31,6 @@ from vocabtool.search.hits import (
     explain_hits,
     summarise,
 )
-from vocabtool.search.ordering import BY_SCORE, Arrangement, Pager, count_facets
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import IndexStore, Store
@@ -126,7 +126,7 @@ def search(
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         notes += _chance_note(candidates, chance)
     page = pager.page(candidates.rows, scores, tiers, k, keywords_alone=weight == 1)
-    notes += pager.last_note(page, is_full=candidates.is_full(pager.limit))
+    notes += pager.last_note(page, max(candidates.dense, candidates.listed))
     places = page.places
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
@@ -178,7 +178,7 @@ def _list_documents(
     )
     if not len(rows):
         notes = [NO_MATCH if len(pager.store.live) else NO_DOCUMENTS, *notes]
-    notes = (*notes, *pager.last_note(page, is_full=False))
+    notes = (*notes, *pager.last_note(page))
     understood = summarise(query, settings.fusion)
     return Hits(found, understood, notes, facets=facets, cursor=page.cursor)
 

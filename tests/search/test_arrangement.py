@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, delete
+from tests.builders.small_search import Doc, index_of
 from vocabtool import Document, Hit, Hits, Index, InvalidCursor
 from vocabtool.index import generation
 
@@ -126,19 +127,31 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Index:
     return made(tmp_path_factory.mktemp("drawn") / "index", DOCUMENTS)
 
 
-@given(TEXTS, SORTS, WHERE, st.none() | st.sampled_from(FIELDS), st.lists(st.integers(1, 9)))
+@given(
+    TEXTS,
+    st.sampled_from(["coverage", "keyword", "rrf"]),
+    SORTS,
+    WHERE,
+    st.none() | st.sampled_from(FIELDS),
+    st.lists(st.integers(1, 9)),
+)
 def test_pages_together_are_the_whole_list(
-    drawn: Index, text: str | None, sort: list[str], where: Any, group: Any, sizes: list[int]
+    drawn: Index,
+    text: str | None,
+    fusion: str,
+    sort: list[str],
+    where: Any,
+    group: Any,
+    sizes: list[int],
 ) -> None:
     """Each once, in the order of Python's sort of what is found; facets are those of a loop."""
-    asked: dict[str, Any] = {"where": where, "facets": FIELDS}
+    asked: dict[str, Any] = {"where": where, "facets": FIELDS, "fusion": fusion}
     allowed = [each for each in DOCUMENTS if KEPT[where](each.fields)]
     if text is not None:
         asked["vector"] = [1, 0.5, 0]
     plain = drawn.search(text, k=90, **asked)
-    assert {hit.id for hit in plain} == {each.id for each in allowed}
     if text is None:
-        assert [hit.id for hit in plain] == sorted(hit.id for hit in plain)
+        assert [hit.id for hit in plain] == sorted(each.id for each in allowed)
     expected = in_order([*plain], sort)
     ids = [(hit.id, None) for hit in expected] if group is None else in_groups(expected, group)
     found = pages(drawn, text, chain(sizes, repeat(20)), sort=sort, group_by=group, **asked)
@@ -157,6 +170,12 @@ def test_a_sort_moves_candidates_only(folder: Path) -> None:
     both = index.search("amber birch", k=4, fusion="keyword", sort=["third", "n:desc"])
     assert [hit.id for hit in both] == ["d06", "d03", "d00", "d04"]
     assert both[0].score == both[2].score > both[3].score
+    told_why = index.search(
+        "amber birch", k=4, fusion="keyword", sort=["third", "n:desc"], explain=True
+    )
+    assert [hit.id for hit in told_why] == [hit.id for hit in both]
+    ranks = [hit.explanation.keyword.rank for hit in told_why if hit.explanation is not None]
+    assert ranks == [1, 1, 1, 4]
 
 
 def test_facets_show_the_most_frequent_values(folder: Path) -> None:
@@ -204,6 +223,8 @@ def test_the_last_page_says_what_ends(folder: Path) -> None:
     other = pages(index, "birch", iter([3, 3]), **asked)
     assert [note for note in other[-1].notes if "4 hits" in note and "depth" not in note]
     assert index.search("birch", k=9, **asked).cursor is None
+    complete = pages(index, "amber", iter([9, 1]), fusion="keyword", depth=10)
+    assert [note for note in complete[-1].notes if "10 hits" in note and "depth" not in note]
     # A larger first page has more candidates, and so have the pages after it.
     larger = pages(index, "amber", iter([7, 1]), **asked)
     assert sum(map(len, larger)) == 7
@@ -310,3 +331,14 @@ def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyP
     assert snapshot.column("third") is third
     assert snapshot.column("n").values == (0, 1, 2, 3, 4)
     assert snapshot.column("third") is not third
+
+
+def test_what_is_spelled_otherwise_has_facets(folder: Path) -> None:
+    """Those of the spelling that is searched; it has no cursor, because its query is another."""
+    folder.mkdir()
+    docs = [Doc(f"d{n}", "zebra", (1, 0), {"n": n}) for n in range(3)]
+    index = index_of(folder, docs, ["love"])
+    hits = index.search("zebar", k=1, empty="spelling", facets="n")
+    assert (hits[0].id, hits.cursor) == ("d0", None)
+    assert told(hits) == {"n": [(0, 1), (1, 1), (2, 1)]}
+    assert told(index.search("zebar", facets="n")) == {"n": []}

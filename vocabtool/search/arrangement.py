@@ -9,7 +9,7 @@ The search is in it as a hash, so that a cursor cannot continue another search.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -76,20 +76,13 @@ class Arrangement:
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
         return cls(sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by)
 
-    def check(self, store: IndexStore) -> None:
-        """Raise ``ValueError`` if a field does not exist."""
-        groups = () if self.group_by is None else (self.group_by,)
-        asked = {
-            "sort": [key.field for key in self.sort],
-            "facets": self.facets,
-            "group_by": groups,
-        }
-        fields = store.documents.fields
-        for option, names in asked.items():
-            for name in names:
-                if name not in fields:
-                    there = f"the kept fields are {names_of([*fields])}"
-                    raise ValueError(f"{option}: no field {name!r}; {there}")
+    @property
+    def fields(self) -> Iterator[tuple[str, str]]:
+        """The name of each option with a field, and the field."""
+        yield from (("sort", key.field) for key in self.sort)
+        yield from (("facets", name) for name in self.facets)
+        if self.group_by is not None:
+            yield "group_by", self.group_by
 
 
 BY_SCORE: Final = Arrangement()
@@ -138,7 +131,10 @@ class Pager:
         candidates of each leg on the first page. Raises :class:`InvalidCursor`, and ``ValueError``
         for an unknown field.
         """
-        arrangement.check(store)
+        for option, name in arrangement.fields:
+            if name not in store.documents.fields:
+                there = f"the kept fields are {names_of([*store.documents.fields])}"
+                raise ValueError(f"{option}: no field {name!r}; {there}")
         text, vector, where, settings = asked
         if callable(settings.identifier):  # its name differs from process to process
             settings = replace(settings, identifier=None)
@@ -161,17 +157,17 @@ class Pager:
         ids = self.store.documents.ids
         places, best = best_places(rows, scores, tiers, wanted, ids, keywords_alone=keywords_alone)
         count = int(np.count_nonzero(scores > 0)) if keywords_alone else len(rows)
-        order, further = self._arranged(rows[places]) if whole else (np.arange(len(places)), None)
+        order, further = self._arrange(rows[places]) if whole else (np.arange(len(places)), None)
         return self._cut(places[order], best[order], further, len(order) if whole else count, k)
 
     def page_of_all(self, allowed: Mask, k: int) -> tuple[Rows, Page]:
         """Return all allowed rows in the order of their ids, and a page of them, without scores."""
         rows = self.store.rows_by_id
         rows = rows[allowed[rows]]
-        order, further = self._arranged(rows)
+        order, further = self._arrange(rows)
         return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
 
-    def _arranged(self, rows: Rows) -> tuple[Places, Places | None]:
+    def _arrange(self, rows: Rows) -> tuple[Places, Places | None]:
         """Sort rows by the fields and group them; return the places, and further ones of a group.
 
         The sort is stable. Only the first row of each group stays.
@@ -198,23 +194,26 @@ class Pager:
         more: list[int] | list[None] = [None] * len(places[page])
         if further is not None:
             more = further[page].tolist()
-        cursor = self._cursor(end) if end < total else None
+        cursor = None
+        if end < total:
+            index, commit = self.store.version
+            limit = min(self.limit, MAX_LIMIT)
+            packed = CURSOR.pack(VERSION, _hash(index, 6), commit, end, limit, self.search)
+            cursor = base64.urlsafe_b64encode(packed + _checksum(packed)).decode()
         return Page(places[page], scores[page], more, cursor, total)
 
-    def _cursor(self, position: int) -> str:
-        index, commit = self.store.version
-        limit = min(self.limit, MAX_LIMIT)
-        packed = CURSOR.pack(VERSION, _hash(index, 6), commit, position, limit, self.search)
-        return base64.urlsafe_b64encode(packed + _checksum(packed)).decode()
+    def last_note(self, page: Page, found: int = 0) -> list[str]:
+        """Return a note if this is the last of several pages.
 
-    def last_note(self, page: Page, *, is_full: bool) -> list[str]:
-        """Return a note if this is the last of several pages. ``is_full``: a leg may find more."""
+        ``found``: number of documents that the larger leg found. It may find more if it is as many
+        as it was asked for.
+        """
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"
         note = f"the last page: there are {page.total:,} {what}"
         more = f" among {self.limit:,} candidates of each leg; a larger depth finds more"
-        return [note + more if is_full else note]
+        return [note + more if self.limit <= found < self.store.rows else note]
 
 
 def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, int]:
