@@ -511,6 +511,6 @@ def _notes(report: OovReport, page: bool) -> Iterator[str]:
         yield sentence
     for bound in report.estimated:
         by = percent(bound.off_by) if bound.figure == "curve" else f"{bound.off_by:,.0f}"
-        sure = "at most" if bound.certain else "at most (99.7 % of the time)"
+        sure = "at most" if bound.certain else "at most (99.7% of the time)"
         yield f"estimated: {FIGURES[bound.figure]}, off by {by} {sure}"
     yield from report.notes
