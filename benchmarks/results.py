@@ -44,8 +44,9 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with the title as a bold line."""
-        right = [any(map(NUMBER.match, column)) for column in list(zip(*self.rows, strict=True))[1:]]
-        lines = [self.columns, ("---", *("---:" if each else "---" for each in right)), *self.rows]
+        _, *others = zip(*self.rows, strict=True)
+        right = ["---:" if any(map(NUMBER.match, cells)) else "---" for cells in others]
+        lines = [self.columns, ("---", *right), *self.rows]
         return "\n".join((f"**{self.title}**", "", *(f"| {' | '.join(row)} |" for row in lines)))
 
 
