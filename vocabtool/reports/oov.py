@@ -358,7 +358,7 @@ def _words(report: OovReport, page: bool) -> Table:
         if not page:
             example = _around(word.example, word.word, EXAMPLE_BYTES)
         rows.append((word.word, count(word.count), count(word.documents), like, example))
-    return Table(columns, rows, bars="count", small="example")
+    return Table(columns, rows, bars="count", small=["example"])
 
 
 def _around(example: bytes, word: bytes, width: int) -> str:
@@ -392,19 +392,20 @@ def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterato
     """Yield the figures of a subword model, its split words, and their kinds and languages."""
     yield Section("Words in pieces", _pieces(report, page))
     number = SPLIT_WORDS if page else SPLIT_WORDS // 2
-    title = "The split words, by what they cost"
+    title = "The split words, by the pieces that they cost"
     yield Section(title, [_split_words(split.words(0, min(number, split.listed)), page)])
+    mean = Column("pieces per token", "mean")
     if split.kinds:
-        names = Column("what split words look like"), _count("words"), _count("tokens")
+        first = Column("kind" if page else "what split words look like")
         kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
-        table = Table((*names, Column("pieces per token", "mean")), kinds)
+        table = Table((first, *map(_count, ("words", "tokens")), mean), kinds)
         yield Section("What split words look like", [table])
     if split.random:
         some = split.words(split.listed, min(split.random, RANDOM_WORDS))
         yield Section("Random strings", [_split_words(some, page, "random string")])
     columns = (
         *(Column("language or script"), _count("documents"), _count("tokens")),
-        *(Column("pieces per token", "mean"), Column("in 3 or more", "percent")),
+        *(mean, Column("in 3 or more pieces", "percent")),
     )
     languages = [
         (each.name, *each[1:3], each.fertility, each.tokens_split3 / max(each.tokens, 1))
@@ -447,16 +448,16 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
         Column("split into"),
     )
     columns += (*[Column("looks like")] * page, Column("example"))
-    return Table(columns, rows, bars="cost", small="example")
+    return Table(columns, rows, bars="cost", small=["split into", "example"])
 
 
 def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
     """Show what is cut off of long documents, and the words that stand only there."""
     limit = cut.limit
     side = ", the start of a longer text is cut off" if limit.cuts_start else ""
-    special = f", {limit.special:,} of them special" * (limit.special > 0)
+    special = f" and {plural(limit.special, 'special one', 'special ones')}" * (limit.special > 0)
     unit = "token" if report.split is None else "piece"
-    stated = f"{plural(limit.places, unit, f'{unit}s')}{special}{side} ({limit.source})"
+    stated = f"{plural(limit.tokens, unit, f'{unit}s')}{special}{side} ({limit.source})"
     rows = (
         ("documents", cut.documents, report.documents, report.cut_document_rate),
         (f"{unit}s", cut.tokens, cut.all_tokens, report.cut_rate),
@@ -475,7 +476,7 @@ def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
         example = word.example if page else _around(word.example, word.word, EXAMPLE_BYTES)
         kind = KINDS[word.kind] if word.kind else ""
         words.append((word.word, word.count, word.documents, kind, example))
-    yield Table(columns, words, bars="count", small="example")
+    yield Table(columns, words, bars="count", small=["example"])
     if cut.words > len(words):
         yield Paragraph(f"These are {len(words):,} of {cut.words:,} such words.", small=True)
 
