@@ -103,9 +103,9 @@ def mark_epilog(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     """Show a text that several commands share only once."""
     name = context.command.name or ""
     first = EPILOGS.setdefault("\n".join(lines), name)
+    mark_options(app, context, lines)
     if first != name:
         lines[:] = [f"MODEL is the same as for :ref:`{first} <command-{first}>`."]
-    mark_options(app, context, lines)
 
 
 def option_lines(context: click.Context) -> Iterator[str]:

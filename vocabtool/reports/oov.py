@@ -439,7 +439,8 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
         count = Estimate if word.error > 0 else int
         cost = count(word.cost)
         row = (word.word, count(word.count), count(word.documents), word.pieces, cost)
-        parts, kind = b" ".join(word.parts), KINDS[word.kind] if word.kind else ""
+        parts = b" ".join(word.parts)
+        kind = KINDS[word.kind] if word.kind not in (None, "other") else ""
         example = word.example if page else _around(word.example, word.word, SPLIT_EXAMPLE_BYTES)
         rows.append((*row, parts, *[kind] * page, example))
     columns = (
@@ -448,7 +449,8 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
         Column("split into"),
     )
     columns += (*[Column("looks like")] * page, Column("example"))
-    return Table(columns, rows, bars="cost", small=["split into", "example"])
+    small = [column.name for column in columns[5:]]
+    return Table(columns, rows, bars="cost", small=small)
 
 
 def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:

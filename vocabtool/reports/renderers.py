@@ -322,7 +322,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
 th:last-child, td:last-child { padding-right: 0; }
 th { font-weight: 600; border-bottom: 1px solid var(--line); }
 td { border-bottom: 1px solid var(--line); }
-td bdi { display: inline-block; max-width: min(24rem, 50vw); overflow-wrap: break-word; }
+td bdi { display: inline-block; max-width: min(14rem, 30vw); overflow-wrap: break-word; }
 td:first-child bdi { max-width: none; overflow-wrap: anywhere; }
 td:first-child:has(bdi) { min-width: 8rem; }
 .list { min-width: 14rem; }

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from vocabtool.oov.suggest import HalfCounts, Suggestions
 from vocabtool.reports.model import Column, Facts, Section, Table, percent
+from vocabtool.vocabulary import encode
 
 TERMINAL_WORDS: Final = 25
 PAGE_WORDS: Final = 100
@@ -48,8 +49,9 @@ def suggestion_section(found: Suggestions, page: bool) -> Section:
         *(Column(saved, "count"), Column("saved so far", "count"), Column("made of")),
     )
     rows = [
-        (each.word, each.count, len(each.parts), each.saved, each.total, " ".join(each.parts))
+        (encode(each.word), each.count, len(parts), each.saved, each.total, " ".join(parts))
         for each in found.words[: PAGE_WORDS if page else TERMINAL_WORDS]
+        for parts in [each.parts]
     ]
     table = Table(columns, rows, bars=saved, small=["made of"])
     return Section("Words to add", [Facts(facts), table])
