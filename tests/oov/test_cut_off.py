@@ -173,15 +173,19 @@ def test_words_whose_count_is_not_exact(here: Path) -> None:
     words = Words.of(here / "model")
     limit = TokenLimit.of(here / "model", words)
     many = [f"w{number} use i i i i late{number}" for number in range(3_000)]
+    often = [f"w use i i i i often{number}" for number in range(10)]
     exact, dropped = (OovCounter(words, budget=size, limit=limit) for size in (1 << 26, 100_000))
     for counter in (exact, dropped):
+        counter.count([pa.array(often * 50)])
         counter.count([pa.array(many[at : at + 100]) for at in range(0, 3_000, 100)])
         counter.count([pa.array([f"late{number}" for number in range(100)])])
     found = [word.word for word in exact.report().cut_words()]
-    assert sorted(found) == sorted(f"late{number}".encode() for number in range(100, 3_000))
+    wanted = [f"late{number}" for number in range(100, 3_000)]
+    wanted += (f"often{number}" for number in range(10))
+    assert sorted(found) == sorted(word.encode() for word in wanted)
     report = dropped.report()
     assert report.cut is not None
-    assert (report.cut.documents, report.cut.tokens) == (3_000, 3_000)
+    assert (report.cut.documents, report.cut.tokens) == (3_500, 3_500)
     some = [word.word for word in report.cut_words()]
     assert 0 < report.cut.words == len(some) < len(found)
     assert {*some} <= {*found}

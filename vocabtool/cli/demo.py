@@ -227,7 +227,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
         "Unknown words are counted",
         f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts are unknown, "
         f"{report.token_rate:.1%}; {report.distinct_unknown:,} distinct words",
-        f"among the most frequent: {', '.join(printable(each.word) for each in report.commonest(6))}",
+        f"among them: {', '.join(printable(each.word) for each in report.commonest(6))}",
         f"$ vocabtool oov {model} {source}",
     )
 

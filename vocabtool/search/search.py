@@ -94,9 +94,8 @@ def search(
     is_empty = (where is not None or bool(query.required)) and not allowed.any()
     notes = _first_notes(store, query, settings, text, vector, is_empty, explain)
     if query.codes and not np.count_nonzero(tiers):
-        counting = [word for word in query.words if word.counts]
-        named = [word for word in counting if word.identifier] or counting
-        codes = dict.fromkeys(word.word.surface for word in named)
+        names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
+        codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
         which = "searchable document" if where is None else "document that satisfies the condition"
         notes.append(f"no {which} contains {' or '.join(codes)}")
 
