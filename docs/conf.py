@@ -89,7 +89,8 @@ def keep_options_whole(
         return found[0] if found[0][0] == "<" else f'<span class="whole">{found[0]}</span>'
 
     if "body" in context:
-        context["body"] = re.sub(rf"<[^>]*>|{OPTION}|(?<= )\. \.\S+", mark, context["body"])
+        sourced = r'(?<=>)\.<span class="w"> </span>\.[\w./]+'
+        context["body"] = re.sub(rf"<[^>]*>|{OPTION}|{sourced}", mark, context["body"])
 
 
 def mark_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:

@@ -256,12 +256,13 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
             sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
         columns = (Column("largest differences of rank"), *_counts("rank in A", "rank in B"))
         shifts = comparison.shifts(PAGE_SHIFTS if page else entries)
+        noted = page and bool(shifts)
         blocks = [
             *[Plot(lambda: plots.ranks(comparison.ranks))] * page,
             Paragraph(sentence + "." * page),
             *[Paragraph("; ".join(_orders(comparison)) + ".", small=True)] * page,
             Table((*columns, Column("doublings", "doublings")), shifts),
-            *[Paragraph("doublings: log2 of rank in B / rank in A", small=True)] * page,
+            *[Paragraph("doublings: log2 of rank in B / rank in A", small=True)] * noted,
         ]
         yield Section("Rank against rank", blocks)
     names = short_names(comparison.a.label, comparison.b.label)
@@ -281,8 +282,8 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
     if comparison.cuts is not None and not page:
         yield from (Section("", [block]) for block in _cut_tables(comparison.cuts, entries))
     notes = Notes(_notes(comparison, page))
-    rest = [Facts(facts[3 + comparison.by_text :])] * page
-    yield Section("What was compared, and how", [*rest, notes])
+    rest = facts[3 + comparison.by_text :] if page else []
+    yield Section("What was compared, and how", [*[Facts(rest)] * bool(rest), notes])
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
