@@ -105,7 +105,7 @@ def mark_epilog(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     name = context.command.name or ""
     first = EPILOGS.setdefault("\n".join(lines), name)
     mark_options(app, context, lines)
-    if lines and first != name:
+    if context.command.epilog and first != name:
         lines[:] = [f"MODEL is the same as for :ref:`{first} <command-{first}>`."]
 
 
