@@ -32,7 +32,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.oov.lookalikes import Kind, clip, find_word
+from vocabtool.oov.lookalikes import COMMONEST, Kind, clip, find_word
 from vocabtool.oov.report import MOST_PIECES, CutOff, CutWord, OovReport, UnknownWord
 from vocabtool.oov.report import Figure as FigureName
 from vocabtool.oov.split_words import SplitWord, SplitWords
@@ -393,13 +393,21 @@ def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterato
     yield Section("Words in pieces", _pieces(report, page))
     number = SPLIT_WORDS if page else SPLIT_WORDS // 2
     title = "The split words, by the pieces that they cost"
-    yield Section(title, [_split_words(split.words(0, min(number, split.listed)), page)])
+    blocks: list[Block] = [_split_words(split.words(0, min(number, split.listed)), page)]
+    if split.listed > number:
+        told = f"These are {number:,} of {split.listed:,} split words. cost: count x (pieces - 1)."
+        blocks.append(Paragraph(told, small=True))
+    yield Section(title, blocks)
     mean = Column("pieces per token", "mean")
     if split.kinds:
         first = Column("kind" if page else "what split words look like")
         kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
         table = Table((first, *map(_count, ("words", "tokens")), mean), kinds)
-        yield Section("What split words look like", [table])
+        blocks = [table]
+        if split.listed > COMMONEST:
+            told = f"Only the first {COMMONEST:,} split words are classified."
+            blocks.append(Paragraph(told, small=True))
+        yield Section("What split words look like", blocks)
     if split.random:
         some = split.words(split.listed, min(split.random, RANDOM_WORDS))
         yield Section("Random strings", [_split_words(some, page, "random string")])
