@@ -98,7 +98,8 @@ class Explanation:
 
     ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
     vector alone, or ``None`` below rank 10,000. ``highlights``: spans of these words in the
-    text, each a start and an exclusive end in characters.
+    text, each a start and an exclusive end in characters. ``fused_rank``: its rank by the fusion,
+    before ``rerank`` and ``mmr``; ``None`` without these.
     """
 
     dense: LegPlace
@@ -106,6 +107,7 @@ class Explanation:
     words: tuple[MatchedWord, ...]
     rank_without_keywords: int | None
     highlights: tuple[Span, ...]
+    fused_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class Hit:
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
     - ``explanation``: only with ``explain``.
+    - ``rerank``: score by ``rerank``, higher is better; ``None`` if it was not ranked again.
     """
 
     id: str
@@ -132,12 +135,13 @@ class Hit:
     similarity: float | None = None
     bm25: float | None = None
     explanation: Explanation | None = None
+    rerank: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         facts = asdict(self)
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
-        names += ["explanation"] if self.explanation is not None else []
+        names += [each for each in ("rerank", "explanation") if facts[each] is not None]
         return {name: _as_json(facts[name]) for name in names}
 
 
@@ -269,6 +273,7 @@ def explain_hits(
     candidates: Candidates,
     places: Places,
     texts: Sequence[str],
+    fused_ranks: Sequence[int | None],
 ) -> list[Explanation]:
     """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``."""
     rows = candidates.rows[places].tolist()
@@ -295,7 +300,7 @@ def explain_hits(
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(text, marked_words, store.cutter)) for text in texts]
-    return list(map(Explanation, *legs, matched, alone, marked))
+    return list(map(Explanation, *legs, matched, alone, marked, fused_ranks))
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
-from vocabtool.search.fusion import Candidates, best_places, fuse
+from vocabtool.search.fusion import Candidates, fuse
 from vocabtool.search.hits import (
     Explanation,
     Hit,
@@ -30,6 +30,7 @@ from vocabtool.search.hits import (
     summarise,
 )
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
+from vocabtool.search.rerank import best_hits
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
@@ -70,20 +71,22 @@ def search(
     where: str | None = None,
     explain: bool = False,
     chance: float | None = None,
+    without: int | None = None,
 ) -> Hits:
     """Return the best ``k`` documents of an index for a query.
 
     ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
     (dim,); without it, or if it is zero, only keywords are searched. ``where``: a condition on
-    fields. ``chance``: the similarity that random vectors reach.
-    The order is by tier, score and id. It does not depend on the order in which documents were
+    fields. ``chance``: the similarity that random vectors reach. ``without``: a row to leave out.
+    The order is by tier, score and id, unless ``settings`` changes it by ``rerank`` or ``mmr``,
+    which keep the order by tier. It does not depend on the order in which documents were
     added, unless scores tie at the end of a leg's list.
     Raises ``ValueError`` for ``k`` < 1, an invalid vector or condition, the fusion ``dense``
-    without a vector, and ``keyword`` without a text.
+    without a vector, and ``keyword`` and ``rerank`` without a text.
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
-    allowed = store.live if where is None else store.where(where)
+    allowed = _findable_rows(store, where, without)
     if query.required:
         quoted = KeywordQuery((), query.required)
         allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
@@ -120,8 +123,8 @@ def search(
         if not len(candidates.keyword) and nearest <= chance:  # no nearer than a nonsense query
             reached = f"similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
             notes.append(f"{BY_CHANCE}: {reached}")
-    places, best = best_places(
-        candidates.rows, scores, tiers, k, store.documents.ids, keywords_alone=weight == 1
+    places, best, reranked, fused_ranks = best_hits(
+        store, text, candidates, scores, tiers, k, settings, keywords_alone=weight == 1
     )
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
@@ -130,9 +133,11 @@ def search(
             words = [word for word in query.words if word.counts]
             query = replace(query, counted=term_clauses(words, store, query.frequencies))
         texts = [document.text for document in documents]
-        explanations = explain_hits(store, query, used, allowed, candidates, places, texts)
+        explanations = explain_hits(
+            store, query, used, allowed, candidates, places, texts, fused_ranks
+        )
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
-    columns = best.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
+    columns = best.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist(), reranked
     found = tuple(
         Hit(
             id=document.id,
@@ -143,8 +148,9 @@ def search(
             similarity=None if isnan(similarity) else similarity,
             bm25=by_words or None,
             explanation=explanation,
+            rerank=by_model,
         )
-        for document, score, tier, similarity, by_words, explanation in zip(
+        for document, score, tier, similarity, by_words, by_model, explanation in zip(
             documents, *columns, explanations, strict=True
         )
     )
@@ -168,6 +174,17 @@ def _check_arguments(
         raise ValueError(f"vector must be a row of finite numbers, got shape {vector.shape}")
     if text is None and settings.fusion == "keyword":
         raise ValueError("fusion='keyword' needs a text")
+    if text is None and settings.rerank is not None:
+        raise ValueError("rerank needs the text of the query")
+
+
+def _findable_rows(store: Store, where: str | None, without: int | None) -> Mask:
+    """Return the rows that may be found: those that satisfy ``where``, but not ``without``."""
+    allowed = store.live if where is None else store.where(where)
+    if without is not None:
+        allowed = allowed.copy()
+        allowed[without] = False
+    return allowed
 
 
 def _first_notes(
