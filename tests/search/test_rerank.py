@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 import pytest
 from hypothesis import given
@@ -457,7 +458,7 @@ def test_commands(
     scores = [f"{hit.rerank:.3f}" for hit in hits]
     ranks = [str(hit.explanation.fused_rank) for hit in hits if hit.explanation]
     assert re.findall(r"rerank (\S+)\)", shown) == scores
-    assert re.findall(r"; rank (\d+) before it was ordered again", shown) == ranks
+    assert re.findall(r"; rank (\d+) by the fusion alone", shown) == ranks
     command = ["similar", folder, "d05", "-k", "2", "--where", "n < 5", "--format", "json"]
     cli.main(command, standalone_mode=False)
     found = json.loads(capsys.readouterr().out)
@@ -466,3 +467,26 @@ def test_commands(
     assert capsys.readouterr().out.startswith(f"query: {found['query']['text']}\n")
     with pytest.raises(NotFound, match="'d99'"):
         cli.main(["similar", folder, "d99"], standalone_mode=False)
+
+
+def test_evaluation(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every fusion is measured with the reranker; the self-check has no use for it."""
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "love xapian"}')
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\td11\t1\n")
+    files = ["--queries", str(tmp_path / "queries.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
+    more = ["--rerank", f"python:{__name__}:lengths"]
+    ranks = []
+    for options in ([], more):
+        command = ["eval", str(index.path), *files, *options, "--format", "json"]
+        cli.main(command, standalone_mode=False)
+        (row, *_) = json.loads(capsys.readouterr().out)["rows"]
+        ranks.append(1 / row["measures"]["mrr@10"])
+    asking: tuple[dict[str, Any], ...] = ({}, {"rerank": lengths})
+    wanted = [
+        1 + ids(index.search("love xapian", fusion="keyword", k=99, **asked)).index("d11")
+        for asked in asking
+    ]
+    assert ranks == pytest.approx(wanted)
+    assert wanted[0] != wanted[1]
+    with pytest.raises(click.UsageError, match="--rerank and --mmr need judged queries"):
+        cli.main(["eval", str(index.path), "--self-check", *more], standalone_mode=False)

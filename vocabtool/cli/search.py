@@ -35,6 +35,28 @@ CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 EXPLAIN = click.option(
     "--explain", is_flag=True, help="Explain each hit and the weight of each word."
 )
+REORDER: Final = (
+    click.option(
+        "--rerank",
+        metavar="MODEL",
+        help="Cross-encoder that ranks the first hits again: a folder or name of "
+        "sentence-transformers, a folder with model.onnx, or python:MODULE:NAME.",
+    ),
+    click.option(
+        "--rerank-depth",
+        type=click.IntRange(1, 10_000),
+        default=RERANK_DEPTH,
+        show_default=True,
+        help="How many of the first hits --rerank and --mmr put into another order.",
+    ),
+    click.option(
+        "--mmr",
+        metavar="LAMBDA",
+        type=click.FloatRange(0, 1),
+        help="Order the first hits for variety (maximal marginal relevance): 1 counts only their "
+        "scores, 0 only how different they are. [default: off]",
+    ),
+)
 SETTINGS = gather(
     "settings",
     click.option(
@@ -107,26 +129,7 @@ SETTINGS = gather(
         show_default=True,
         help="What to show if the words of the query are unknown to the model and in no document.",
     ),
-    click.option(
-        "--rerank",
-        metavar="MODEL",
-        help="Cross-encoder that ranks the first hits again: a folder or name of "
-        "sentence-transformers, a folder with model.onnx, or python:MODULE:NAME.",
-    ),
-    click.option(
-        "--rerank-depth",
-        type=click.IntRange(1, 10_000),
-        default=RERANK_DEPTH,
-        show_default=True,
-        help="How many of the first hits --rerank and --mmr put into another order.",
-    ),
-    click.option(
-        "--mmr",
-        metavar="LAMBDA",
-        type=click.FloatRange(0, 1),
-        help="Order the first hits for variety (maximal marginal relevance): 1 counts only their "
-        "scores, 0 only how different they are. [default: off]",
-    ),
+    *REORDER,
 )
 
 

@@ -395,7 +395,7 @@ def _why(why: Explanation, no_vector: str) -> str:
     elif why.dense.score is not None:
         told.append(f"without keywords below rank {DEEP:,}")
     if why.fused_rank is not None:
-        told.append(f"rank {why.fused_rank:,} before it was ordered again")
+        told.append(f"rank {why.fused_rank:,} by the fusion alone")
     return "; ".join(told)
 
 
