@@ -13,14 +13,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.builders import onnx_models
-from tests.builders.small_corpus import Doc as Small
-from tests.builders.small_corpus import SmallCorpus
 from tests.builders.small_search import Doc, bm25, index_of
-from vocabtool import Hits, Index, Settings
+from vocabtool import Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.errors import (
     NotFound,
@@ -29,7 +25,6 @@ from vocabtool.errors import (
     UnsupportedFormat,
     VocabtoolError,
 )
-from vocabtool.search.search import search
 
 QUERY = "I love to use Xapian"
 TEXTS = (
@@ -228,12 +223,12 @@ def test_variety_by_hand(weight: float, expected: str, tmp_path: Path) -> None:
     assert "".join(ids(hits)) == expected
 
 
-def plain_mmr(docs: Sequence[Small], scores: Sequence[float], weight: float, k: int) -> list[str]:
+def plain_mmr(docs: Sequence[Doc], scores: Sequence[float], weight: float, k: int) -> list[str]:
     """Carbonell and Goldstein's rule, as they wrote it. ``docs``: best first, with ``scores``."""
     low, high = min(scores), max(scores)
     relevance = [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
-    def cosine(one: Small, other: Small) -> float:
+    def cosine(one: Doc, other: Doc) -> float:
         x, y = (np.array(doc.vector or (0, 0), np.float32).astype(float) for doc in (one, other))
         lengths = float(np.linalg.norm(x) * np.linalg.norm(y))
         return float(np.dot(x, y)) / lengths if lengths else 0.0
@@ -245,33 +240,29 @@ def plain_mmr(docs: Sequence[Small], scores: Sequence[float], weight: float, k: 
             near = max((cosine(docs[n], docs[other]) for other in chosen), default=0.0)
             values[n] = weight * relevance[n] - (1 - weight) * near
         best = max(values.values())
-        chosen.append(next(n for n in left if values[n] >= best - 1e-9))
+        chosen.append(next(n for n in left if values[n] >= best - 1e-6))
         left.remove(chosen[-1])
     return [docs[n].id for n in chosen]
 
 
-numbers = st.floats(-1, 1, width=16).map(lambda number: round(number, 2))
-vectors = st.one_of(st.just(()), st.tuples(numbers, numbers))
-
-
-@given(
-    st.lists(vectors, min_size=1, max_size=9),
-    st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]),
-    st.integers(1, 9),
-    st.integers(1, 9),
-)
-def test_variety_is_that_of_a_plain_loop(
-    made: list[Any], weight: float, k: int, depth: int
-) -> None:
-    """Of the first documents; those behind them follow in their order."""
-    docs = {f"id{n}": Small(f"id{n}", "love", vector) for n, vector in enumerate(made)}
-    corpus = SmallCorpus([*docs.values()])
-    fused = search(corpus, "love", EAST, k=9, settings=Settings())
-    settings = Settings(mmr=weight, rerank_depth=depth)
-    found = search(corpus, "love", EAST, k=k, settings=settings)
-    first, scores = [docs[hit.id] for hit in fused][:depth], [hit.score for hit in fused][:depth]
-    wanted = plain_mmr(first, scores, weight, k) + [hit.id for hit in fused][depth:]
-    assert ids(found) == wanted[:k]
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_variety_is_that_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
+    """Of the first documents, among them equal ones and two without a vector; then the others."""
+    numbers = np.random.default_rng(seed).integers(-3, 4, (20, 2))
+    vectors = [(float(x), float(y)) for x, y in numbers]
+    docs = {f"id{n:02}": Doc(f"id{n:02}", "love", vector) for n, vector in enumerate(vectors)}
+    docs |= {name: Doc(name, "love love") for name in ("none1", "none2")}
+    index = index_of(tmp_path, [*docs.values()], ["love"])
+    fused = index.search("love", vector=EAST, k=99)
+    assert len(fused) == 22
+    for weight in (0.0, 0.3, 0.5, 0.7, 1.0):
+        for k, depth in ((22, 50), (5, 50), (22, 8), (3, 8), (22, 1)):
+            first = fused[:depth]
+            scores = [hit.score for hit in first]
+            wanted = plain_mmr([docs[hit.id] for hit in first], scores, weight, k)
+            wanted += [hit.id for hit in fused[depth:]]
+            found = index.search("love", vector=EAST, k=k, mmr=weight, rerank_depth=depth)
+            assert ids(found) == wanted[:k]
 
 
 # Wrong arguments.

@@ -29,7 +29,7 @@ from vocabtool.encoders.sentence_transformers import PADDED, WEIGHTS, check_file
 from vocabtool.errors import OperatorFailed, UnknownFormat, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.files import find_folder, split_kind
 from vocabtool.formats.static_embedding import CONFIG, find_settings
-from vocabtool.search.fusion import Candidates, Fused, Places, best_places
+from vocabtool.search.fusion import NOISE, Candidates, Fused, Places, best_places
 from vocabtool.search.settings import Reranker, Settings
 from vocabtool.search.store import Store
 
@@ -218,7 +218,7 @@ def marginal(
 
         weight * r - (1 - weight) * s
 
-    among those left of the highest tier, the first one if several are equal. ``r`` is its
+    among those left of the highest tier, the first of those that are equal up to 1e-6. ``r`` is its
     ``relevance``, scaled from 0 (lowest of all n) to 1 (highest). ``s`` is the highest cosine of
     its vector with that of a document chosen before, 0 for the first. ``relevance``, ``tiers``:
     shape (n,), best first; ``vectors``: shape (n, dim). A zero vector has the cosine 0.
@@ -234,7 +234,7 @@ def marginal(
     for _ in range(min(k, len(exact))):
         among = np.flatnonzero(left & (tiers == tiers[left].max()))
         worth = gain[among] - (1 - weight) * nearest[among]
-        place = int(among[worth.argmax()])
+        place = int(among[(worth >= worth.max() - NOISE).argmax()])
         cosines = np.einsum("ij,j->i", exact, exact[place])
         nearest = np.maximum(nearest, cosines) if chosen else cosines
         chosen.append(place)
