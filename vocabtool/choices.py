@@ -67,6 +67,7 @@ CALIBRATION_SAMPLE: Final = 250  # documents used as queries
 SELF_CHECK_SAMPLE: Final = 200
 
 # Searching.
+RERANK_DEPTH: Final = 50  # hits that are put into another order
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
 NoResults = Literal["nothing", "nearest", "spelling"]
 Phrases = Literal["required", "preferred"]

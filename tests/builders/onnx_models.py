@@ -101,8 +101,11 @@ def save(folder: Path, model: Any, tokenizer: Any, name: str = "model.onnx") -> 
     return folder
 
 
-def export(source: Path, folder: Path) -> Path:
-    """Export a folder of sentence-transformers to ``onnx/model.onnx``, by PyTorch's own means."""
+def export(source: Path, folder: Path, kind: str = "AutoModel", output: str = HIDDEN) -> Path:
+    """Export a folder of sentence-transformers to ``onnx/model.onnx``, by PyTorch's own means.
+
+    ``kind``: the class of transformers that opens it; ``output``: the attribute of its result.
+    """
     import torch
     import transformers
 
@@ -111,22 +114,25 @@ def export(source: Path, folder: Path) -> Path:
     for file in source.iterdir():
         if file.suffix in (".json", ".txt"):
             shutil.copy(file, folder)
-    shutil.copytree(source / "1_Pooling", folder / "1_Pooling")
+    if (source / "1_Pooling").is_dir():
+        shutil.copytree(source / "1_Pooling", folder / "1_Pooling")
 
     class Hidden(torch.nn.Module):
         """Takes its inputs one by one and returns a tensor, as the exporter wants."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.model = library.AutoModel.from_pretrained(source, attn_implementation="eager")
+            opened = getattr(library, kind).from_pretrained(source, attn_implementation="eager")
+            self.model = opened
 
         def forward(self, ids: Any, mask: Any, types: Any) -> Any:
-            return self.model(
-                input_ids=ids, attention_mask=mask, token_type_ids=types
-            ).last_hidden_state
+            found = self.model(input_ids=ids, attention_mask=mask, token_type_ids=types)
+            return getattr(found, output)
 
     example = torch.ones((2, 8), dtype=torch.int64)
-    axes = {name: {0: "texts", 1: "tokens"} for name in (*INPUTS, HIDDEN)}
+    axes = {name: {0: "texts", 1: "tokens"} for name in (*INPUTS, output)}
+    if output != HIDDEN:
+        axes[output] = {0: "texts"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter tells what it traced as a constant
         torch.onnx.export(
@@ -134,7 +140,7 @@ def export(source: Path, folder: Path) -> Path:
             (example, example, example * 0),
             str(folder / "onnx" / "model.onnx"),
             input_names=[*INPUTS],
-            output_names=[HIDDEN],
+            output_names=[output],
             dynamic_axes=axes,
             opset_version=17,
             dynamo=False,

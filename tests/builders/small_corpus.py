@@ -115,6 +115,9 @@ class SmallCorpus:
         similarities[self._without] = np.nan
         return Near(nearest, similarities[rows])
 
+    def take(self, rows: Rows) -> Vectors:
+        return self._vectors[rows]
+
     def where(self, condition: str) -> Mask:
         """``name=value``."""
         name, _, value = condition.partition("=")

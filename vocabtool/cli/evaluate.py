@@ -10,6 +10,7 @@ from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import show_report, step_progress, usage_errors
+from vocabtool.cli.search import REORDER
 from vocabtool.system.messages import tell
 
 QUERIES = gather(
@@ -54,6 +55,7 @@ QUERIES = gather(
     show_default=True,
     help="Number of documents that --self-check searches for.",
 )
+@gather("order", *REORDER)
 @format_option()
 def eval_command(
     folder: str,
@@ -61,6 +63,7 @@ def eval_command(
     model: dict[str, Any],
     self_check: bool,
     sample: int,
+    order: dict[str, Any],
     report_format: Literal["text", "json"],
 ) -> None:
     """Evaluate the ranking of the index in DIR: compare all fusions.
@@ -74,6 +77,8 @@ def eval_command(
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
+    if self_check and (order["rerank"] is not None or order["mmr"] is not None):
+        raise click.UsageError("--rerank and --mmr need judged queries: pass --queries and --qrels")
     with usage_errors():
         index = open_index(folder, model)
         with step_progress(False) as progress:
@@ -82,7 +87,8 @@ def eval_command(
                 report = self_check_report(checked)
             else:
                 judgements = _read_judgements(queries)
-                report = evaluation_report(compare.evaluate(index, **judgements, progress=progress))
+                found = compare.evaluate(index, **judgements, **order, progress=progress)
+                report = evaluation_report(found)
         show_report(report, report_format)
 
 

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "inspect": "inspect:inspect_command",
     "oov": "oov:oov_command",
     "search": "search:search_command",
+    "similar": "search:similar_command",
     "train": "embed:train_command",
     "update": "index:update_command",
     "upgrade": "index:upgrade_command",

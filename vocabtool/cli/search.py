@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES
+from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, RERANK_DEPTH
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
@@ -57,6 +57,35 @@ ARRANGEMENT = gather(
         metavar="FIELD",
         help="Show only the best document with each value of this kept field, and count the "
         "others; -k counts values.",
+    ),
+)
+K = click.option(
+    "-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits."
+)
+CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
+EXPLAIN = click.option(
+    "--explain", is_flag=True, help="Explain each hit and the weight of each word."
+)
+REORDER: Final = (
+    click.option(
+        "--rerank",
+        metavar="MODEL",
+        help="Cross-encoder that ranks the first hits again: a folder or name of "
+        "sentence-transformers, a folder with model.onnx, or python:MODULE:NAME.",
+    ),
+    click.option(
+        "--rerank-depth",
+        type=click.IntRange(1, 10_000),
+        default=RERANK_DEPTH,
+        show_default=True,
+        help="How many of the first hits --rerank and --mmr put into another order.",
+    ),
+    click.option(
+        "--mmr",
+        metavar="LAMBDA",
+        type=click.FloatRange(0, 1),
+        help="Order the first hits for variety (maximal marginal relevance): 1 counts only their "
+        "scores, 0 only how different they are. [default: off]",
     ),
 )
 SETTINGS = gather(
@@ -131,6 +160,7 @@ SETTINGS = gather(
         show_default=True,
         help="What to show if the words of the query are unknown to the model and in no document.",
     ),
+    *REORDER,
 )
 
 
@@ -138,9 +168,9 @@ SETTINGS = gather(
 @DIR
 @click.argument("query", metavar="[QUERY]", required=False)
 @INDEX_MODEL
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits.")
-@click.option("--where", metavar="CONDITION", help=WHERE)
-@click.option("--explain", is_flag=True, help="Explain each hit and the weight of each word.")
+@K
+@CONDITION
+@EXPLAIN
 @ARRANGEMENT
 @SETTINGS
 @format_option("json: one object for each query.")
@@ -187,6 +217,35 @@ def search_command(
                 continue
             with standard_output() as out:  # one line per query
                 out.write(json.dumps(report.data()).encode() + b"\n")
+
+
+@click.command("similar")
+@DIR
+@click.argument("id_", metavar="ID")
+@INDEX_MODEL
+@K
+@CONDITION
+@EXPLAIN
+@format_option()
+def similar_command(
+    folder: str,
+    id_: str,
+    model: dict[str, Any],
+    k: int,
+    where: str | None,
+    explain: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Find the documents of the index in DIR that are like the document ID.
+
+    They are searched by its stored vector, and by up to 25 of its words, those with the highest
+    BM25 weights. The model is not run.
+    """
+    from vocabtool.reports.index import hits_report
+
+    with usage_errors():
+        hits = open_index(folder, model).similar(id_, k, where=where, explain=explain)
+        show_report(hits_report(hits, one_of_many=True), report_format)
 
 
 def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:

@@ -154,7 +154,13 @@ class OnnxEncoder(Encoder):
         Raises :class:`VocabtoolError` if the graph fails or does not return finite vectors, and
         :class:`InvalidFile` if the tokenizers library fails on a text.
         """
-        decoded = decode_texts(texts)
+        return self.encode_decoded(decode_texts(texts))
+
+    def encode_decoded(self, decoded: Sequence[str] | Sequence[tuple[str, str]]) -> Vectors:
+        """Return the vector of each text, or of each pair of texts that the model reads together.
+
+        If a pair is too long, tokens are cut off of the longer text. Raises as :meth:`encode`.
+        """
         vectors = np.zeros((len(decoded), self.dim), np.float32)
         for start in range(0, len(decoded), self.max_batch):
             encoded = self._tokens(decoded[start : start + self.max_batch])
@@ -163,8 +169,8 @@ class OnnxEncoder(Encoder):
                 vectors[start + np.array(rows)] = self._encode_bucket(chosen, self.dim)
         return vectors
 
-    def _tokens(self, texts: list[str]) -> list[Any]:
-        """Return the encodings of texts, with special tokens and without padding."""
+    def _tokens(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Any]:
+        """Return the encodings of texts or pairs, with special tokens and without padding."""
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
             encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
         return encoded

@@ -296,13 +296,13 @@ class PythonEncoder(Encoder):
         if max_batch < 1 or (dim is not None and dim < 1):
             raise ValueError(f"max_batch and dim must be at least 1, got {max_batch} and {dim}")
         self._fn = fn
-        self._name = _name_of(fn)
+        self._name = name_of(fn)
         self.max_batch = max_batch
         self.words = words
         source = made_by or fn
         given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
         if not given:
-            self._notes += (SOURCE_ONLY.format(name=_name_of(source)),)
+            self._notes += (SOURCE_ONLY.format(name=name_of(source)),)
         version = str(given) if given else _source_fingerprint(source)
         self.fingerprint = hashlib.sha256(f"vocabtool python 1\n{version}".encode()).hexdigest()
         self.options = EncoderOptions(
@@ -386,13 +386,14 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
         code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(
-            f"no fingerprint can be computed for {_name_of(source)} ({error}); set one with "
+            f"no fingerprint can be computed for {name_of(source)} ({error}); set one with "
             "--fingerprint TEXT (fingerprint=), and another one whenever the vectors change"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _name_of(fn: Callable[..., Any]) -> str:
+def name_of(fn: Callable[..., Any]) -> str:
+    """Return the module and name of a function, or of the class of an object."""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
     return f"{named.__module__}.{named.__qualname__}"

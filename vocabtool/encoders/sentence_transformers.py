@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -62,11 +62,11 @@ class SentenceTransformersEncoder(Encoder):
         """
         self.folder = folder = find_folder(model)
         if not options.trust:
-            _check_files(folder)
+            check_files(folder)
         self._lock = Lock()
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
-        self._model = _load(folder, trust=options.trust)
+        self._model = load(folder, "SentenceTransformer", trust=options.trust)
         self.dim = int(self._model.get_embedding_dimension())
         self.max_tokens = _tokens_read(self._model)
         try:
@@ -116,10 +116,21 @@ class SentenceTransformersEncoder(Encoder):
         return SentenceTransformersEncoder, (self.folder, self.options)
 
 
-def _load(folder: Path, *, trust: bool) -> Any:
+def load(
+    folder: Path,
+    kind: Literal["SentenceTransformer", "CrossEncoder"],
+    *,
+    trust: bool,
+    **arguments: Any,
+) -> Any:
+    """Load a model of the library, offline; ``arguments``: more arguments of the class ``kind``.
+
+    Raises :class:`UnsupportedFormat` if the library is missing, :class:`VocabtoolError` if it
+    cannot load the model.
+    """
     load_triton()
     try:
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
         from transformers.utils import logging as transformers_logging
     except ModuleNotFoundError as error:
         raise UnsupportedFormat(f"sentence-transformers {INSTALL}") from error
@@ -127,11 +138,12 @@ def _load(folder: Path, *, trust: bool) -> Any:
     shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        return SentenceTransformer(
+        return getattr(sentence_transformers, kind)(
             str(folder),
             local_files_only=True,
             trust_remote_code=trust,
             model_kwargs=None if trust else {"use_safetensors": True},
+            **arguments,
         )
     except Exception as error:  # for a damaged folder, four libraries raise many types
         raise VocabtoolError(
@@ -151,8 +163,8 @@ def _tokens_read(model: Any) -> int | None:
     return max(places - (0 if count is None else int(count(pair=False))), 0)
 
 
-def _check_files(folder: Path) -> None:
-    """Raise :class:`UnsupportedFormat` for a folder that may only be loaded with trust.
+def check_files(folder: Path, advice: str = TRUST) -> None:
+    """Raise :class:`UnsupportedFormat`, with ``advice``, for a folder that needs trust.
 
     Trust is needed for modules from outside the library, and for pickled weights without
     safetensors beside them: a pickle can run any code.
@@ -167,7 +179,7 @@ def _check_files(folder: Path) -> None:
     for module in (str(each.get("type")) for each in modules):
         if not module.startswith(LIBRARY) or ".." in module:
             raise UnsupportedFormat(
-                f"loading would run the code of a custom module, {module!r}; to allow it, {TRUST}",
+                f"loading would run the code of a custom module, {module!r}; to allow it, {advice}",
                 file=str(file),
             )
     for file in _visible_files(folder):
@@ -175,7 +187,7 @@ def _check_files(folder: Path) -> None:
         if file.suffix in PICKLED and not any(each.is_file() for each in safe):
             raise UnsupportedFormat(
                 "pickled weights without safetensors beside them; unpickling can run any code. "
-                f"Save the model with safe_serialization=True, or {TRUST}",
+                f"Save the model with safe_serialization=True, or {advice}",
                 file=str(file),
             )
 

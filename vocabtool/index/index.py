@@ -34,7 +34,7 @@ from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index import folder
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.generation import (
@@ -54,6 +54,7 @@ from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
+from vocabtool.search.similar import find_similar
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder
 from vocabtool.tokenization.words import GivenWords
@@ -548,6 +549,30 @@ class Index:
             return [ask(texts[0], made[0])]
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             return [*pool.map(ask, texts, made)]
+
+    def similar(
+        self, id_: str, k: int = 10, *, where: str | None = None, explain: bool = False
+    ) -> Hits:
+        """Return the best ``k`` documents that are like the document ``id_``, without itself.
+
+        They are searched by its stored vector and its most telling words, see
+        :mod:`vocabtool.search.similar`. ``where``, ``explain``: as in :meth:`search`. Raises
+        :class:`NotFound` if no document has this id, and the errors of :meth:`search`.
+        """
+        snapshot = self._snapshot
+        row = snapshot.row_of(id_)
+        if row is None:
+            raise NotFound(f"{self.path}: no document has the id {id_!r}")
+        held = snapshot.manifest.calibration
+        return find_similar(
+            snapshot,
+            row,
+            snapshot.mean_lengths[0],
+            k=k,
+            a=None if held is None else held.a,
+            where=where,
+            explain=explain,
+        )
 
     def compact(self, progress: Progress | None = None) -> int:
         """Rewrite the index without deleted rows; return how many were removed.

@@ -352,6 +352,8 @@ def _hit(number: int, hit: Hit, no_vector: str) -> Item:
         told.append(f"similarity {hit.similarity:.3f}")
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
+    if hit.rerank is not None:
+        told.append(f"rerank {hit.rerank:.3f}")
     if hit.further:
         told.append(f"{hit.further:,} more in its group")
     why = hit.explanation
@@ -420,6 +422,8 @@ def _why(why: Explanation, no_vector: str) -> str:
         told.append(f"without keywords rank {without:,}")
     elif why.dense.score is not None:
         told.append(f"without keywords below rank {DEEP:,}")
+    if why.fused_rank is not None:
+        told.append(f"rank {why.fused_rank:,} by the fusion alone")
     return "; ".join(told)
 
 

@@ -18,12 +18,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidCursor
-from vocabtool.search.fusion import Fused, Places, best_places
+from vocabtool.search.fusion import Fused, Places
 from vocabtool.search.hits import ValueCount
 from vocabtool.search.query import Query
 from vocabtool.search.settings import Settings
@@ -136,8 +135,11 @@ class Pager:
                 there = f"the kept fields are {names_of([*store.documents.fields])}"
                 raise ValueError(f"{option}: no field {name!r}; {there}")
         text, vector, where, settings = asked
-        if callable(settings.identifier):  # its name differs from process to process
+        # Names of functions differ from process to process.
+        if callable(settings.identifier):
             settings = replace(settings, identifier=None)
+        if callable(settings.rerank):
+            settings = replace(settings, rerank=None)
         # The vector of a text may differ in its last digits when it is computed again.
         numbers = vector.tobytes() if text is None and vector is not None else b""
         arranged = arrangement.sort, arrangement.group_by
@@ -148,17 +150,24 @@ class Pager:
             limit = min(first_limit, max(limit, store.rows))
         return cls(store=store, arrangement=arrangement, search=search, start=start, limit=limit)
 
-    def page(
-        self, rows: Rows, scores: Fused, tiers: NDArray[np.int8], k: int, *, keywords_alone: bool
-    ) -> Page:
-        """Return a page of ``k`` candidates or groups. The arguments are those of `best_places`."""
-        whole = self.arrangement.sort or self.arrangement.group_by is not None
-        wanted = len(rows) if whole else self.start + k
-        ids = self.store.documents.ids
-        places, best = best_places(rows, scores, tiers, wanted, ids, keywords_alone=keywords_alone)
-        count = int(np.count_nonzero(scores > 0)) if keywords_alone else len(rows)
-        order, further = self._arrange(rows[places]) if whole else (np.arange(len(places)), None)
-        return self._cut(places[order], best[order], further, len(order) if whole else count, k)
+    def wanted(self, k: int, candidates: int) -> int:
+        """Return how many of the best candidates are needed for a page of ``k``."""
+        return candidates if self._rearranges else self.start + k
+
+    def page(self, rows: Rows, scores: Fused, k: int, total: int) -> Page:
+        """Return a page of ``k`` candidates or groups.
+
+        ``rows``, ``scores``: the best candidates, shape (n,), best first. ``total``: number of all
+        candidates.
+        """
+        if not self._rearranges:
+            return self._cut(np.arange(len(rows)), scores, None, total, k)
+        order, further = self._arrange(rows)
+        return self._cut(order, scores[order], further, len(order), k)
+
+    @property
+    def _rearranges(self) -> bool:
+        return bool(self.arrangement.sort) or self.arrangement.group_by is not None
 
     def page_of_all(self, allowed: Mask, k: int) -> tuple[Rows, Page]:
         """Return all allowed rows in the order of their ids, and a page of them, without scores."""

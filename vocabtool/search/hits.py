@@ -98,7 +98,8 @@ class Explanation:
 
     ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
     vector alone, or ``None`` below rank 10,000. ``highlights``: spans of these words in the
-    text, each a start and an exclusive end in characters.
+    text, each a start and an exclusive end in characters. ``fused_rank``: its rank by the fusion,
+    before ``rerank`` and ``mmr``; ``None`` without these.
     """
 
     dense: LegPlace
@@ -106,6 +107,7 @@ class Explanation:
     words: tuple[MatchedWord, ...]
     rank_without_keywords: int | None
     highlights: tuple[Span, ...]
+    fused_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class Hit:
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
     - ``explanation``: only with ``explain``.
+    - ``rerank``: score by ``rerank``, higher is better; ``None`` if it was not ranked again.
     - ``further``: only with ``group_by``: how many more candidates have the same value.
     """
 
@@ -133,13 +136,15 @@ class Hit:
     similarity: float | None = None
     bm25: float | None = None
     explanation: Explanation | None = None
+    rerank: float | None = None
     further: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         facts = asdict(self)
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
-        names += [name for name in ("explanation", "further") if facts[name] is not None]
+        shown = ("rerank", "explanation", "further")
+        names += [each for each in shown if facts[each] is not None]
         return {name: _as_json(facts[name]) for name in names}
 
 
@@ -288,6 +293,7 @@ def explain_hits(
     candidates: Candidates,
     places: Places,
     texts: Sequence[str],
+    fused_ranks: Sequence[int | None],
 ) -> list[Explanation]:
     """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``."""
     rows = candidates.rows[places].tolist()
@@ -314,7 +320,7 @@ def explain_hits(
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(text, marked_words, store.cutter)) for text in texts]
-    return list(map(Explanation, *legs, matched, alone, marked))
+    return list(map(Explanation, *legs, matched, alone, marked, fused_ranks))
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:

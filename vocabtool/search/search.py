@@ -32,6 +32,7 @@ from vocabtool.search.hits import (
     summarise,
 )
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
+from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import IndexStore, Store
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
@@ -73,21 +74,24 @@ def search(
     explain: bool = False,
     chance: float | None = None,
     arrangement: Arrangement = BY_SCORE,
+    without: int | None = None,
 ) -> Hits:
     """Return the best ``k`` documents of an index for a query.
 
     ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
     (dim,); without it, or if it is zero, only keywords are searched. Without both, the documents
     that satisfy ``where``, a condition on fields, are listed. ``chance``: the similarity that
-    random vectors reach. ``arrangement``: order, groups, page and facets.
-    The order is by tier, score and id, unless the arrangement sorts by fields. It does not depend
-    on the order in which documents were added, unless scores tie at the end of a leg's list.
+    random vectors reach. ``arrangement``: order, groups, page and facets. ``without``: a row to
+    leave out.
+    The order is by tier, score and id, unless the arrangement sorts by fields, or ``settings``
+    change it by ``rerank`` or ``mmr``, which keep the order by tier. It does not depend on the
+    order in which documents were added, unless scores tie at the end of a leg's list.
     Raises ``ValueError`` for ``k`` < 1, an invalid vector, condition, cursor or field, the fusion
-    ``dense`` without a vector, and ``keyword`` without a text.
+    ``dense`` without a vector, and ``keyword`` and ``rerank`` without a text.
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
-    allowed = store.live if where is None else store.where(where)
+    allowed = _findable_rows(store, where, without)
     if query.required:
         quoted = KeywordQuery((), query.required)
         allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
@@ -125,34 +129,16 @@ def search(
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         notes += _chance_note(candidates, chance)
-    page = pager.page(candidates.rows, scores, tiers, k, keywords_alone=weight == 1)
+    wanted = pager.wanted(k, len(scores))
+    best = best_hits(
+        store, text, candidates, scores, tiers, wanted, settings, keywords_alone=weight == 1
+    )
+    total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
+    page = pager.page(candidates.rows[best.places], best.scores, k, total)
     notes += pager.last_note(page, max(candidates.dense, candidates.listed))
-    places = page.places
-    documents = store.documents.fetch_documents(candidates.rows[places])
-    explanations: Sequence[Explanation | None] = [None] * len(documents)
-    if explain:
-        if not query.counted:  # keywords were not searched: explain with plain BM25
-            words = [word for word in query.words if word.counts]
-            query = replace(query, counted=term_clauses(words, store, query.frequencies))
-        texts = [document.text for document in documents]
-        explanations = explain_hits(store, query, used, allowed, candidates, places, texts)
-    similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
-    columns = page.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
-    found = tuple(
-        Hit(
-            id=document.id,
-            text=document.text,
-            fields=document.fields,
-            score=score,
-            tier=tier,
-            similarity=None if isnan(similarity) else similarity,
-            bm25=by_words or None,
-            explanation=explanation,
-            further=further,
-        )
-        for document, score, tier, similarity, by_words, explanation, further in zip(
-            documents, *columns, explanations, page.further, strict=True
-        )
+    best = best.take(page.places)
+    found = _make_hits(
+        store, query, used, allowed, candidates, tiers, best, page.further, explain=explain
     )
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
@@ -199,6 +185,51 @@ def _no_document_contains(query: Query, where: str | None) -> str:
     return f"no {which} contains {' or '.join(codes)}"
 
 
+def _make_hits(
+    store: Store,
+    query: Query,
+    vector: Vectors | None,
+    allowed: Mask,
+    candidates: Candidates,
+    tiers: NDArray[np.int8],
+    best: BestHits,
+    further: Sequence[int | None],
+    *,
+    explain: bool,
+) -> tuple[Hit, ...]:
+    """Return the hits with their texts and fields, and with explanations if asked for."""
+    places = best.places
+    documents = store.documents.fetch_documents(candidates.rows[places])
+    explanations: Sequence[Explanation | None] = [None] * len(documents)
+    if explain:
+        if not query.counted:  # keywords were not searched: explain with plain BM25
+            words = [word for word in query.words if word.counts]
+            query = replace(query, counted=term_clauses(words, store, query.frequencies))
+        texts = [document.text for document in documents]
+        explanations = explain_hits(
+            store, query, vector, allowed, candidates, places, texts, best.fused_ranks
+        )
+    similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
+    columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
+    return tuple(
+        Hit(
+            id=document.id,
+            text=document.text,
+            fields=document.fields,
+            score=score,
+            tier=tier,
+            similarity=None if isnan(similarity) else similarity,
+            bm25=by_words or None,
+            explanation=explanation,
+            rerank=by_model,
+            further=more,
+        )
+        for document, score, tier, similarity, by_words, by_model, explanation, more in zip(
+            documents, *columns, best.reranked, explanations, further, strict=True
+        )
+    )
+
+
 def _check_arguments(
     text: str | None, vector: Vectors | None, k: int, where: str | None, settings: Settings
 ) -> None:
@@ -216,6 +247,17 @@ def _check_arguments(
         raise ValueError(f"vector must be a row of finite numbers, got shape {vector.shape}")
     if text is None and settings.fusion == "keyword":
         raise ValueError("fusion='keyword' needs a text")
+    if text is None and settings.rerank is not None:
+        raise ValueError("rerank needs the text of the query")
+
+
+def _findable_rows(store: Store, where: str | None, without: int | None) -> Mask:
+    """Return the rows that may be found: those that satisfy ``where``, but not ``without``."""
+    allowed = store.live if where is None else store.where(where)
+    if without is not None:
+        allowed = allowed.copy()
+        allowed[without] = False
+    return allowed
 
 
 def _first_notes(

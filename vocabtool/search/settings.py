@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
-from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, Fusion, NoResults, Phrases
+from vocabtool.choices import (
+    FUSIONS,
+    NO_RESULTS,
+    PHRASES,
+    RERANK_DEPTH,
+    Fusion,
+    NoResults,
+    Phrases,
+)
 
 Predicate = Callable[[str], bool]
 
@@ -16,6 +25,20 @@ A_OF_PIECES: Final = 0.4
 
 DEPTH: Final = 100
 MAX_SMALL: Final = 2_000  # rows; up to this size all are candidates: shorter lists cost nDCG
+
+
+class Reranker(Protocol):
+    """A function that scores texts for a query, for example with a cross-encoder.
+
+    Several threads may call it at a time. The score of a text depends on the query and this text
+    only, and is the same in every call.
+    """
+
+    def __call__(self, query: str, texts: list[str], /) -> Any:
+        """Return one finite number for each of the n texts, shape (n,); higher is better.
+
+        ``texts``: at least one. The result may be anything that ``numpy.asarray`` accepts.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +59,11 @@ class Settings:
     - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the
       nearest vectors as guesses, or hits for similar spellings.
     - ``phrases``: whether documents must contain the quoted phrases.
+    - ``rerank``: a cross-encoder or a :class:`Reranker`, which ranks the first ``rerank_depth``
+      candidates again: a path, a name, or a function. See
+      :func:`~vocabtool.search.rerank.open_reranker`.
+    - ``mmr``: the weight λ of relevance in maximal marginal relevance, 0 to 1, which orders the
+      first ``rerank_depth`` candidates for variety. ``None``: off.
 
     Raises ``ValueError`` for invalid values.
     """
@@ -50,19 +78,24 @@ class Settings:
     identifier: Predicate | str | None = None
     empty: NoResults = "nothing"
     phrases: Phrases = "required"
+    rerank: str | Path | Reranker | None = None
+    rerank_depth: int = RERANK_DEPTH
+    mmr: float | None = None
 
     def __post_init__(self) -> None:
         choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
-        least = {"k_rrf": 1, "boost": 0, "code_boost": 0, "depth": 1}
+        least = {"k_rrf": 1, "boost": 0, "code_boost": 0, "depth": 1, "rerank_depth": 1}
         for name, lowest in least.items():
             number = getattr(self, name)
             if number is not None and not lowest <= number < float("inf"):
                 raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
+        if self.mmr is not None and not 0 <= self.mmr <= 1:
+            raise ValueError(f"mmr must be from 0 to 1, got {self.mmr}")
         if isinstance(self.identifier, str):
             try:
                 re.compile(self.identifier)

@@ -148,6 +148,9 @@ class VectorStore(Protocol):
         Documents without a vector are never returned. ``among`` does not apply to ``rows``.
         """
 
+    def take(self, rows: Rows) -> Vectors:
+        """Return the stored vectors of ``rows``, shape (n, dim); zero if a document has none."""
+
 
 class DocumentStore(Protocol):
     """Reads documents by row number. ``rows``: int64, shape (n,). ``fields``: their kinds."""

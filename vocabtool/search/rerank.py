@@ -1,0 +1,248 @@
+"""The best hits of a search, ordered again by a cross-encoder, or for variety.
+
+A reranker is a function that scores texts for a query (``Reranker`` in ``settings.py``).
+:func:`open_reranker` opens cross-encoders: transformers with one label, which read a query and a
+text together. The score is the logit of the label, to which no sigmoid is applied.
+
+Documents in a higher tier stay above all others.
+
+Sources: Nogueira, Cho: Passage Re-ranking with BERT, arXiv:1901.04085, 2019; Carbonell, Goldstein:
+The Use of MMR, Diversity-Based Reranking for Reordering Documents and Producing Summaries, SIGIR
+1998.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import EncoderOptions, Vectors, decode_texts
+from vocabtool.encoders.open_encoder import import_named, name_of
+from vocabtool.encoders.prompts import PROMPTS
+from vocabtool.encoders.sentence_transformers import PADDED, WEIGHTS, check_files, load
+from vocabtool.errors import OperatorFailed, UnknownFormat, UnsupportedFormat, VocabtoolError
+from vocabtool.formats.files import find_folder, split_kind
+from vocabtool.formats.static_embedding import CONFIG, find_settings
+from vocabtool.search.fusion import NOISE, Candidates, Fused, Places, best_places
+from vocabtool.search.settings import Reranker, Settings
+from vocabtool.search.store import Store
+
+FORMS: Final = (
+    "wanted a folder or name of a cross-encoder (also onnx:FOLDER-FILE-OR-NAME, "
+    "sentence-transformers:FOLDER-OR-NAME), python:package.module:attribute, or in Python a "
+    "function f(query, texts)"
+)
+HEADS: Final = ("ForSequenceClassification", "ForCausalLM")  # architectures that can score pairs
+TRUST: Final = "load it in a function of your own and use --rerank python:MODULE:NAME"
+_OPENING: Final = Lock()  # so that several threads do not open the same model
+
+
+def open_reranker(model: str | Path | Reranker) -> Reranker:
+    """Open a cross-encoder from a path or a name, or return a function unchanged.
+
+    A folder is opened with sentence-transformers if it has weights for it, else as ONNX
+    (``model.onnx`` and ``tokenizer.json``). A name is that of a model in the local Hugging Face
+    cache. The prefix ``onnx:`` or ``sentence-transformers:`` chooses. ``python:module:attribute``
+    imports the module, which runs its code, so name only modules that you trust. The model that was
+    opened last is kept for the next call.
+    Raises ``ValueError`` for another type; :class:`NotFound`; :class:`UnknownFormat` and
+    :class:`UnsupportedFormat` for a model that is no cross-encoder of one label, that would run
+    code of its own, or whose library is missing; :class:`VocabtoolError` for damaged files.
+    """
+    if isinstance(model, str | Path):
+        with _OPENING:
+            return _open(str(model))
+    if not callable(model):
+        raise ValueError(f"rerank: {FORMS}; got {model!r}")
+    return model
+
+
+@lru_cache(maxsize=1)
+def _open(model: str) -> Reranker:
+    if model.startswith("python:") and not Path(model).exists():
+        named: Reranker = import_named(model.removeprefix("python:"))[0]
+        if not callable(named):
+            raise VocabtoolError(f"{model}: wanted a function f(query, texts), got {named!r}")
+        return named
+    prefix, name = split_kind(model)
+    if prefix not in ("", "onnx:", "sentence-transformers:"):
+        raise VocabtoolError(f"{model}: {prefix} is no kind of cross-encoder; {FORMS}")
+    path = Path(name) if Path(name).exists() else find_folder(name)
+    has_weights = any((path / weights).is_file() for weights in WEIGHTS)
+    if prefix == "sentence-transformers:" or (not prefix and has_weights):
+        return _SentenceTransformersReranker(path)
+    try:
+        return _OnnxReranker(path)
+    except UnknownFormat as error:
+        if prefix or path.is_file():
+            raise
+        lacks = f"nor weights for sentence-transformers, such as {WEIGHTS[0]}"
+        raise UnknownFormat(f"{error.what}, {lacks}", error.tried) from error
+
+
+class _OnnxReranker:
+    """A cross-encoder in ONNX, run on the CPU. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        from vocabtool.encoders.onnx import OnnxEncoder
+
+        self._model = OnnxEncoder(path, EncoderOptions(kind="onnx"))
+        _check_labels(path, self._model.dim)
+
+    def __call__(self, query: str, texts: list[str], /) -> NDArray[np.float32]:
+        return self._model.encode_decoded([(query, text) for text in texts])[:, 0]
+
+
+class _SentenceTransformersReranker:
+    """A ``CrossEncoder`` of sentence-transformers. Threads take turns, as for its encoders."""
+
+    def __init__(self, folder: Path) -> None:
+        check_files(folder, TRUST)
+        heads = find_settings((folder,), CONFIG)[1].get("architectures")
+        kind = find_settings((folder,), PROMPTS)[1].get("model_type")
+        if kind != "CrossEncoder" and not any(
+            str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
+        ):  # sentence-transformers would add a head of random numbers
+            wanted = " or ".join(f"*{head}" for head in HEADS)
+            what = f"no cross-encoder: its architectures are {heads!s:.80}, wanted {wanted}"
+            raise UnsupportedFormat(what, file=str(folder))
+        # The model may name any function of torch as its activation: none is looked up.
+        self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)
+        self._lock = Lock()
+        _check_labels(folder, int(self._model.num_labels))
+
+    def __call__(self, query: str, texts: list[str], /) -> Any:
+        pairs = [(query, text) for text in texts]
+        with self._lock:
+            return self._model.predict(pairs, batch_size=PADDED, show_progress_bar=False)
+
+
+def _check_labels(path: Path, labels: int) -> None:
+    if labels != 1:
+        what = f"it returns {labels:,} numbers for a query and a text; a cross-encoder returns one"
+        raise UnsupportedFormat(what, file=str(path))
+
+
+def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
+    """Return the reranker's score of each of n texts, float64, shape (n,).
+
+    Raises :class:`OperatorFailed` if the function fails, and :class:`VocabtoolError` if it does not
+    return n finite numbers.
+    """
+    name, called = f"rerank, {name_of(reranker)}", f"called with a query and {len(texts):,} texts"
+    try:
+        scores = np.asarray(reranker(decode_texts([query])[0], texts), np.float64)
+    except (VocabtoolError, OSError, MemoryError):
+        raise
+    except Exception as error:  # a callable may raise anything
+        what = f"{called}, it raised {type(error).__name__}: {error}"
+        raise OperatorFailed(name, what) from error
+    if scores.shape != (len(texts),):
+        what = f"it returned an array of shape {scores.shape}, wanted ({len(texts):,},)"
+        raise VocabtoolError(f"{name}: {called}, {what}")
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        what = f"it returned {scores[bad[0]]} for text {bad[0]:,}, wanted a finite number"
+        raise VocabtoolError(f"{name}: {called}, {what}")
+    return scores
+
+
+class BestHits(NamedTuple):
+    """The hits, best first: their places among the candidates, and their scores by the fusion.
+
+    ``reranked``: scores by the reranker; ``None`` for hits that it did not rank. ``fused_ranks``:
+    ranks by the fusion, from 1; ``None`` if nothing was ordered again.
+    """
+
+    places: Places
+    scores: Fused
+    reranked: Sequence[float | None]
+    fused_ranks: Sequence[int | None]
+
+    def take(self, order: Places) -> BestHits:
+        """Return the hits at these places, in this order."""
+        at = order.tolist()
+        columns = ([column[each] for each in at] for column in (self.reranked, self.fused_ranks))
+        return BestHits(self.places[order], self.scores[order], *columns)
+
+
+def best_hits(
+    store: Store,
+    text: str | None,
+    candidates: Candidates,
+    scores: Fused,
+    tiers: NDArray[np.int8],
+    k: int,
+    settings: Settings,
+    *,
+    keywords_alone: bool,
+) -> BestHits:
+    """Return the best ``k`` candidates, with the first ones ordered again if ``settings`` say so.
+
+    ``text``: the query. ``scores``, ``tiers``, ``keywords_alone``: as in :func:`best_places`.
+    """
+    rows, ids = candidates.rows, store.documents.ids
+    is_plain = settings.rerank is None and settings.mmr is None
+    count = k if is_plain else max(k, settings.rerank_depth)
+    places, best = best_places(rows, scores, tiers, count, ids, keywords_alone=keywords_alone)
+    if is_plain:
+        none = [None] * len(places)
+        return BestHits(places, best, none, none)
+    first = places[: settings.rerank_depth]
+    order, relevance = np.arange(len(first)), best[: len(first)]
+    reranked: list[float | None] = [None] * len(places)
+    if settings.rerank is not None:
+        reranker = open_reranker(settings.rerank)
+        if len(first):
+            texts = [each.text for each in store.documents.fetch_documents(rows[first])]
+            relevance = score(reranker, text or "", texts)
+        order, relevance = best_places(rows[first], relevance, tiers[first], len(first), ids)
+        reranked[: len(first)] = relevance.tolist()
+    by_rank = np.arange(len(places))
+    if settings.mmr is not None:
+        vectors = store.vectors.take(rows[first[order]])
+        by_rank = marginal(relevance, tiers[first[order]], vectors, settings.mmr, k)
+        by_rank = np.concatenate((by_rank, np.arange(len(first), len(places))))
+    by_rank = by_rank[:k]
+    order = np.concatenate((order, np.arange(len(first), len(places))))[by_rank]
+    shown = [reranked[place] for place in by_rank.tolist()]
+    return BestHits(places[order], best[order], shown, (order + 1).tolist())
+
+
+def marginal(
+    relevance: Fused, tiers: NDArray[np.int8], vectors: Vectors, weight: float, k: int
+) -> Places:
+    """Return the places of ``k`` of n documents, ordered by maximal marginal relevance.
+
+    The next document is always the one with the greatest
+
+        weight * r - (1 - weight) * s
+
+    among those left of the highest tier, the first of those that are equal up to 1e-6. ``r`` is its
+    ``relevance``, scaled from 0 (lowest of all n) to 1 (highest). ``s`` is the highest cosine of
+    its vector with that of a document chosen before, 0 for the first. ``relevance``, ``tiers``:
+    shape (n,), best first; ``vectors``: shape (n, dim). A zero vector has the cosine 0.
+    """
+    span = float(np.ptp(relevance)) if len(relevance) else 0.0
+    gain = weight * ((relevance - relevance.min()) / span if span else np.ones(len(relevance)))
+    exact = vectors.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+    exact /= np.where(lengths, lengths, 1)[:, np.newaxis]
+    nearest = np.zeros(len(exact))
+    chosen: list[int] = []
+    left = np.ones(len(exact), np.bool_)
+    for _ in range(min(k, len(exact))):
+        among = np.flatnonzero(left & (tiers == tiers[left].max()))
+        worth = gain[among] - (1 - weight) * nearest[among]
+        place = int(among[(worth >= worth.max() - NOISE).argmax()])
+        cosines = np.einsum("ij,j->i", exact, exact[place])
+        nearest = np.maximum(nearest, cosines) if chosen else cosines
+        chosen.append(place)
+        left[place] = False
+    return np.array(chosen, np.int64)

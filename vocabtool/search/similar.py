@@ -1,0 +1,81 @@
+"""Documents like a given one: by its stored vector, and by its most telling words.
+
+The most telling words are those with the highest BM25 weight in the document. As in the
+MoreLikeThis of Lucene, up to 25 words of the document are the query; stop words and words of no
+other document are left out. The model is not run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from vocabtool.keywords.bm25 import Term, idf, term_score
+from vocabtool.search.hits import Hits
+from vocabtool.search.search import search
+from vocabtool.search.settings import Settings
+from vocabtool.search.store import IndexStore
+
+MAX_TELLING: Final = 25  # words; the default of Lucene's MoreLikeThis
+MAX_CHARACTERS: Final = 100_000  # of a document; the rest is not read
+
+
+def find_similar(
+    store: IndexStore,
+    row: int,
+    mean_length: float,
+    *,
+    k: int,
+    a: float | None,
+    where: str | None,
+    explain: bool,
+) -> Hits:
+    """Return the best ``k`` documents for the vector and the words of the document in ``row``.
+
+    The document itself is left out. ``mean_length``: mean number of terms per document. ``a``: the
+    weight of the keyword leg, or ``None``. Its identifiers are words like any other: documents with
+    one of them do not come first.
+    """
+    rows = np.array([row])
+    text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
+    words = telling_words(store, text, mean_length)
+    return search(
+        store,
+        " ".join(words) or None,
+        store.vectors.take(rows)[0],
+        k=k,
+        settings=Settings(a=a, guarantee=False, empty="nearest"),
+        where=where,
+        explain=explain,
+        without=row,
+    )
+
+
+def telling_words(store: IndexStore, text: str, mean_length: float) -> list[str]:
+    """Return the words of a text with the highest BM25 weights, as written, highest first.
+
+    Of words with equal weights, the first in the text comes first. Text in scripts without spaces
+    gives pairs of characters.
+    """
+    (terms,) = store.cutter.terms([text])
+    counts, spellings = Counter(terms.words.split()), dict[Term, str]()
+    for word in store.cutter.spans(text):
+        if word.surfaces:
+            spellings.setdefault(Term("surfaces", word.surfaces[0]), word.surface)
+        elif not word.stop:
+            for stem, place in store.cutter.places(word.surface):
+                if stem in word.words:
+                    spelling = word.surface[place.start : place.end]
+                    spellings.setdefault(Term("words", stem), spelling)
+    frequencies = store.keywords.document_frequencies(spellings)
+    weights = dict[Term, float]()
+    for term, frequency in frequencies.items():
+        if frequency > 1:
+            weight = idf(store.rows, frequency)
+            if term.field == "words":
+                weight = term_score(weight, counts[term.text], terms.count, mean_length)
+            weights[term] = weight
+    best = sorted(weights, key=weights.__getitem__, reverse=True)[:MAX_TELLING]
+    return [spellings[term] for term in best]
