@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vocabtool import Document
 from vocabtool.choices import Language
+from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -65,6 +66,7 @@ class SmallCorpus:
         self.known_words = known_words
         self.cutter = Cutter(language)
         self.rows = len(docs)
+        self.fields: Mapping[str, Kind] = {}
         self.live = np.ones(len(docs), np.bool_)
         self.keywords = self.vectors = self.documents = self
         terms = self.cutter.terms([doc.text for doc in docs])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.hits import (
     Explanation,
@@ -29,6 +30,7 @@ from vocabtool.search.hits import (
     explain_hits,
     summarise,
 )
+from vocabtool.search.language import allowed_rows
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
@@ -47,6 +49,8 @@ NO_VECTOR: Final = "the query has no vector: only keywords were searched"
 ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
 NO_MATCH: Final = "no document satisfies the condition"
 NO_PHRASE: Final = "no searchable document contains the quoted phrase"
+OPERATORS: Final = "read as operators: {0} (with --literal, all is searched as words)"
+NO_FULFILMENT: Final = "no searchable document fulfils all that the query asks for"
 LONG: Final = f"only the first {MAX_WORDS:,} words of the query were searched"
 BY_CHANCE: Final = (
     "no searchable document contains a word of the query, and the nearest one is no nearer "
@@ -83,15 +87,13 @@ def search(
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
-    allowed = store.live if where is None else store.where(where)
-    if query.required:
-        quoted = KeywordQuery((), query.required)
-        allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
+    allowed = allowed_rows(store, query.operators, query.required, where)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
     limit = max(settings.limit(store.rows), k)
     candidates, tiers = ask_legs(store, query, used, limit, allowed)
-    is_empty = (where is not None or bool(query.required)) and not allowed.any()
+    is_restricted = where is not None or bool(query.required or query.operators)
+    is_empty = is_restricted and not allowed.any()
     notes = _first_notes(store, query, settings, text, vector, is_empty, explain)
     if query.codes and not np.count_nonzero(tiers):
         names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
@@ -110,7 +112,7 @@ def search(
             note = f"no document contains a word of the query: searched for {respelled!r} instead"
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions)
         if settings.empty != "nearest" or used is None:
-            notes += [] if NO_MATCH in notes else [NOTHING]
+            notes += [] if {NO_MATCH, NO_FULFILMENT} & {*notes} else [NOTHING]
             return Hits((), summarise(query, settings.fusion), tuple(notes), False, suggestions)
         notes.append(GUESSES)
 
@@ -141,7 +143,7 @@ def search(
             score=score,
             tier=tier,
             similarity=None if isnan(similarity) else similarity,
-            bm25=by_words or None,
+            bm25=by_words if by_words and query.words else None,
             explanation=explanation,
         )
         for document, score, tier, similarity, by_words, explanation in zip(
@@ -181,7 +183,13 @@ def _first_notes(
 ) -> list[str]:
     """Return the notes that do not depend on the hits."""
     notes = [LONG] if query.is_cut else []
-    if is_empty:
+    if text is not None and (quote := open_quote(text)) is not None:
+        notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
+    if query.operators:
+        notes.append(OPERATORS.format(", ".join(each.text for each in query.operators)))
+    if is_empty and query.operators:
+        notes.append(NO_FULFILMENT)
+    elif is_empty:
         notes.append(NO_PHRASE if query.required else NO_MATCH)
     if not store.rows:
         notes.append(NO_DOCUMENTS)
@@ -205,6 +213,9 @@ def ask_legs(
     the same upper and lower case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
+    if vector is None and query.operators and not query.words:  # list what fulfils the operators
+        rows = np.flatnonzero(allowed)[:limit]
+        found, listed = RankedRows(rows, np.ones(len(rows), np.float32)), len(rows)
     if vector is None:
         near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
     else:

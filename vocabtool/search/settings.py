@@ -36,6 +36,8 @@ class Settings:
     - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the
       nearest vectors as guesses, or hits for similar spellings.
     - ``phrases``: whether documents must contain the quoted phrases.
+    - ``literal``: search for all of a query as words and phrases, also for ``-word``,
+      ``field:word`` and ``OR`` (see ``search/language.py``).
 
     Raises ``ValueError`` for invalid values.
     """
@@ -50,6 +52,7 @@ class Settings:
     identifier: Predicate | str | None = None
     empty: NoResults = "nothing"
     phrases: Phrases = "required"
+    literal: bool = False
 
     def __post_init__(self) -> None:
         choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}

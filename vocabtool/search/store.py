@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
 
-from vocabtool.documents.batch import Document
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -106,14 +106,16 @@ class Store(Protocol):
     """One commit of an index.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not
-    deleted. ``cutter``: splits texts into terms of the keyword leg. ``known_words``: the words that
-    the model knows, or ``None``.
+    deleted. ``fields``: the kind of each kept field. ``cutter``: splits texts into terms of the
+    keyword leg. ``known_words``: the words that the model knows, or ``None``.
     """
 
     @property
     def rows(self) -> int: ...
     @property
     def live(self) -> Mask: ...
+    @property
+    def fields(self) -> Mapping[str, Kind]: ...
     @property
     def cutter(self) -> Cutter: ...
     @property
