@@ -105,6 +105,9 @@ class SmallCorpus:
         rows = np.array(list(scores), np.int64)
         return RankedRows.of(rows, np.array(list(scores.values()), np.float32), limit)
 
+    def rows_with(self, clauses: Iterable[Clause]) -> Rows:
+        return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
+
     def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
         score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
         parts = [each for each in held if each.terms[0] in clause.parts]

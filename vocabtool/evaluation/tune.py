@@ -72,6 +72,7 @@ class CopyStore:
         }
         self.document_frequencies = store.keywords.document_frequencies
         self.near_spellings = store.keywords.near_spellings
+        self.rows_with = store.keywords.rows_with
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best rows by BM25; the copied document has the terms of the copy."""

@@ -265,15 +265,17 @@ def has_word(value: bytes | None, word: str) -> bool | None:
     """
     if value is None:
         return None
-    return _pattern_of(word).search(_plain(value.decode("utf-8", "replace"))) is not None
+    text = _plain(value.decode("utf-8", "replace"))
+    plain, pattern = _pattern_of(word)
+    return plain in text and pattern.search(text) is not None  # the first test is faster
 
 
 @lru_cache(1)
-def _pattern_of(word: str) -> re.Pattern[str]:
+def _pattern_of(word: str) -> tuple[str, re.Pattern[str]]:
     plain = _plain(word)
     first, last = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
     before, after = "" if first == "c" else r"(?<!\w)", "" if last == "c" else r"(?!\w)"
-    return re.compile(f"{before}{re.escape(plain)}{after}")
+    return plain, re.compile(f"{before}{re.escape(plain)}{after}")
 
 
 def _plain(text: str) -> str:

@@ -36,7 +36,7 @@ from vocabtool.errors import FolderInUse, InvalidFile, NotFound, UnsupportedForm
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
 from vocabtool.system.own_files import checksum, checksum_of, compare, sync_folder
-from vocabtool.system.ranking import Mask, RankedRows
+from vocabtool.system.ranking import Mask, RankedRows, Rows
 
 if TYPE_CHECKING:
     import tantivy
@@ -268,6 +268,14 @@ class TantivyReader:
         best = np.lexsort((-scores, rows))  # keep each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
+
+    def rows_with(self, clauses: Iterable[Clause]) -> Rows:
+        """Return the rows that contain every one of these clauses, in any order."""
+        query = self._query.boolean_query([(self._must, self._clause(each)) for each in clauses])
+        unscored = self._query.const_score_query(query, 0.0)
+        hits: list[Any] = self._searcher.search(unscored, max(self.documents, 1), False).hits
+        addresses = [address for _, address in hits]
+        return np.array(self._searcher.fast_field_values("row", addresses), np.int64)
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the number of documents with each term.

@@ -14,7 +14,7 @@ import numpy as np
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 from vocabtool.tokenization.words import Words
@@ -74,6 +74,9 @@ class KeywordStore(Protocol):
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best documents by BM25, at most ``limit``."""
+
+    def rows_with(self, clauses: Iterable[Clause]) -> Rows:
+        """Return the rows that contain every one of these clauses; deleted rows may be included."""
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the document frequency of each term; deleted rows count until compaction."""
