@@ -136,7 +136,7 @@ class _Statement:
                 if len(pattern.encode()) > MAX_PATTERN:
                     self._refuse(f"a pattern of more than {MAX_PATTERN:,} bytes", asked.position)
                 self.values.append(pattern)
-                return f"CAST(folded({BYTES.format(name)}) AS TEXT) LIKE ?"
+                return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
             case "like":
                 return f"{name} LIKE ?"
             case comparison:
@@ -249,7 +249,7 @@ def instant(value: bytes | None) -> int | None:
         return None
 
 
-def folded(value: bytes | None) -> bytes | None:
+def fold(value: bytes | None) -> bytes | None:
     """Return a text for comparing without regard to case."""
     if value is None:
         return None
@@ -282,4 +282,4 @@ def _plain(text: str) -> str:
     return without_marks(case_folded(text))
 
 
-FUNCTIONS: Final = (("instant", 1, instant), ("folded", 1, folded), ("has_word", 2, has_word))
+FUNCTIONS: Final = (("instant", 1, instant), ("fold", 1, fold), ("has_word", 2, has_word))

@@ -85,7 +85,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class Reading:
     """A query with its operators. ``text``: the query; white space replaces what is not searched.
 
     It has the length of the query, so that places of words are places in the query.
@@ -119,16 +119,16 @@ class Group:
     parts: list[Part | Group] = field(default_factory=list)
 
 
-def understand(store: Store, text: str, literal: bool = False) -> Understood:
+def understand(store: Store, text: str, literal: bool = False) -> Reading:
     """Find the operators of a query. ``literal``: treat the whole text as words."""
     if literal or MAYBE.search(text) is None:
-        return Understood(text)
+        return Reading(text)
     parts = list(_parts(store, text))
     if not 0 < sum(part.kind in ("without", "with", "OR") for part in parts) <= MAX_OPERATORS:
-        return Understood(text)
-    whole = _grouped(parts)
+        return Reading(text)
+    whole = _tree_of(parts)
     if whole is None:
-        return Understood(text)
+        return Reading(text)
     found = _Reader(store.cutter, text)
     found.read(whole)
     searched = list(text)
@@ -137,11 +137,11 @@ def understand(store: Store, text: str, literal: bool = False) -> Understood:
     blanked = "".join(searched)
     excludes = all(each.kind == "without" for each in found.operators)  # or there are none
     if excludes and not store.cutter.spans(blanked):
-        return Understood(text)
-    return Understood(blanked, tuple(found.operators))
+        return Reading(text)
+    return Reading(blanked, tuple(found.operators))
 
 
-def allowed_rows(
+def rows_allowed_by(
     store: Store, operators: Sequence[Operator], required: tuple[Clause, ...], where: str | None
 ) -> Mask:
     """Return which rows fulfil a condition, the operators, and hold the ``required`` phrases."""
@@ -196,7 +196,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     if text[start:end] == "OR":
         return Part("OR", start, end)
     if text[start] == "-":
-        clause = _excluded(store.cutter, text, start + 1, end)
+        clause = _exclusion(store.cutter, text, start + 1, end)
         if clause is not None:
             return Part("without", start, end, Not(clause))
     named = NAMED.match(text, start, end)
@@ -212,7 +212,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     return Part("words", start, end)
 
 
-def _excluded(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
+def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
     """Return the terms in a row of a phrase or plain word; ``None`` for anything else."""
     quoted = QUOTED.fullmatch(text, start, end)
     word = text[start:end] if quoted is None else quoted[1]
@@ -238,7 +238,7 @@ def _condition(name: str, kind: Kind, value: str) -> str | None:
     return None
 
 
-def _grouped(parts: Sequence[Part]) -> Group | None:
+def _tree_of(parts: Sequence[Part]) -> Group | None:
     """Return the parts as a tree of brackets. Brackets without counterpart are left out.
 
     Returns ``None`` if brackets are nested too deeply.
@@ -279,7 +279,8 @@ class _Reader:
     def read(self, group: Group) -> None:
         """Read parts of which only operators ask something of a document."""
         for run in _runs(group.parts):
-            asked = [each for each in map(self._asked, run) if each is not None]
+            alternatives = run if len(run) > 1 else []
+            asked = [each for each in map(self._demand, alternatives) if each is not None]
             if 1 < len(run) == len(asked):
                 self._add("one of", run[0].start, run[-1].end, Junction("any", tuple(asked)))
                 self._blank(group.parts, run[0].start, run[-1].end)
@@ -297,9 +298,7 @@ class _Reader:
         self.operators.append(Operator(kind, self._text[start:end], start, end, asked))
 
     def _blank(self, parts: Sequence[Part | Group], start: int, end: int) -> None:
-        """Note that the operators among these parts, from ``start`` to ``end``, are not to be
-        searched.
-        """
+        """Note which operators, from ``start`` to ``end``, are among the parts: not to be searched."""
         for part in parts:
             if part.start < start or part.end > end:
                 continue
@@ -308,7 +307,7 @@ class _Reader:
             elif part.kind != "words":
                 self.signs.append((part.start, part.end))
 
-    def _asked(self, part: Part | Group) -> Asked | None:
+    def _demand(self, part: Part | Group) -> Asked | None:
         """Return what an alternative asks of a document; ``None`` if it has only stop words."""
         if isinstance(part, Part):
             if part.kind == "words":
@@ -316,7 +315,7 @@ class _Reader:
             return part.asked
         every = list[Asked]()
         for run in _runs(part.parts):
-            asked = [each for each in map(self._asked, run) if each is not None]
+            asked = [each for each in map(self._demand, run) if each is not None]
             if 1 < len(run) == len(asked):
                 every.append(Junction("any", tuple(asked)))
             else:

@@ -30,7 +30,7 @@ from vocabtool.search.hits import (
     explain_hits,
     summarise,
 )
-from vocabtool.search.language import allowed_rows
+from vocabtool.search.language import rows_allowed_by
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
@@ -87,7 +87,7 @@ def search(
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
-    allowed = allowed_rows(store, query.operators, query.required, where)
+    allowed = rows_allowed_by(store, query.operators, query.required, where)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
     limit = max(settings.limit(store.rows), k)
