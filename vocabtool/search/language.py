@@ -298,7 +298,7 @@ class _Reader:
         self.operators.append(Operator(kind, self._text[start:end], start, end, asked))
 
     def _blank(self, parts: Sequence[Part | Group], start: int, end: int) -> None:
-        """Note which operators, from ``start`` to ``end``, are among the parts: not to be searched."""
+        """Note the operators among the parts from ``start`` to ``end``: these are no words."""
         for part in parts:
             if part.start < start or part.end > end:
                 continue
