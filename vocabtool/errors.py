@@ -11,7 +11,7 @@
     ├── OperatorFailed    a function passed to a stream operator failed
     ├── FolderInUse       another process, or this one, already writes to the folder
     ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
-    ├── InvalidCondition  invalid condition on fields, or invalid query        (ValueError)
+    ├── InvalidCondition  invalid condition on fields                          (ValueError)
     ├── InvalidCursor     a cursor of another search, or of an earlier commit  (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
     ├── ChangedModel      the model makes other vectors than the index has     (ValueError)
@@ -111,7 +111,7 @@ class FolderNotEmpty(VocabtoolError, FileExistsError):
 
 
 class InvalidCondition(VocabtoolError, ValueError):
-    """An invalid condition or query; ``position`` is the index of the character, from 0."""
+    """An invalid condition; ``position`` is the index of the character, from 0."""
 
     def __init__(self, what: str, condition: str, position: int) -> None:
         self.what = what

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vocabtool import Document
 from vocabtool.choices import Language
+from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -65,6 +66,7 @@ class SmallCorpus:
         self.known_words = known_words
         self.cutter = Cutter(language)
         self.rows = len(docs)
+        self.fields: Mapping[str, Kind] = {}
         self.live = np.ones(len(docs), np.bool_)
         self.keywords = self.vectors = self.documents = self
         terms = self.cutter.terms([doc.text for doc in docs])
@@ -102,6 +104,9 @@ class SmallCorpus:
                 scores[row] = sum(self._score(clause, held, row) for clause in held)
         rows = np.array(list(scores), np.int64)
         return RankedRows.of(rows, np.array(list(scores.values()), np.float32), limit)
+
+    def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
+        return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 
     def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
         score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
@@ -142,7 +147,7 @@ class SmallCorpus:
     def rows_by_id(self) -> Rows:
         return np.array(sorted(range(self.rows), key=lambda row: self.docs[row].id), np.int64)
 
-    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         allowed = self._allowed(among)
         held = [row for row in allowed if any(t.text in self._terms[t.field][row] for t in terms)]
         return np.array(held, np.int64)

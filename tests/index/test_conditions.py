@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -233,7 +235,29 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
         ("year in (3", "expected ')', got the end", 10),
         ("year between 3", "expected 'and', got the end", 14),
         ("year is 3", "expected 'null', got '3'", 8),
-        ("year not 3", "'in', 'between', 'like' or 'contains', got '3'", 9),
+        ("year not 3", "'like', 'ilike', 'startswith', 'contains' or 'has', got '3'", 9),
+        ("year has 3", "whole numbers: 'has' works only on lists", 0),
+        ("text has 'o'", "contains strings: 'has' works only on lists", 0),
+        ("lang has any 'x'", "expected '(', got \"'x'\"", 13),
+        ("lang has any ()", "a value, got ')'", 14),
+        ("lang has any ('x'", "expected ')', got the end", 17),
+        ("lang has word 3", "a string in single quotes, got '3'", 14),
+        ("lang ilike 3", "a string in single quotes, got '3'", 11),
+        ("lang startswith", "a string in single quotes, got the end", 15),
+        ("year startswith '2'", "contains whole numbers", 16),
+        ("year ilike '2'", "contains whole numbers", 11),
+        ("year >= 2024-01-31", "contains whole numbers", 8),
+        ("lang = 2024-02-30", "a date or time of ISO 8601 (day is out of range", 7),
+        ("lang = 2024-13", "a date or time of ISO 8601 (month must be in 1..12)", 7),
+        ("lang = 0000-01-01", "a date or time of ISO 8601 (year 0 is out of range)", 7),
+        ("lang = 2024-01-31T25:00", "a date or time of ISO 8601 (hour must be in 0..23)", 7),
+        ("lang = 2024-01-31T10", "a date or time of ISO 8601 (not a date or time", 7),
+        ("lang = 2024-01-3", "expected 'and', 'or' or the end, got '-01'", 11),
+        ("lang = 2024-01-31 10:30", "unexpected character ':'", 20),
+        ("lang has 2024-01-31", "write a date that is an element or a part in quotes", 9),
+        ("lang contains 2024-01-31", "write a date that is an element or a part in quotes", 14),
+        ("lang like 2024-01-31", "a string in single quotes, got '2024-01-31'", 10),
+        ("lang ilike '" + "\u0390" * 9000 + "'", "a pattern of more than 50,000 bytes", 0),
         ("lang like 3", "a string in single quotes, got '3'", 10),
         ("and", "the name of a field, got 'and'", 0),
         ("not", "the name of a field, got the end", 3),
@@ -278,6 +302,18 @@ LISTS = (
         ("mixed contains 'a'", "bc"),
         ("mixed contains 'cab'", "abc"),
         ("text contains '1'", "a"),
+        ("tags has 'cab'", "ab"),
+        ("tags has 'a'", "b"),
+        ("not tags has 'a'", "ac"),
+        ("tags not has 'a'", "ac"),
+        ("tags has any ('a', 'b', 'z')", "ab"),
+        ("tags has any (1, true)", ""),
+        ("numbers has 1", "a"),
+        ("numbers has any (true, 2.5, 'x')", "ab"),
+        ("numbers has '1'", ""),
+        ("mixed has 'cab'", "a"),
+        ("not mixed has 'cab'", "bc"),
+        ("tags has any (" + ", ".join(["'a'"] * 1900) + ")", "b"),
     ],
 )
 def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> None:
@@ -287,3 +323,167 @@ def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> Non
     assert empty.search("a", where="id = 'a'").hits == ()
     with pytest.raises(InvalidCondition, match="no field 'year'; the fields are 'id', 'text'"):
         empty.search("a", where="year = 3")
+
+
+WRITTEN = st.text("abAB%_ßİ\u0131\u017fK'é \n", max_size=5)  # others fold to i and s
+OTHERS = ("none", "2024", "2024-01", "2024-02-31", "12:30", "2024-01-31T24:00", "20240131", "now")
+TIMES = st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 28)) | st.datetimes(
+    min_value=datetime(2024, 1, 30), max_value=datetime(2024, 2, 2)
+)
+ZONES = st.none() | st.timedeltas(timedelta(hours=-23), timedelta(hours=23)).map(
+    lambda apart: timezone(timedelta(minutes=apart // timedelta(minutes=1)))
+)
+
+
+@st.composite
+def date_texts(draw: st.DrawFn) -> str:
+    """A date, or a date and time, as Python writes it."""
+    when = draw(TIMES)
+    form = draw(st.sampled_from(["%Y-%m-%d", "auto", "minutes", "seconds", "milliseconds"]))
+    if form == "%Y-%m-%d":
+        return when.date().isoformat()
+    text = when.replace(tzinfo=draw(ZONES)).isoformat("T", form)
+    return text.replace("+00:00", draw(st.sampled_from(["+00:00", "Z", "z"])))
+
+
+def period(text: str) -> tuple[datetime, datetime]:
+    """The first moment that a date or time stands for, and the first after it, read by Python."""
+    first = datetime.fromisoformat(text.replace("z", "Z"))
+    first = first if first.tzinfo else first.replace(tzinfo=UTC)
+    clock = re.sub(r"([+-]..:..|[zZ])$", "", text.partition("T")[2])
+    widths = {0: timedelta(days=1), 5: timedelta(minutes=1), 8: timedelta(seconds=1)}
+    widths |= {12: timedelta(milliseconds=1), 15: timedelta(microseconds=1)}
+    return first, first + widths[len(clock)]
+
+
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda at, of: of[0] <= at < of[1],
+    "!=": lambda at, of: not of[0] <= at < of[1],
+    "<": lambda at, of: at < of[0],
+    "<=": lambda at, of: at < of[1],
+    ">": lambda at, of: at >= of[1],
+    ">=": lambda at, of: at >= of[0],
+}
+
+
+@given(
+    stored=st.lists(st.none() | date_texts() | st.sampled_from(OTHERS[3:]), min_size=1, max_size=9),
+    asked=st.lists(date_texts(), min_size=2, max_size=5),
+    blank=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_dates_are_compared_as_python_compares_them(
+    stored: list[str | None], asked: list[str], blank: bool
+) -> None:
+    """A date stands for its whole day; a string that is no date is neither before nor after."""
+    written = [each and (each.replace("T", " ") if blank else each) for each in stored]
+    documents = [Document(str(at), "x", {"day": each}) for at, each in enumerate(["-", *written])]
+    times = [None if each in (None, *OTHERS) else period(each)[0] for each in stored]
+    with TemporaryDirectory() as folder:
+        snapshot = index_of(Path(folder), documents).snapshot()
+        for date in asked:
+            for sign, holds in COMPARED.items():
+                for no in ("", "not "):
+                    found = np.flatnonzero(snapshot.where(f"{no}day {sign} {date}")) - 1
+                    wanted = [
+                        at
+                        for at, time in enumerate(times)
+                        if time is not None and holds(time, period(date)) != bool(no)
+                    ]
+                    assert found.tolist() == wanted
+        one, other = (period(date) for date in asked[:2])
+        either = [at is not None and max(o[0] <= at < o[1] for o in (one, other)) for at in times]
+        between = [at is not None and one[0] <= at < other[1] for at in times]
+        for condition, wanted_rows in (
+            (f"day in ({asked[0]}, {asked[1]})", either),
+            (f"day between {asked[0]} and {asked[1]}", between),
+        ):
+            assert snapshot.where(condition)[1:].tolist() == wanted_rows
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("day = 2024-01", "ab"),
+        ("day > 2023-12-31T23:59", "abd"),
+        ("day >= 2024-02", "d"),
+        ("day <= 2024-01", "abc"),
+        ("day < 2024-01-31t08:00:00.5Z", "abc"),
+        ("day = 2024-01-31T09:00+01", "a"),
+        ("day = 2024-01-31T03:00:00-0500", "a"),
+        ("day = '2024-01'", ""),
+        ("day < '2024'", "c"),
+        ("day is null", "e"),
+    ],
+)
+def test_a_month_and_other_spellings_of_dates(tmp_path: Path, condition: str, ids: str) -> None:
+    """In fields a year alone is its first moment; in quotes a date is a string as before."""
+    days = ("2024-01-31T10:00:00,25+02:00", "2024-01-01 00:00Z", "2023", "2024-02", None)
+    documents = [Document(id_, "x", {"day": day}) for id_, day in zip("abcde", days, strict=True)]
+    assert fulfilled(index_of(tmp_path, documents), condition) == ids
+
+
+def like(text: str, pattern: str) -> bool:
+    """What LIKE means, in a regular expression."""
+    signs = {"%": ".*", "_": "."}
+    whole = "".join(signs.get(each, re.escape(each)) for each in pattern)
+    return re.fullmatch(whole, text, re.DOTALL) is not None
+
+
+@given(st.lists(st.none() | WRITTEN, min_size=1, max_size=12), st.lists(WRITTEN, max_size=9))
+@settings(max_examples=60, deadline=None)
+def test_texts_are_compared_as_python_compares_them(
+    stored: list[str | None], asked: list[str]
+) -> None:
+    """``ilike`` after Python's own folding of case, ``startswith`` as it is."""
+    documents = [Document(str(at), "x", {"name": each}) for at, each in enumerate(["-", *stored])]
+    with TemporaryDirectory() as folder:
+        snapshot = index_of(Path(folder), documents).snapshot()
+        for text in asked:
+            for operator, holds in (
+                ("startswith", str.startswith),
+                ("ilike", lambda each, text: like(each.casefold(), text.casefold())),
+            ):
+                for no in ("", "not "):
+                    found = np.flatnonzero(snapshot.where(f"name {no}{operator} {literal(text)}"))
+                    wanted = [
+                        at
+                        for at, each in enumerate(["-", *stored])
+                        if each is not None and holds(each, text) != bool(no)
+                    ]
+                    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("red", "a"),
+        ("RED KETTLE", "a"),
+        ("kettle red", ""),
+        ("kett", ""),
+        ("cafe", "b"),
+        ("c++", "b"),
+        ("paths", "c"),
+        ("路径", "d"),
+        ("2024-01-31", "d"),
+        ("\ufb01sh", "b"),
+    ],
+)
+def test_whole_words_of_a_field(tmp_path: Path, word: str, ids: str) -> None:
+    """Case, accents and ligatures do not matter; characters in scripts without spaces may touch."""
+    titles = ("A Red kettle.", "CAFÉ, C++ and fish", ["paths", "x"], "打开路径 2024-01-31, 10:00")
+    documents = [Document(id_, "x", {"t": each}) for id_, each in zip("abcd", titles, strict=True)]
+    index = index_of(tmp_path, documents)
+    assert fulfilled(index, f"t has word '{word}'") == ids
+    assert fulfilled(index, f"not t has word '{word}'") == "".join(sorted({*"abcd"} - {*ids}))
+
+
+def test_fields_may_be_named_like_the_new_words(tmp_path: Path) -> None:
+    """And values need not be UTF-8."""
+    names = ("has", "any", "word", "ilike", "startswith", "date")
+    fields = {name: ["x"] for name in names}
+    index = index_of(tmp_path, [Document("a", "x", {**fields, "bad": "\udcff É"})])
+    for name in names:
+        assert fulfilled(index, f"{name} has any ('x') and {name} startswith '['") == "a"
+    assert fulfilled(index, "bad ilike '% é' and bad has word 'e'") == "a"
+    assert fulfilled(index, "bad >= 2024-01 or bad startswith 'É'") == ""

@@ -13,7 +13,6 @@ from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, RERANK_DEPTH
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
-from vocabtool.errors import InvalidCondition
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -154,6 +153,11 @@ SETTINGS = gather(
         help="Whether a document must contain the quoted phrases of the query.",
     ),
     click.option(
+        "--literal",
+        is_flag=True,
+        help="Search for all of QUERY as words and phrases, also for its operators.",
+    ),
+    click.option(
         "--empty",
         type=click.Choice(NO_RESULTS),
         default="nothing",
@@ -187,9 +191,10 @@ def search_command(
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
 
-    Keyword search gives more weight to words that the model does not know. If QUERY is -, each
-    line of standard input is a query. Without QUERY, but with --where, --sort or --facets, list the
-    documents that satisfy the condition.
+    Keyword search gives more weight to words that the model does not know. In QUERY, "two words" is
+    a phrase, -word leaves documents out, FIELD:word asks for a word in a kept field, and a OR b for
+    one of two. If QUERY is -, each line of standard input is a query. Without QUERY, but with
+    --where, --sort or --facets, list the documents that satisfy the condition.
     """
     from vocabtool.reports.index import hits_report
 
@@ -250,31 +255,15 @@ def similar_command(
 
 def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:
     if query != STDIN:
-        _refuse_open_quote(query or "")
         yield index.search(query, **asked)
         return
     del asked["cursor"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
-    from vocabtool.keywords.cutter import open_quote
     from vocabtool.system.parallel import in_batches
 
     count = 0
     for batch in in_batches(lines, BATCH_QUERIES):
-        bad = (at for at, line in enumerate(batch) if open_quote(line) is not None)
-        end = next(bad, len(batch))  # queries before the invalid one are answered
-        yield from index.search_many(batch[:end], **asked)
-        for line in batch[end:]:
-            _refuse_open_quote(line, f"line {count + end + 1:,}: ")
+        yield from index.search_many(batch, **asked)
         count += len(batch)
     refuse_nothing(count, (STDIN,), "query")
-
-
-def _refuse_open_quote(query: str, place: str = "") -> None:
-    """Raise :class:`InvalidCondition` if a quote in ``query`` is never closed."""
-    from vocabtool.keywords.cutter import open_quote
-
-    position = open_quote(query)
-    if position is not None:
-        what = f"{place}the quote at character {position + 1} is never closed"
-        raise InvalidCondition(f"{what}; close or remove it", query, position)

@@ -130,7 +130,8 @@ def evaluate(
     texts = [query.text for query in chosen.queries]
     hits: dict[Fusion, list[Hits]] = {}
     for fusion in fusions:
-        hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
+        more = {"literal": True, **settings, "fusion": fusion}  # judged queries have no operators
+        hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, **more)
         if progress is not None:
             progress("fusions compared", len(hits) / len(fusions))
     if given is None:
@@ -247,7 +248,7 @@ def self_check(
     rates: list[HitRate] = []
     fusions = KEYWORDS if vectors is None else FUSIONS
     for done, fusion in enumerate(fusions, 1):
-        found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion)
+        found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion, literal=True)
         for kind in get_args(Kind):
             ranks = [
                 next((rank for rank, hit in enumerate(hits, 1) if hit.id == id_), NEAREST + 1)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 STEPS: Final = 20
 FOLDS: Final = 5
 MIN_QUERIES: Final = 10
-DEFAULTS: Final = Settings()
+DEFAULTS: Final = Settings(literal=True)  # judged queries are texts, without operators
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 
@@ -61,7 +61,7 @@ class CopyStore:
         mean_length: float,
     ) -> None:
         self.rows, self.live, self.where = store.rows, store.live, store.where
-        self.cutter, self.documents = store.cutter, store.documents
+        self.cutter, self.documents, self.fields = store.cutter, store.documents, store.fields
         self.known_words = store.known_words
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
@@ -73,6 +73,7 @@ class CopyStore:
         self.document_frequencies = store.keywords.document_frequencies
         self.near_spellings = store.keywords.near_spellings
         self.take = store.vectors.take
+        self.rows_with_all = store.keywords.rows_with_all
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best rows by BM25; the copied document has the terms of the copy."""

@@ -1,4 +1,4 @@
-"""Conditions on fields: parse them, translate them to SQL, and find the rows that satisfy them.
+"""Conditions on fields: their grammar, and the tree that they are parsed into.
 
     condition  = all { "or" all }
     all        = one { "and" one }
@@ -6,54 +6,46 @@
     test       = ( "=" | "==" | "!=" | "<>" | "<" | "<=" | ">" | ">=" ) value
                | "is" [ "not" ] "null"
                | [ "not" ] ( "in" "(" value { "," value } ")" | "between" value "and" value
-                           | "like" STRING | "contains" value )
-    value      = STRING | NUMBER | "true" | "false"
+                           | ( "like" | "ilike" | "startswith" | "has" "word" ) STRING
+                           | ( "contains" | "has" ) value
+                           | "has" "any" "(" value { "," value } ")" )
+    value      = STRING | NUMBER | DATE | "true" | "false"
 
 A field without a test must be true. Strings are in single quotes, field names that are not plain
-words in double quotes; a quote inside them is doubled. Keywords are case-insensitive.
+words in double quotes; a quote inside them is doubled. Keywords are case-insensitive; fields may be
+named ``ilike``, ``startswith``, ``has``, ``any`` and ``word``.
 
-As in SQL, a comparison with null is neither true nor false, ``not`` does not change that, and only
-rows for which the whole condition is true satisfy it (ISO/IEC 9075-2, 8.1 and 6.39). Strings are
-compared by their UTF-8 bytes. Values are passed as SQL parameters, and columns are named by number,
-so no user input becomes part of a statement.
+A DATE is a month, a day, or a day and a time: ``2024-01``, ``2024-01-31``, ``2024-01-31T10:30Z``.
+It stands for all of the month, day, minute or second that it names. Dates are those of ISO 8601 in
+its extended form, as RFC 3339 and Python's ``isoformat`` write them; in fields, also a year alone,
+and a blank in place of the ``T``. A time without offset is in UTC.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import isleap, monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, assert_never, cast, get_args
+from datetime import date, time
+from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
-import numpy as np
-
-from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.database import Database, Documents, Fields, column
-from vocabtool.index.documents import ID, LEAST, MOST, NUMBER, PLAIN, TEXT
-from vocabtool.system.ranking import Mask
+from vocabtool.index.documents import LEAST, MOST
 
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
 MAX_DIGITS: Final = 20  # of a 64-bit integer, with its sign
 MAX_DEPTH: Final = 20  # nested parentheses and "not": SQLite's parser has a limit
-HINTS: Final[dict[Kind, str]] = {
-    "integer": ": write the value without quotes",
-    "number": ": write the value without quotes",
-    "string": ": write the value in single quotes",
-}
-NO_NUMBERS: Final = (
-    "text, because some document has a value that is not a number: compare it with a value in "
-    "single quotes"
+DAY: Final = 86_400_000_000  # microseconds
+MOMENT: Final = re.compile(
+    r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
+    r"(?:[Zz]|([-+])([0-9]{2})(?::?([0-9]{2}))?)?)?)?)?"
 )
-LISTS: Final = (
-    "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
-    " AND json_type({0}) = 'array'"
-)
-ELEMENT: Final = "SELECT 1 FROM json_each({0}) WHERE atom = ? AND type IN ({1})"
 
-Value: TypeAlias = str | int | float | bool
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
-Operator = Comparison | Literal["in", "like", "contains", "is null", "is true"]
+OfStrings = Literal["like", "ilike", "startswith", "has word"]
+Operator = Comparison | OfStrings | Literal["in", "contains", "has", "is null", "is true"]
 
 SPELLINGS: Final = {"==": "=", "<>": "!="}
 KEYWORDS: Final = frozenset(
@@ -61,7 +53,8 @@ KEYWORDS: Final = frozenset(
 )
 TOKEN: Final = re.compile(
     r"""\s*(?:
-        (?P<number>[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.]))
+        (?P<date>[0-9]{4}-[0-9]{2}(?:-[0-9]{2}(?:[Tt][0-9:.]+(?:[Zz]|[-+][0-9:]+)?)?)?(?![\w.:+-]))
+      | (?P<number>[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.]))
       | (?P<string>'(?:[^']|'')*'(?!'))
       | (?P<quoted>"(?:[^"]|"")+"(?!"))
       | (?P<word>[^\W\d]\w*)
@@ -71,13 +64,49 @@ TOKEN: Final = re.compile(
 )
 
 
+class Moment(NamedTuple):
+    """A date or time of a condition: all that it stands for, from ``start`` to before ``end``.
+
+    Both are microseconds since the first of January of year 1, in UTC. A date stands for its whole
+    day, a month for all its days, a time without seconds for its minute, and so on.
+    """
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, text: str) -> Moment:
+        """Read a date or time. Raises ``ValueError`` if there is no such day or time."""
+        found = MOMENT.fullmatch(text)
+        if found is None:
+            raise ValueError("not a date or time of ISO 8601")
+        year, month, day, hour, minute, second, fraction, sign, *offset = found.groups()
+        first = date(int(year), int(month or 1), int(day or 1))
+        start = (first.toordinal() - 1) * DAY
+        if hour is None:
+            of_month, of_year = monthrange(first.year, first.month)[1], 365 + isleap(first.year)
+            return cls(start, start + (1 if day else of_month if month else of_year) * DAY)
+        clock = time(int(hour), int(minute), int(second or 0))
+        ahead = time(int(offset[0] or 0), int(offset[1] or 0))
+        east = -1 if sign == "-" else 1
+        minutes = clock.hour * 60 + clock.minute - east * (ahead.hour * 60 + ahead.minute)
+        start += (minutes * 60 + clock.second) * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
+        width = 60_000_000 if second is None else 10 ** (6 - min(len(fraction or ""), 6))
+        return cls(start, start + width)
+
+
+Value: TypeAlias = str | int | float | bool | Moment
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """A test of one field by an operator and values, with their positions in the condition.
 
     ``contains``: a list contains the value as an element, or a text contains it as a substring.
-    ``like``: ``%`` stands for any number of characters, ``_`` for one. ``is true``: the condition
-    consists of the field alone, which must be true.
+    ``has``: a list contains one of the values as an element. ``has word``: a text contains the
+    value as a whole word. ``like``: ``%`` stands for any number of characters, ``_`` for one.
+    ``ilike``: the same in upper or lower case. ``is true``: the condition consists of the field
+    alone, which must be true.
     """
 
     field: str
@@ -111,21 +140,6 @@ class Token(NamedTuple):
     kind: str
     text: str
     position: int
-
-
-def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
-    """Return the rows of a commit that satisfy a condition, as a read-only mask of shape (rows,).
-
-    Raises :class:`InvalidCondition`, with the position, for invalid syntax, an unknown field, or a
-    value of the wrong type.
-    """
-    statement = _Statement(database, rows, fields, condition)
-    where = statement.of(parse(condition))
-    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", statement.values)
-    mask = np.zeros(rows, np.bool_)
-    mask[found[found < rows]] = True
-    mask.flags.writeable = False
-    return mask
 
 
 def parse(condition: str) -> Condition:
@@ -217,14 +231,22 @@ class _Parser:
             least = Test(name, position, ">=", *self._values(1))
             self._expect("and")
             test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
-        elif self._accept("like"):
+        elif of_strings := self._operator_of_strings():
             if self._next.kind != "string":
                 self._refuse("expected a string in single quotes")
-            test = Test(name, position, "like", *self._values(1))
+            test = Test(name, position, of_strings, *self._values(1))
         elif self._accept("contains"):
             test = Test(name, position, "contains", *self._values(1))
+        elif self._accept_word("has"):
+            is_any = self._accept_word("any")
+            if is_any:
+                self._expect("(")
+            test = Test(name, position, "has", *self._values(MAX_CHARACTERS if is_any else 1))
+            if is_any:
+                self._expect(")")
         elif no:
-            self._refuse("expected 'in', 'between', 'like' or 'contains'")
+            there = "'in', 'between', 'like', 'ilike', 'startswith', 'contains' or 'has'"
+            self._refuse(f"expected {there}")
         else:
             test = Test(name, position, "is true")
         return Not(test) if no else test
@@ -247,6 +269,11 @@ class _Parser:
                 is_whole = text.lstrip("+-").isdigit() and len(text) <= MAX_DIGITS
                 is_whole = is_whole and LEAST <= int(text) <= MOST
                 value = int(text) if is_whole else float(text)
+            case "date":
+                try:
+                    value = Moment.of(text)
+                except ValueError as error:
+                    self._refuse(f"expected a date or time of ISO 8601 ({error})")
             case "true" | "false":
                 value = kind == "true"
             case "null":
@@ -268,6 +295,20 @@ class _Parser:
         self._at += 1
         return True
 
+    def _accept_word(self, *words: str) -> bool:
+        """Accept words that are no keywords, so that fields may have their names."""
+        following = self._tokens[self._at : self._at + len(words)]
+        if tuple(each.text.lower() for each in following if each.kind == "word") != words:
+            return False
+        self._at += len(words)
+        return True
+
+    def _operator_of_strings(self) -> OfStrings | None:
+        if self._accept("like"):
+            return "like"
+        others = (each for each in get_args(OfStrings) if self._accept_word(*each.split()))
+        return cast(OfStrings | None, next(others, None))
+
     def _expect(self, kind: str) -> Token:
         token = self._next
         if not self._accept(kind):
@@ -278,115 +319,3 @@ class _Parser:
         token = self._next
         got = "the end" if token.kind == "end" else repr(token.text)
         raise InvalidCondition(f"where: {wanted}, got {got}", self._condition, token.position)
-
-
-class _Statement:
-    """Translates a condition to SQL for ``WHERE``. ``values``: the SQL parameters, in order."""
-
-    def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
-        self.values: list[Value] = []
-        self._database = database
-        self._rows = rows
-        self._fields = fields
-        self._condition = condition
-
-    def of(self, asked: Condition) -> str:
-        match asked:
-            case Not(condition):
-                return f"({self.of(condition)}) = 0"  # "NOT" takes more of SQLite's parser stack
-            case Junction(word, conditions):
-                return _join_balanced([self.of(each) for each in conditions], word)
-            case Test():
-                if asked.field in (ID, TEXT):
-                    return f"row IN (SELECT row FROM documents WHERE {self._test(asked)})"
-                return self._test(asked)
-            case _:
-                assert_never(asked)
-
-    def _test(self, asked: Test) -> str:
-        name, kinds = asked.field, {**self._fields, ID: "string", TEXT: "string"}
-        if name not in kinds:
-            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", asked.position)
-        kind = kinds[name]
-        if name not in (ID, TEXT):
-            name = column(self._fields, name)
-        if asked.operator == "is null":
-            return f"{name} IS NULL"
-        if kind == "null":
-            return "NULL"
-        if asked.operator == "is true":
-            if kind != "boolean":
-                what = f"the field {asked.field!r} is not a boolean: compare it with a value"
-                self._refuse(what, asked.position)
-            return name
-        if asked.operator == "contains":
-            return self._contains(asked, kind, name)
-        self._check(asked, kind, name)
-        self.values += asked.values
-        if asked.operator == "in":
-            return f"{name} IN ({', '.join('?' * len(asked.values))})"
-        return f"{name} {asked.operator} ?"
-
-    def _contains(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``contains``, which tests for an element of a JSON list, or for a substring."""
-        if kind != "string":
-            what = f"contains {PLAIN[kind]}: 'contains' works only on strings and lists"
-            self._refuse(f"the field {asked.field!r} {what}", asked.position)
-        lists = LISTS.format(name, self._rows)
-        if asked.field in (ID, TEXT) or not self._database.fetch(f"{lists} LIMIT 1"):
-            self._check(asked, kind, name)
-            self.values += asked.values
-            return f"instr({name}, ?) > 0"
-        (value,) = asked.values
-        self.values.append(value)
-        types, otherwise = "'integer', 'real'", "0"
-        if isinstance(value, bool):
-            types = f"'{str(value).lower()}'"
-        elif isinstance(value, str):
-            types, otherwise = "'text'", f"instr({name}, ?) > 0"
-            self.values.append(value)
-        element = ELEMENT.format("list", types)
-        having = f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE EXISTS ({element})"
-        return (
-            f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
-            f" WHEN {name} IN ({lists}) THEN 0 ELSE {otherwise} END"
-        )
-
-    def _check(self, asked: Test, kind: Kind, name: str) -> None:
-        """Refuse values whose type is not the type of the field."""
-        numbers = kind in ("integer", "number")
-        for value, position in zip(asked.values, asked.positions, strict=True):
-            is_text = isinstance(value, str)
-            if isinstance(value, bool):
-                fits = kind == "boolean"
-            else:
-                fits = kind == "string" if is_text else numbers
-            if fits:
-                continue
-            content = PLAIN[kind] + HINTS.get(kind, "")
-            if kind == "string" and not isinstance(value, bool):
-                content = NO_NUMBERS + self._first_non_number(asked, name)
-            self._refuse(f"the field {asked.field!r} contains {content}", position)
-
-    def _first_non_number(self, asked: Test, name: str) -> str:
-        """Return text for an error message: the first value that is no number; "" without one."""
-        table = "documents" if asked.field in (ID, TEXT) else "fields"
-        statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
-        with self._database.statements() as connection:
-            found = connection.execute(statement)
-            first = next((each for each in found if not re.fullmatch(NUMBER, each[1])), None)
-        if first is None:
-            return ""
-        (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
-        return f": document {id_!r} has {first[1][:50]!r}"
-
-    def _refuse(self, what: str, position: int) -> NoReturn:
-        raise InvalidCondition(f"where: {what}", self._condition, position)
-
-
-def _join_balanced(parts: list[str], word: str) -> str:
-    """Join SQL conditions by ``word``, as a balanced tree: SQLite limits how deeply they nest."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"

@@ -29,7 +29,7 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
-from vocabtool.index.conditions import rows_where
+from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import DatabaseWriter, Documents, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
 from vocabtool.index.folder import (
@@ -72,7 +72,7 @@ class Snapshot:
 
     Several threads may use it at the same time. Created by :func:`open_snapshot`. ``rows``: number
     of rows, including deleted ones, which count in document frequencies until the next compaction.
-    ``live``: which rows are not deleted, shape (rows,).
+    ``live``: which rows are not deleted, shape (rows,). ``fields``: the kind of each kept field.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Snapshot:
         self.cutter = cutter
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
+        self.fields = manifest.fields
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -150,9 +151,9 @@ class Snapshot:
             self._columns = kept = {**kept, name: made}
         return kept[name]
 
-    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows with at least one of the terms where the mask, shape (rows,), is True."""
-        return self.keywords.rows_with(terms, among)
+        return self.keywords.rows_with_any(terms, among)
 
     def row_of(self, id_: str) -> int | None:
         """Return the row of the document with this id, or ``None``."""

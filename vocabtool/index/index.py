@@ -52,6 +52,7 @@ from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Hits
+from vocabtool.search.language import understand
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.similar import find_similar
@@ -446,8 +447,9 @@ class Index:
     ) -> Hits:
         """Return the best ``k`` documents for a query.
 
-        - ``text``: the query. Without ``text`` and ``vector``, but with ``where``, ``sort`` or
-          ``facets``, the documents that satisfy ``where`` are listed, in the order of their ids.
+        - ``text``: the query, with operators as in ``search/language.py``. Without ``text`` and
+          ``vector``, but with ``where``, ``sort`` or ``facets``, the documents that satisfy
+          ``where`` are listed, in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim).
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
         - ``explain``: also explain the words and the hits.
@@ -530,7 +532,9 @@ class Index:
         if is_asked and chosen.fusion != "keyword" and held.encoder is not None:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
-            given = encoder.encode_queries([text or "" for text in texts])
+            read = [understand(snapshot, text or "", chosen.literal) for text in texts]
+            given = encoder.encode_queries([each.for_vector for each in read])
+            given = given * [[bool(each.for_vector or not each.operators)] for each in read]
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
                 made = np.asarray(given, np.float32)

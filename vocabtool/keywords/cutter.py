@@ -80,7 +80,7 @@ _NEVER_FIRST: Final = "".join(set(punctuation) - set("._#@/\\$"))
 _NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
 
 # Text between two quotation marks of any kind at the edges of words; 5" does not count as one.
-_QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
+QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
 
 
 _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
@@ -176,7 +176,7 @@ class Cutter:
     def query(self, text: str) -> list[QueryWord]:
         """Return the words of a query; those in quotation marks have the number of their phrase."""
         words = self.spans(text)
-        quoted = [found.span(1) for found in _QUOTED.finditer(text)]
+        quoted = [found.span(1) for found in QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
             phrase = bisect_right(quoted, (word.start, len(text))) - 1
             if phrase >= 0 and word.end <= quoted[phrase][1]:
@@ -330,11 +330,8 @@ def _is_none(word: str) -> bool:
 
 def open_quote(query: str) -> int | None:
     """Return the index of the first opening quotation mark without a closing one, or ``None``."""
-    spans = [found.span() for found in _QUOTED.finditer(query)]
-    for found in _OPENING.finditer(query):
-        if not any(start <= found.start() < end for start, end in spans):
-            return found.start()
-    return None
+    found = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
+    return None if found is None else found.start()
 
 
 _CHUNK: Final = re.compile(r"\S+")

@@ -270,6 +270,14 @@ class TantivyReader:
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
 
+    def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
+        """Return the rows that contain every one of these clauses, in any order."""
+        query = self._query.boolean_query([(self._must, self._clause(each)) for each in clauses])
+        unscored = self._query.const_score_query(query, 0.0)
+        hits: list[Any] = self._searcher.search(unscored, max(self.documents, 1), False).hits
+        addresses = [address for _, address in hits]
+        return np.array(self._searcher.fast_field_values("row", addresses), np.int64)
+
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the number of documents with each term.
 
@@ -278,7 +286,7 @@ class TantivyReader:
         frequency_of = self._searcher.doc_freq
         return {term: frequency_of(term.field, term.text) for term in terms}
 
-    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows with at least one of the terms, where the mask, shape (rows,), is True.
 
         No document is scored. If most documents have one, those without any are fetched: the time

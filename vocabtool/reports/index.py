@@ -257,6 +257,12 @@ def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = Fals
         for word in asked.words
     ]
     blocks = [query, Table((Column(), Column()), words, plain=True)]
+    for name, parts in (
+        ("left out", asked.excluded),
+        ("only with", asked.fields),
+        ("one of", asked.alternatives),
+    ):
+        blocks += [Paragraph(f"  {name}: {', '.join(parts)}")] if parts else []
     if asked.weight is not None:
         blocks.append(Paragraph(f"  weight of keywords {_weight(asked, asked.weight)}"))
     return _report(found.to_dict, blocks, answer)

@@ -131,8 +131,8 @@ class Pager:
         for an unknown field.
         """
         for option, name in arrangement.fields:
-            if name not in store.documents.fields:
-                there = f"the kept fields are {names_of([*store.documents.fields])}"
+            if name not in store.fields:
+                there = f"the kept fields are {names_of([*store.fields])}"
                 raise ValueError(f"{option}: no field {name!r}; {there}")
         text, vector, where, settings = asked
         # Names of functions differ from process to process.
@@ -277,7 +277,7 @@ def count_facets(
         return facets, notes
     terms = dict.fromkeys(chain.from_iterable(w.terms for w in query.words if w.counts))
     if terms and not query.required:
-        rows = store.rows_with([*terms], allowed)
+        rows = store.rows_with_any([*terms], allowed)
     else:
         rows = np.flatnonzero(allowed)
     for name in fields:

@@ -57,6 +57,9 @@ class QuerySummary:
     ``a``: chosen weight of the keyword leg. ``m``: sum of the idfs of the words that the model does
     not know and that documents contain, as a share of the sum over all words of the query.
     ``weight``: final weight of the keyword leg. ``None`` if the fusion has no such number.
+
+    What restricts the documents, as written: ``excluded`` words, phrases and fields; ``fields``
+    with a value; ``alternatives``, parts joined by ``OR``.
     """
 
     text: str
@@ -65,6 +68,9 @@ class QuerySummary:
     a: float | None
     m: float | None
     weight: float | None
+    excluded: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +288,12 @@ def summarise(
                 weight=max((clause.boost for clause in clauses if clause), default=0.0),
             )
         words.append(summary)
-    return QuerySummary(query.text, tuple(words), fusion, a, m, weight)
+    restrictions = [
+        tuple(each.text for each in query.operators if each.kind == kind)
+        for kind in ("without", "with", "one of")
+    ]
+    restrictions[0] = tuple(text.removeprefix("-") for text in restrictions[0])
+    return QuerySummary(query.text, tuple(words), fusion, a, m, weight, *restrictions)
 
 
 def explain_hits(

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import QueryWord
 from vocabtool.keywords.identifiers import is_name
+from vocabtool.search.language import Operator, understand
 from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import KnownWords, Store, WordStatus
 from vocabtool.system.ranking import are_among, mask_of
@@ -61,15 +62,17 @@ class WeighedWord(NamedTuple):
 class Query:
     """A parsed query.
 
-    ``counted``: the clause of each term, with its weight. ``should``: these clauses, and phrases
-    that are not required. ``required``: phrases that a document must contain. ``frequencies``:
-    document frequency of each term. ``m``: see :func:`unknown_share`. ``codes``: a clause for each
-    identifier; documents that match one rank first. ``unstemmed``: the same, but names in mixed
-    case match only in their exact spelling. ``is_cut``: whether the query has more than a thousand
-    words. ``is_unknown``: whether it has words, and the model knows none.
+    ``searched``: the text without operators. ``counted``: the clause of each term, with its weight.
+    ``should``: these clauses, and phrases that are not required. ``required``: phrases that a
+    document must contain. ``operators``: what else restricts the documents; their words are not in
+    ``words``. ``frequencies``: document frequency of each term. ``m``: see :func:`unknown_share`.
+    ``codes``: a clause for each identifier; documents that match one rank first. ``unstemmed``: the
+    same, but names in mixed case match only in their exact spelling. ``is_cut``: whether the query
+    has more than a thousand words. ``is_unknown``: whether it has words, and the model knows none.
     """
 
     text: str
+    searched: str
     words: list[WeighedWord]
     frequencies: Mapping[Term, int]
     m: float
@@ -78,13 +81,15 @@ class Query:
     codes: tuple[Clause, ...]
     unstemmed: tuple[Clause, ...]
     required: tuple[Clause, ...]
+    operators: tuple[Operator, ...]
     is_cut: bool
     is_unknown: bool
 
 
 def parse_query(store: Store, text: str, settings: Settings) -> Query:
     """Parse the text of a query: weigh its words by the model and the documents of ``store``."""
-    every_word = store.cutter.query(text)
+    understood = understand(store, text, settings.literal)
+    every_word = store.cutter.query(understood.text)
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
@@ -102,14 +107,19 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     counted = term_clauses(asking, store, frequencies, boost, code_boost)
     should = tuple(counted.values())
     quoted: dict[int, tuple[Term, ...]] = {}
+    either = set[int]()  # phrases of which a document needs only one
+    alternatives = [each for each in understood.operators if each.kind == "one of"]
     for each in cut:
         if each.phrase is not None:
             in_phrase = tuple(Term("words", stem) for stem in each.words)
             quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
-    phrases = tuple(map(Clause, quoted.values()))
-    required = phrases if settings.phrases == "required" else ()
-    if should and not required:
-        should += phrases
+            if any(one.start <= each.start < one.end for one in alternatives):
+                either.add(each.phrase)
+    required: tuple[Clause, ...] = ()
+    if settings.phrases == "required":
+        required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
+    if should:
+        should += tuple(each for each in map(Clause, quoted.values()) if each not in required)
     codes: dict[tuple[Term, ...], None] = {}
     unstemmed: dict[tuple[Term, ...], None] = {}
     if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # rank by one leg only
@@ -125,6 +135,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             codes = {(counting[0].exact,): None}
     return Query(
         text=text,
+        searched=understood.for_vector,
         words=words,
         frequencies=frequencies,
         m=unknown_share(counting, store, frequencies),
@@ -133,6 +144,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         codes=tuple(map(Clause, codes)),
         unstemmed=tuple(map(Clause, unstemmed)),
         required=required,
+        operators=understood.operators,
         is_cut=len(cut) < len(every_word),
         is_unknown=bool(counting)
         and all(each.unknown or (each.status and not each.status.known) for each in counting),

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
 from vocabtool.search.fusion import Candidates, fuse
 from vocabtool.search.hits import (
@@ -31,6 +32,7 @@ from vocabtool.search.hits import (
     explain_hits,
     summarise,
 )
+from vocabtool.search.language import rows_allowed_by
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
@@ -50,6 +52,8 @@ NO_VECTOR: Final = "the query has no vector: only keywords were searched"
 ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
 NO_MATCH: Final = "no document satisfies the condition"
 NO_PHRASE: Final = "no searchable document contains the quoted phrase"
+OPERATORS: Final = "read as operators: {0} (with --literal, all is searched as words)"
+NO_FULFILMENT: Final = "no searchable document fulfils all that the query asks for"
 LONG: Final = f"only the first {MAX_WORDS:,} words of the query were searched"
 BY_CHANCE: Final = (
     "no searchable document contains a word of the query, and the nearest one is no nearer "
@@ -91,10 +95,7 @@ def search(
     """
     _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
-    allowed = _findable_rows(store, where, without)
-    if query.required:
-        quoted = KeywordQuery((), query.required)
-        allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
+    allowed = _findable_rows(store, query, where, without)
     limit = max(settings.limit(store.rows), k)
     pager = Pager.of(store, arrangement, (text, vector, where, settings), limit)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
@@ -103,7 +104,8 @@ def search(
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
     candidates, tiers = ask_legs(store, query, used, pager.limit, allowed)
-    is_empty = (where is not None or bool(query.required)) and not allowed.any()
+    is_restricted = where is not None or bool(query.required or query.operators)
+    is_empty = is_restricted and not allowed.any()
     notes = _first_notes(store, query, settings, text, vector, is_empty, explain) + facet_notes
     if query.codes and not np.count_nonzero(tiers):
         notes.append(_no_document_contains(query, where))
@@ -120,7 +122,7 @@ def search(
             note = f"no document contains a word of the query: searched for {respelled!r} instead"
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions, cursor=None)
         if settings.empty != "nearest" or used is None:
-            notes += [] if NO_MATCH in notes else [NOTHING]
+            notes += [] if {NO_MATCH, NO_FULFILMENT} & {*notes} else [NOTHING]
             return Hits(
                 (), summarise(query, settings.fusion), tuple(notes), False, suggestions, facets
             )
@@ -131,7 +133,14 @@ def search(
         notes += _chance_note(candidates, chance)
     wanted = pager.wanted(k, len(scores))
     best = best_hits(
-        store, text, candidates, scores, tiers, wanted, settings, keywords_alone=weight == 1
+        store,
+        query.searched,
+        candidates,
+        scores,
+        tiers,
+        wanted,
+        settings,
+        keywords_alone=weight == 1,
     )
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
     page = pager.page(candidates.rows[best.places], best.scores, k, total)
@@ -219,7 +228,7 @@ def _make_hits(
             score=score,
             tier=tier,
             similarity=None if isnan(similarity) else similarity,
-            bm25=by_words or None,
+            bm25=by_words if by_words and query.words else None,
             explanation=explanation,
             rerank=by_model,
             further=more,
@@ -251,9 +260,9 @@ def _check_arguments(
         raise ValueError("rerank needs the text of the query")
 
 
-def _findable_rows(store: Store, where: str | None, without: int | None) -> Mask:
-    """Return the rows that may be found: those that satisfy ``where``, but not ``without``."""
-    allowed = store.live if where is None else store.where(where)
+def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Mask:
+    """Return the rows that ``where`` and the query's operators and phrases allow."""
+    allowed = rows_allowed_by(store, query.operators, query.required, where)
     if without is not None:
         allowed = allowed.copy()
         allowed[without] = False
@@ -271,7 +280,13 @@ def _first_notes(
 ) -> list[str]:
     """Return the notes that do not depend on the hits."""
     notes = [LONG] if query.is_cut else []
-    if is_empty:
+    if text is not None and (quote := open_quote(text)) is not None:
+        notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
+    if query.operators:
+        notes.append(OPERATORS.format(", ".join(each.text for each in query.operators)))
+    if is_empty and query.operators:
+        notes.append(NO_FULFILMENT)
+    elif is_empty:
         notes.append(NO_PHRASE if query.required else NO_MATCH)
     if not store.rows:
         notes.append(NO_DOCUMENTS)
@@ -295,6 +310,9 @@ def ask_legs(
     the same upper and lower case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
+    if vector is None and query.operators and not query.words:  # list what fulfils the operators
+        rows = np.flatnonzero(allowed)[:limit]
+        found, listed = RankedRows(rows, np.ones(len(rows), np.float32)), len(rows)
     if vector is None:
         near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
     else:

@@ -64,6 +64,8 @@ class Settings:
       :func:`~vocabtool.search.rerank.open_reranker`.
     - ``mmr``: the weight λ of relevance in maximal marginal relevance, 0 to 1, which orders the
       first ``rerank_depth`` candidates for variety. ``None``: off.
+    - ``literal``: search for all of a query as words and phrases, also for ``-word``,
+      ``field:word`` and ``OR`` (see ``search/language.py``).
 
     Raises ``ValueError`` for invalid values.
     """
@@ -81,6 +83,7 @@ class Settings:
     rerank: str | Path | Reranker | None = None
     rerank_depth: int = RERANK_DEPTH
     mmr: float | None = None
+    literal: bool = False
 
     def __post_init__(self) -> None:
         choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 from vocabtool.tokenization.words import Words
@@ -132,6 +132,9 @@ class KeywordStore(Protocol):
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best documents by BM25, at most ``limit``."""
 
+    def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
+        """Return the rows that contain every one of these clauses; deleted rows may be included."""
+
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the document frequency of each term; deleted rows count until compaction."""
 
@@ -153,10 +156,7 @@ class VectorStore(Protocol):
 
 
 class DocumentStore(Protocol):
-    """Reads documents by row number. ``rows``: int64, shape (n,). ``fields``: their kinds."""
-
-    @property
-    def fields(self) -> Mapping[str, Kind]: ...
+    """Reads documents by row number. ``rows``: int64, shape (n,)."""
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the id of each row."""
@@ -169,14 +169,16 @@ class Store(Protocol):
     """One commit of an index.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not
-    deleted. ``cutter``: splits texts into terms of the keyword leg. ``known_words``: the words that
-    the model knows, or ``None``.
+    deleted. ``fields``: the kind of each kept field. ``cutter``: splits texts into terms of the
+    keyword leg. ``known_words``: the words that the model knows, or ``None``.
     """
 
     @property
     def rows(self) -> int: ...
     @property
     def live(self) -> Mask: ...
+    @property
+    def fields(self) -> Mapping[str, Kind]: ...
     @property
     def cutter(self) -> Cutter: ...
     @property
@@ -207,5 +209,5 @@ class IndexStore(Store, Protocol):
     def column(self, name: str) -> FieldColumn:
         """Return the values of a kept field, which must exist."""
 
-    def rows_with(self, terms: Sequence[Term], among: Mask) -> Rows:
+    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows with at least one of the terms, in any order."""

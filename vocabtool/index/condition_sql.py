@@ -1,0 +1,285 @@
+"""Find the rows that satisfy a condition: translate its tree to SQL.
+
+As in SQL, a comparison with null is neither true nor false, ``not`` does not change that, and only
+rows for which the whole condition is true satisfy it (ISO/IEC 9075-2, 8.1 and 6.39). A string that
+is no date is null if it is compared with a DATE. Strings are compared by their UTF-8 bytes. Values
+are passed as SQL parameters, and columns are named by number, so no user input becomes part of a
+statement.
+
+SQL calls three functions of this module. It passes them the values of fields as ``bytes``, because
+these need not be valid UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NoReturn, assert_never, cast
+
+import numpy as np
+
+from vocabtool.documents.batch import Kind, names_of
+from vocabtool.errors import InvalidCondition
+from vocabtool.index.conditions import (
+    Comparison,
+    Condition,
+    Junction,
+    Moment,
+    Not,
+    Test,
+    Value,
+    parse,
+)
+from vocabtool.index.database import Database, Documents, Fields, column
+from vocabtool.index.documents import ID, NUMBER, PLAIN, TEXT
+from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
+from vocabtool.system.ranking import Mask
+
+MAX_PATTERN: Final = 50_000  # bytes of a pattern for SQLite's LIKE
+MAX_DATE: Final = 40  # bytes of a date in a field; a longer text is none
+MAX_REMEMBERED: Final = 1 << 16  # dates
+HINTS: Final[dict[Kind, str]] = {
+    "integer": ": write the value without quotes",
+    "number": ": write the value without quotes",
+    "string": ": write the value in single quotes",
+}
+NO_NUMBERS: Final = (
+    "text, because some document has a value that is not a number: compare it with a value in "
+    "single quotes"
+)
+LISTS: Final = (
+    "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
+    " AND json_type({0}) = 'array'"
+)
+ELEMENT: Final = "EXISTS (SELECT 1 FROM json_each({0}) WHERE {1})"
+BYTES: Final = "CAST({0} AS BLOB)"
+# Comparisons with the start and the end of a DATE, or with one of them.
+INSIDE: Final = {"=": "({0} >= ? AND {0} < ?)", "!=": "({0} < ? OR {0} >= ?)"}
+BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
+
+
+def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
+    """Return the rows of a commit that satisfy a condition, as a read-only mask of shape (rows,).
+
+    Raises :class:`InvalidCondition`, with the position, for invalid syntax, an unknown field, or a
+    value of the wrong type.
+    """
+    statement = _Statement(database, rows, fields, condition)
+    where = statement.of(parse(condition))
+    with database.statements() as connection:
+        for name, count, function in FUNCTIONS:
+            connection.create_function(name, count, function, deterministic=True)
+    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", statement.values)
+    mask = np.zeros(rows, np.bool_)
+    mask[found[found < rows]] = True
+    mask.flags.writeable = False
+    return mask
+
+
+class _Statement:
+    """Translates a condition to SQL for ``WHERE``. ``values``: the SQL parameters, in order."""
+
+    def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
+        self.values: list[Value] = []
+        self._database = database
+        self._rows = rows
+        self._fields = fields
+        self._condition = condition
+
+    def of(self, asked: Condition) -> str:
+        match asked:
+            case Not(condition):
+                return f"({self.of(condition)}) = 0"  # "NOT" takes more of SQLite's parser stack
+            case Junction(word, conditions):
+                return _join_balanced([self.of(each) for each in conditions], word)
+            case Test():
+                if asked.field in (ID, TEXT):
+                    return f"row IN (SELECT row FROM documents WHERE {self._test(asked)})"
+                return self._test(asked)
+            case _:
+                assert_never(asked)
+
+    def _test(self, asked: Test) -> str:
+        name, kinds = asked.field, {**self._fields, ID: "string", TEXT: "string"}
+        if name not in kinds:
+            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", asked.position)
+        kind = kinds[name]
+        if name not in (ID, TEXT):
+            name = column(self._fields, name)
+        if asked.operator == "is null":
+            return f"{name} IS NULL"
+        if kind == "null":
+            return "NULL"
+        if asked.operator == "is true":
+            if kind != "boolean":
+                what = f"the field {asked.field!r} is not a boolean: compare it with a value"
+                self._refuse(what, asked.position)
+            return name
+        if asked.operator in ("contains", "has"):
+            return self._elements(asked, kind, name)
+        self._check(asked, kind, name)
+        moments = [each for each in asked.values if isinstance(each, Moment)]
+        others = [each for each in asked.values if not isinstance(each, Moment)]
+        self.values += others
+        match asked.operator:
+            case "in":
+                tests = [f"{name} IN ({', '.join('?' * len(others))})"] if others else []
+                tests += [self._moment(name, "=", each) for each in moments]
+                return _join_balanced(tests, "or")
+            case "startswith":
+                return f"instr({name}, ?) = 1"
+            case "has word":
+                return f"has_word({BYTES.format(name)}, ?)"
+            case "ilike":
+                pattern = str(self.values.pop()).casefold()
+                if len(pattern.encode()) > MAX_PATTERN:
+                    self._refuse(f"a pattern of more than {MAX_PATTERN:,} bytes", asked.position)
+                self.values.append(pattern)
+                return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
+            case "like":
+                return f"{name} LIKE ?"
+            case comparison:
+                if moments:
+                    return self._moment(name, cast(Comparison, comparison), moments[0])
+                return f"{name} {comparison} ?"
+
+    def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
+        """Compare dates in a field with all that a date or time of the condition stands for."""
+        at = f"instant({BYTES.format(name)})"
+        if comparison in ("=", "!="):
+            self.values += moment
+            return INSIDE[comparison].format(at)
+        sign, bound = BESIDE[comparison]
+        self.values.append(moment[bound])
+        return f"{at} {sign} ?"
+
+    def _elements(self, asked: Test, kind: Kind, name: str) -> str:
+        """Translate ``has`` and ``contains``, which test for elements of a JSON list.
+
+        In a text that is no list, ``contains`` tests for a substring, and ``has`` finds nothing.
+        """
+        is_own, operator = asked.field in (ID, TEXT), asked.operator
+        if kind != "string" or (is_own and operator == "has"):
+            wanted = "lists" if operator == "has" else "strings and lists"
+            what = f"contains {PLAIN[kind]}: {operator!r} works only on {wanted}"
+            self._refuse(f"the field {asked.field!r} {what}", asked.position)
+        for value, position in zip(asked.values, asked.positions, strict=True):
+            if isinstance(value, Moment):
+                self._refuse("write a date that is an element or a part in quotes", position)
+        lists = LISTS.format(name, self._rows)
+        if operator == "has":
+            having = self._lists_having(lists, name, asked.values)
+            return f"CASE WHEN {name} IS NULL THEN NULL ELSE {name} IN ({having}) END"
+        if is_own or not self._database.fetch(f"{lists} LIMIT 1"):
+            self._check(asked, kind, name)
+            self.values += asked.values
+            return f"instr({name}, ?) > 0"
+        having, otherwise = self._lists_having(lists, name, asked.values), "0"
+        if isinstance(asked.values[0], str):
+            otherwise = f"instr({name}, ?) > 0"
+            self.values += asked.values
+        return (
+            f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
+            f" WHEN {name} IN ({lists}) THEN 0 ELSE {otherwise} END"
+        )
+
+    def _lists_having(self, lists: str, name: str, values: Sequence[Value]) -> str:
+        """Return the SQL query for those ``lists`` that have one of the values as an element."""
+        of_types: dict[str, list[Value]] = {}
+        for value in values:
+            types = "'text'" if isinstance(value, str) else "'integer', 'real'"
+            types = f"'{str(value).lower()}'" if isinstance(value, bool) else types
+            of_types.setdefault(types, []).append(value)
+        tests = []
+        for types, group in of_types.items():
+            tests.append(f"type IN ({types}) AND atom IN ({', '.join('?' * len(group))})")
+            self.values += group
+        element = ELEMENT.format("list", " OR ".join(tests))
+        return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
+
+    def _check(self, asked: Test, kind: Kind, name: str) -> None:
+        """Refuse values whose type is not the type of the field."""
+        numbers = kind in ("integer", "number")
+        for value, position in zip(asked.values, asked.positions, strict=True):
+            is_text = isinstance(value, str | Moment)
+            if isinstance(value, bool):
+                fits = kind == "boolean"
+            else:
+                fits = kind == "string" if is_text else numbers
+            if fits:
+                continue
+            content = PLAIN[kind] + HINTS.get(kind, "")
+            if kind == "string" and not isinstance(value, bool):
+                content = NO_NUMBERS + self._first_non_number(asked, name)
+            self._refuse(f"the field {asked.field!r} contains {content}", position)
+
+    def _first_non_number(self, asked: Test, name: str) -> str:
+        """Return text for an error message: the first value that is no number; "" without one."""
+        table = "documents" if asked.field in (ID, TEXT) else "fields"
+        statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
+        with self._database.statements() as connection:
+            found = connection.execute(statement)
+            first = next((each for each in found if not re.fullmatch(NUMBER, each[1])), None)
+        if first is None:
+            return ""
+        (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
+        return f": document {id_!r} has {first[1][:50]!r}"
+
+    def _refuse(self, what: str, position: int) -> NoReturn:
+        raise InvalidCondition(f"where: {what}", self._condition, position)
+
+
+def _join_balanced(parts: list[str], word: str) -> str:
+    """Join SQL conditions by ``word``, as a balanced tree: SQLite limits how deeply they nest."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
+
+
+@lru_cache(MAX_REMEMBERED)
+def instant(value: bytes | None) -> int | None:
+    """Return the start of a date or time in a field; ``None`` (null) for anything else."""
+    if value is None or len(value) > MAX_DATE:
+        return None
+    try:
+        return Moment.of(value.decode("utf-8", "replace")).start
+    except ValueError:
+        return None
+
+
+def fold(value: bytes | None) -> bytes | None:
+    """Return a text for comparing without regard to case."""
+    if value is None:
+        return None
+    text = value.decode("utf-8", "surrogateescape").casefold()
+    return text.encode("utf-8", "surrogateescape")
+
+
+def has_word(value: bytes | None, word: str) -> bool | None:
+    """Whether a text contains a word, or several, without regard to case, width and accents.
+
+    The characters before and after it must not be letters or digits, except in scripts without
+    spaces. Characters that are not UTF-8 equal none.
+    """
+    if value is None:
+        return None
+    text = _plain(value.decode("utf-8", "replace"))
+    plain, pattern = _pattern_of(word)
+    return plain in text and pattern.search(text) is not None  # the first test is faster
+
+
+@lru_cache(1)
+def _pattern_of(word: str) -> tuple[str, re.Pattern[str]]:
+    plain = _plain(word)
+    first, last = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
+    before, after = "" if first == "c" else r"(?<!\w)", "" if last == "c" else r"(?!\w)"
+    return plain, re.compile(f"{before}{re.escape(plain)}{after}")
+
+
+def _plain(text: str) -> str:
+    return without_marks(case_folded(text))
+
+
+FUNCTIONS: Final = (("instant", 1, instant), ("fold", 1, fold), ("has_word", 2, has_word))

@@ -1,0 +1,359 @@
+"""The query language: which parts of a query are operators, and which rows they allow.
+
+    query     = { item }
+    item      = part { "OR" part }
+    part      = words | "-" word | "-" phrase | [ "-" ] FIELD ":" value | "(" query ")"
+    value     = phrase | the characters up to the next white space
+
+An operator stands at the start of the query, or after white space or an opening bracket. Whatever
+does not fit is searched as words, so no query is invalid:
+
+- ``-`` needs a phrase, a field, or a plain word behind it: two letters and digits or more, the
+  first one a letter, no stop word. ``-5``, ``-r``, ``--all`` and ``-foo-bar`` are words.
+- FIELD is a kept field of the index whose name is a plain word, and a value fits its kind: for
+  numbers a number, for booleans ``true`` or ``false``. It begins with a letter or digit (a number
+  may have a sign), or is a phrase. So ``std::vector``, ``http://x`` and ``C:\\path`` are words.
+- ``OR`` is in capitals and stands between two parts that have a word other than stop words.
+- A bracket stands at an edge of its part and has its counterpart. ``foo()`` is a word.
+- A query of nothing but exclusions is words.
+
+What operators ask of a document applies to both legs: exclusions and fields, also in brackets, and
+one of the parts that ``OR`` joins. Of such a part in brackets, a document must have all words but
+stop words. Other words, in brackets or not, are not required.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, assert_never
+
+import numpy as np
+
+from vocabtool.documents.batch import Kind
+from vocabtool.keywords.bm25 import Clause, Term
+from vocabtool.keywords.cutter import QUOTED, Cutter
+from vocabtool.search.store import Store
+from vocabtool.system.ranking import Mask
+
+MAX_OPERATORS: Final = 100  # a text with more is no query of this language: all are words
+MAX_DEPTH: Final = 20  # nested brackets; also in such a text all are words
+MAX_VALUE: Final = 1_000  # characters of a field's value
+MIN_EXCLUDED: Final = 2  # characters: ``-r`` is more likely an option of a command
+
+CHUNK: Final = re.compile(rf"(?:{QUOTED.pattern}|\S)+")
+MAYBE: Final = re.compile(r'(?<![^\s(])(?:-["“”„«»\w]|OR(?!\S)|-?[^\W\d]\w*:\S)')  # quick to try
+NAMED: Final = re.compile(r"(?P<no>-?)(?P<name>[^\W\d]\w*):")
+VALUE: Final = re.compile(r"(?:[^\W_]|[-+][0-9]).*", re.DOTALL)
+NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
+AFTER: Final = ".,;:!?"  # punctuation of a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Rows that do not fulfil ``part``."""
+
+    part: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Rows that fulfil all ``parts``, or any of them."""
+
+    word: Literal["all", "any"]
+    parts: tuple[Asked, ...]
+
+
+# What operators ask of a row: terms in a row, a condition on fields, or a combination.
+Asked: TypeAlias = "Clause | str | Not | Junction"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A part of a query that restricts which documents are found.
+
+    ``text``: as written, ``query[start:end]``. ``kind``: ``without`` for an exclusion, ``with`` for
+    a field, ``one of`` for parts joined by ``OR``.
+    """
+
+    kind: Literal["without", "with", "one of"]
+    text: str
+    start: int
+    end: int
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query with its operators. ``text``: the query; white space replaces what is not searched.
+
+    It has the length of the query, so that places of words are places in the query.
+    """
+
+    text: str
+    operators: tuple[Operator, ...] = ()
+
+    @property
+    def for_vector(self) -> str:
+        """The text of which the query's vector is made."""
+        return " ".join(self.text.split()) if self.operators else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a query: words, an operator with what it ``asked`` for, a bracket or ``OR``."""
+
+    kind: Literal["words", "without", "with", "OR", "(", ")"]
+    start: int
+    end: int
+    asked: Asked | None = None
+
+
+@dataclass(slots=True)
+class Group:
+    """The parts between two brackets, which are at ``start`` and ``end`` - 1."""
+
+    start: int
+    end: int = 0
+    parts: list[Part | Group] = field(default_factory=list)
+
+
+def understand(store: Store, text: str, literal: bool = False) -> Reading:
+    """Find the operators of a query. ``literal``: treat the whole text as words."""
+    if literal or MAYBE.search(text) is None:
+        return Reading(text)
+    parts = list(_parts(store, text))
+    if not 0 < sum(part.kind in ("without", "with", "OR") for part in parts) <= MAX_OPERATORS:
+        return Reading(text)
+    whole = _tree_of(parts)
+    if whole is None:
+        return Reading(text)
+    found = _Reader(store.cutter, text)
+    found.read(whole)
+    searched = list(text)
+    for start, end in found.signs:
+        searched[start:end] = " " * (end - start)
+    blanked = "".join(searched)
+    excludes = all(each.kind == "without" for each in found.operators)  # or there are none
+    if excludes and not store.cutter.spans(blanked):
+        return Reading(text)
+    return Reading(blanked, tuple(found.operators))
+
+
+def rows_allowed_by(
+    store: Store, operators: Sequence[Operator], required: tuple[Clause, ...], where: str | None
+) -> Mask:
+    """Return which rows fulfil a condition, the operators, and hold the ``required`` phrases."""
+    allowed = store.live if where is None else store.where(where)
+    for operator in operators:
+        allowed = allowed & _rows_of(store, operator.asked)
+    if required:
+        allowed = allowed & _rows_holding(store, required)
+    return allowed
+
+
+def _rows_of(store: Store, asked: Asked) -> Mask:
+    match asked:
+        case Clause():
+            return _rows_holding(store, (asked,))
+        case str():
+            return store.where(asked)
+        case Not(part):
+            return ~_rows_of(store, part)
+        case Junction(word, parts):
+            masks = [_rows_of(store, part) for part in parts]
+            mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
+            return mask
+        case _:
+            assert_never(asked)
+
+
+def _rows_holding(store: Store, clauses: tuple[Clause, ...]) -> Mask:
+    mask = np.zeros(store.rows, np.bool_)
+    rows = store.keywords.rows_with_all(clauses)
+    mask[rows[rows < store.rows]] = True  # a later commit may have added rows
+    return mask
+
+
+def _parts(store: Store, text: str) -> Iterator[Part]:
+    """Yield the parts of a query, in order. Any bracket at the edge of a part is one of them."""
+    for chunk in CHUNK.finditer(text):
+        start, end = chunk.span()
+        while start < end and text[start] == "(":
+            yield Part("(", start, start + 1)
+            start += 1
+        core = text[start:end].rstrip(f"){AFTER}")
+        tail = text[start + len(core) : end]
+        if core:
+            yield _part(store, text, start, start + len(core))
+        unopened = tail.count(")") + core.count(")") - core.count("(")
+        for _ in range(min(unopened, tail.count(")"))):
+            yield Part(")", end - 1, end)
+
+
+def _part(store: Store, text: str, start: int, end: int) -> Part:
+    if text[start:end] == "OR":
+        return Part("OR", start, end)
+    if text[start] == "-":
+        clause = _exclusion(store.cutter, text, start + 1, end)
+        if clause is not None:
+            return Part("without", start, end, Not(clause))
+    named = NAMED.match(text, start, end)
+    if named is not None and (kind := store.fields.get(named["name"])) is not None:
+        quoted = QUOTED.fullmatch(text, named.end(), end)
+        value = quoted or VALUE.fullmatch(text, named.end(), end)
+        span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
+        condition = _condition(named["name"], kind, " ".join(text[slice(*span)].split()))
+        if condition is not None and named["no"]:
+            return Part("without", start, end, Not(condition))
+        if condition is not None:
+            return Part("with", start, end, condition)
+    return Part("words", start, end)
+
+
+def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
+    """Return the terms in a row of a phrase or plain word; ``None`` for anything else."""
+    quoted = QUOTED.fullmatch(text, start, end)
+    word = text[start:end] if quoted is None else quoted[1]
+    found = cutter.spans(word)
+    if quoted is None and (len(word) < MIN_EXCLUDED or not word[0].isalpha() or len(found) != 1):
+        return None
+    if quoted is None and (found[0].surface != word or found[0].surfaces or found[0].stop):
+        return None
+    terms = tuple(Term("words", stem) for each in found for stem in each.words)
+    return Clause(terms) if terms else None
+
+
+def _condition(name: str, kind: Kind, value: str) -> str | None:
+    """Return a condition on a field, or ``None`` if the value does not fit the field's kind."""
+    match kind:
+        case "string" if value.isprintable() and 0 < len(value) <= MAX_VALUE:
+            quote = value.replace("'", "''")
+            return f"\"{name}\" has word '{quote}'"
+        case "integer" | "number" if NUMBER.fullmatch(value):
+            return f'"{name}" = {value}'
+        case "boolean" if value.lower() in ("true", "false"):
+            return f'"{name}" = {value.lower()}'
+    return None
+
+
+def _tree_of(parts: Sequence[Part]) -> Group | None:
+    """Return the parts as a tree of brackets. Brackets without counterpart are left out.
+
+    Returns ``None`` if brackets are nested too deeply.
+    """
+    opened, pairs = list[int](), dict[int, int]()
+    for at, part in enumerate(parts):
+        if part.kind == "(":
+            opened.append(at)
+        elif part.kind == ")" and opened:
+            if len(opened) > MAX_DEPTH:
+                return None
+            pairs[opened.pop()] = at
+    closing = set(pairs.values())
+    inner = [Group(0)]
+    for at, part in enumerate(parts):
+        if at in pairs:
+            group = Group(part.start, parts[pairs[at]].end)
+            inner[-1].parts.append(group)
+            inner.append(group)
+        elif at in closing:
+            inner.pop()
+        elif part.kind not in ("(", ")"):
+            inner[-1].parts.append(part)
+    return inner[0]
+
+
+class _Reader:
+    """Collects the operators of a query.
+
+    ``signs``: the spans that are not searched.
+    """
+
+    def __init__(self, cutter: Cutter, text: str) -> None:
+        self._cutter, self._text = cutter, text
+        self.operators: list[Operator] = []
+        self.signs: list[tuple[int, int]] = []
+
+    def read(self, group: Group) -> None:
+        """Read parts of which only operators ask something of a document."""
+        for run in _runs(group.parts):
+            alternatives = run if len(run) > 1 else []
+            asked = [each for each in map(self._demand, alternatives) if each is not None]
+            if 1 < len(run) == len(asked):
+                self._add("one of", run[0].start, run[-1].end, Junction("any", tuple(asked)))
+                self._blank(group.parts, run[0].start, run[-1].end)
+                continue
+            for part in run:
+                if isinstance(part, Group):
+                    self.read(part)
+                elif part.asked is not None and part.kind in ("without", "with"):
+                    self._add(part.kind, part.start, part.end, part.asked)
+                    self._blank([part], part.start, part.end)
+
+    def _add(
+        self, kind: Literal["without", "with", "one of"], start: int, end: int, asked: Asked
+    ) -> None:
+        self.operators.append(Operator(kind, self._text[start:end], start, end, asked))
+
+    def _blank(self, parts: Sequence[Part | Group], start: int, end: int) -> None:
+        """Note the operators among the parts from ``start`` to ``end``: these are no words."""
+        for part in parts:
+            if part.start < start or part.end > end:
+                continue
+            if isinstance(part, Group):
+                self._blank(part.parts, start, end)
+            elif part.kind != "words":
+                self.signs.append((part.start, part.end))
+
+    def _demand(self, part: Part | Group) -> Asked | None:
+        """Return what an alternative asks of a document; ``None`` if it has only stop words."""
+        if isinstance(part, Part):
+            if part.kind == "words":
+                return _all_of(self._clauses(self._text[part.start : part.end]))
+            return part.asked
+        every = list[Asked]()
+        for run in _runs(part.parts):
+            asked = [each for each in map(self._demand, run) if each is not None]
+            if 1 < len(run) == len(asked):
+                every.append(Junction("any", tuple(asked)))
+            else:
+                every += asked
+        return _all_of(every)
+
+    def _clauses(self, text: str) -> list[Clause]:
+        """Return a clause for each phrase of a text, and for each word but stop words."""
+        clauses, phrases = [], dict[int, tuple[Term, ...]]()
+        for word in self._cutter.query(text):
+            terms = tuple(Term("words", stem) for stem in word.words)
+            if word.phrase is not None:
+                phrases[word.phrase] = phrases.get(word.phrase, ()) + terms
+            elif word.surfaces:
+                clauses.append(Clause((Term("surfaces", word.surfaces[0]),)))
+            elif not word.stop:
+                clauses.append(Clause(terms))
+        return [*clauses, *map(Clause, phrases.values())]
+
+
+def _all_of(parts: Sequence[Asked]) -> Asked | None:
+    if len(parts) > 1:
+        return Junction("all", tuple(parts))
+    return parts[0] if parts else None
+
+
+def _runs(parts: Sequence[Part | Group]) -> Iterator[list[Part | Group]]:
+    """Yield the parts, those that ``OR`` joins together. An ``OR`` that joins none stands alone."""
+
+    def is_or(at: int) -> bool:
+        part = parts[at] if at < len(parts) else None
+        return isinstance(part, Part) and part.kind == "OR"
+
+    at = 0
+    while at < len(parts):
+        run = [parts[at]]
+        while not is_or(at) and is_or(at + 1) and at + 2 < len(parts) and not is_or(at + 2):
+            at += 2
+            run.append(parts[at])
+        yield run
+        at += 1
