@@ -390,28 +390,6 @@ def _show(
     tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))
 
 
-@click.command("delete")
-@DIR
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents with these IDs from the index in DIR. Exit with 1 if an ID is not in it.
-
-    FILEs are not changed: update adds a deleted document again once its FILE has changed.
-    """
-    from vocabtool.index.index import Index
-    from vocabtool.reports.model import safe
-
-    index = Index.open(folder)
-    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
-    with index.writer() as writer:
-        deleted = writer.delete(ids)
-    asked = plural(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {len(index):,} left")
-    for id_ in missing[:SHOWN]:
-        tell(f"not in the index: {safe(id_)}")
-    return 1 if missing else 0
-
-
 @click.command("compact")
 @DIR
 @QUIET
