@@ -307,11 +307,14 @@ def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
 
 
 def _sizes(path: Path, generation: Path) -> dict[str, int]:
-    """Return the bytes on disk by purpose. A file that a writer removes meanwhile is left out."""
+    """Return the bytes on disk by purpose.
+
+    Left out are files that a writer removes meanwhile, and one that SQLite has while it is open.
+    """
     sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
     for file in path.rglob("*"):
         with suppress(OSError):
-            size = 0 if file.is_dir() else file.stat().st_size
+            size = 0 if file.is_dir() or file.name == JOURNALS[1] else file.stat().st_size
             sizes[_purpose(file, path, generation)] += size
     return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
 
