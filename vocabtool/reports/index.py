@@ -172,7 +172,7 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
     yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
     if shown:
-        yield "files", ", ".join(shown)
+        yield "sources", ", ".join(shown)
 
 
 def _field_facts(field: FieldStats) -> str:
