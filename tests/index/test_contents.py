@@ -167,7 +167,7 @@ def test_copies_beside_a_writer(tmp_path: Path, full: bool) -> None:
     folder, log = tmp_path / "index", tmp_path / "writer.log"
     Index.create(folder, dim=CHANGING_DIM, exact_below=EXACT_BELOW)
     kill_at_work(folder, log, 2, 0.05)
-    draw, commits = random.Random(SEED), set()
+    draw, commits = random.Random(SEED), set[int]()
     log.unlink()
     writer = started("write", folder, log)
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
+import orjson
 
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, QUIET, format_option
@@ -60,10 +62,6 @@ def list_command(
 
     With --field, each line also has the values of these fields, separated by tabs.
     """
-    from itertools import islice
-
-    import orjson
-
     from vocabtool.index.contents import as_row
     from vocabtool.reports.model import safe
 
@@ -80,7 +78,7 @@ def list_command(
             if rows == "jsonl":
                 line = orjson.dumps(dict(zip(("id", *fields), values, strict=True)))
             else:
-                line = "\t".join(map(safe, map(_shown, values))).encode()
+                line = "\t".join(map(safe, map(_plain, values))).encode()
             out.write(line + b"\n")
 
 
@@ -93,7 +91,7 @@ def _check_fields(index: Index, fields: Iterable[str]) -> None:
             raise NotFound(f"{index.path}: no field {name!r}; the fields are {names_of(known)}")
 
 
-def _shown(value: object) -> str:
+def _plain(value: object) -> str:
     """Return a value as text; true and false as in JSON."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -106,8 +104,6 @@ def _shown(value: object) -> str:
 @ROWS
 def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
-    import orjson
-
     from vocabtool.index.contents import as_row
 
     index = open_index(folder, {})
@@ -124,7 +120,7 @@ def _page(document: Document) -> bytes:
     from vocabtool.reports.model import safe
 
     lines = [safe(document.id)]
-    lines += [f"  {safe(name)}: {safe(_shown(each))}" for name, each in document.fields.items()]
+    lines += [f"  {safe(name)}: {safe(_plain(each))}" for name, each in document.fields.items()]
     lines += [f"{INDENT}{safe(line)}".rstrip() for line in document.text.splitlines()]
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -186,14 +182,12 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 
     FILE is a FILE of index, so that another index can be made of it.
     """
-    from vocabtool.reports.model import safe
-
     with usage_errors():
         index = open_index(folder, {})
         with step_progress(quiet) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     if not quiet:
-        keep = "".join(f" --keep {quote(safe(name))}" for name in index.manifest.fields)
+        keep = "".join(f" --keep {quote(name)}" for name in index.manifest.fields)
         tell(f"{plural(count, 'document', 'documents')} written to {file}")
         tell(f"to read them again: vocabtool index {quote(file)} --id-field id --field text{keep}")
 

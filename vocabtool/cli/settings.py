@@ -45,7 +45,7 @@ SHARED: Final = (
     *("model", "vocabulary", "memory", "commit-rows", "threads", "calibrate", "api-key-env"),
     *("requests", "requests-per-minute", "tokens-per-minute", "timeout", "retries"),
 )
-LOCATED: Final = ("model", "vocabulary")
+PATHS: Final = ("model", "vocabulary")
 ALONE: Final = ("verify",)  # takes the folder only: with a model, it would encode documents
 BY_HAND: Final = ("config", "dry-run", "force", "help", "trust")  # only on the command line
 
@@ -99,7 +99,7 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
         raise NotFound(
             f"{found.folder}: no index yet; create it with `vocabtool index {quote(value)}`"
         )
-    chosen = {} if command in ALONE else _located(found)
+    chosen = {} if command in ALONE else _with_paths(found)
     _set_defaults(context, found, chosen)
     return str(found.folder)
 
@@ -290,12 +290,12 @@ def _as_list(value: object) -> list[Any]:
     return [*value] if isinstance(value, list) else [value]
 
 
-def _located(found: IndexSettings) -> dict[str, Any]:
+def _with_paths(found: IndexSettings) -> dict[str, Any]:
     """Return the shared options; paths of models that exist are made absolute."""
     from vocabtool.formats.files import split_kind
 
     chosen = {key: found.values[key] for key in SHARED if key in found.values}
-    for key in chosen.keys() & {*LOCATED}:
+    for key in chosen.keys() & {*PATHS}:
         kind, path = split_kind(chosen[key])
         if (found.file.parent / path.partition("#")[0]).exists():
             chosen[key] = f"{kind}{found.file.parent / path}"
