@@ -179,7 +179,7 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (["inspect"], 2, "Missing argument 'MODEL'"),
         (["inspect", "x", "--format", "xml"], 2, "'xml' is not one of"),
         (["nonsense"], 2, "No such command 'nonsense'"),
-        (["extrct"], 2, "Did you mean 'extract'?"),
+        (["extrct"], 2, "Did you mean 'extract' or 'export'?"),
         (["extract", "--nmae", "x"], 2, "Did you mean '--name'?"),
         (["inspect", "nowhere"], 3, "vocabtool: error: nowhere: no such file or folder"),
         (["extract", "README.md"], 3, "vocabtool: error: README.md: "),

@@ -22,6 +22,7 @@ from vocabtool.choices import (
     StoredType,
 )
 from vocabtool.cli.options import (
+    CONFIG,
     DIR,
     DOCUMENTS,
     INDEX_MODEL,
@@ -40,6 +41,7 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
+from vocabtool.cli.settings import files_of, new_files
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -124,7 +126,8 @@ CALIBRATE = click.option(
 
 
 @click.command("index", epilog=INDEX_HELP)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", callback=files_of)
+@CONFIG
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
 @encoder_options()
 @click.option(
@@ -172,7 +175,8 @@ def index_command(
     A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed (its
     vectors are then used); - is standard input. DIR stores the names of FILE... and the options, so
-    that update can read the files again.
+    that update can read the files again. FILE can also be the name of an index in a settings file,
+    which then has the FILEs, DIR and other options.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
@@ -255,10 +259,9 @@ def update_command(
     with usage_errors(), _advice_after_a_stop():
         index = open_index(folder, model)
         held = len(index)
+        sources = list(files) or new_files(click.get_current_context(), index)
         with step_progress(quiet) as progress:
-            report = index.update(
-                list(files) or None, sync=sync, force=force, progress=progress, **filling
-            )
+            report = index.update(sources, sync=sync, force=force, progress=progress, **filling)
             if not sync:  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
@@ -388,28 +391,6 @@ def _show(
     show_report(index_report(index, report, seconds, calibrating), report_format)
     tell_notes(report.notes)
     tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))
-
-
-@click.command("delete")
-@DIR
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents with these IDs from the index in DIR. Exit with 1 if an ID is not in it.
-
-    FILEs are not changed: update adds a deleted document again once its FILE has changed.
-    """
-    from vocabtool.index.index import Index
-    from vocabtool.reports.model import safe
-
-    index = Index.open(folder)
-    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
-    with index.writer() as writer:
-        deleted = writer.delete(ids)
-    asked = plural(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {len(index):,} left")
-    for id_ in missing[:SHOWN]:
-        tell(f"not in the index: {safe(id_)}")
-    return 1 if missing else 0
 
 
 @click.command("compact")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import click
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting
+from vocabtool.cli.settings import CONFIG_KEY, folder_of
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import VocabtoolError
 
@@ -343,7 +344,20 @@ DOCUMENTS = gather(
 
 # Indexes.
 
-DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+CONFIG = click.option(
+    "--config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, option, file: context.meta.update({CONFIG_KEY: file}),
+    help="Settings file with indexes by name. [default: vocabtool.toml, or pyproject.toml with "
+    "[tool.vocabtool], in this folder or the nearest one above]",
+)
+DIR = _together(
+    click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of),
+    CONFIG,
+)
 INDEX_MODEL = gather(
     "model",
     click.option(

@@ -35,7 +35,9 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
-from vocabtool.index import folder
+from vocabtool.index import contents, folder
+from vocabtool.index.contents import IndexStats
+from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.generation import (
     GenerationWriter,
@@ -44,7 +46,7 @@ from vocabtool.index.generation import (
     open_snapshot,
     read_version,
 )
-from vocabtool.index.load import Loader, LoadReport, LoadRequest
+from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest
 from vocabtool.index.maintenance import VerifyReport, compact, upgrade, verify
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.sources import shards_in
@@ -332,6 +334,105 @@ class Index:
         if row is None:
             return None
         return snapshot.documents.fetch_documents(np.array([row]))[0]
+
+    def ids(self, where: str | None = None) -> Iterator[str]:
+        """Yield the ids of all documents, or of those that satisfy a condition, in row order.
+
+        Rows are in the order in which documents were added or last updated. Raises
+        :class:`InvalidCondition`.
+        """
+        return contents.ids(self._snapshot, where)
+
+    def documents(self, where: str | None = None) -> Iterator[Document]:
+        """Yield the documents in the order of :meth:`ids`, with all fields, in bounded memory.
+
+        All are of one commit, also if a writer changes the index meanwhile. Raises
+        :class:`InvalidCondition`.
+        """
+        snapshot = self._snapshot
+        rows = contents.rows_in_order(snapshot, where)
+        return (each for _, found in contents.blocks(snapshot, rows) for each in found)
+
+    def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
+        """Return what the index contains: documents, values of fields, and sizes of files.
+
+        ``unknown``: also count the words of all documents that the model does not know, which
+        needs its vocabulary. Raises the errors of :meth:`open`.
+        """
+        return contents.stats(self.path, self._snapshot, unknown=unknown, progress=progress)
+
+    def export(
+        self,
+        file: str | Path,
+        *,
+        where: str | None = None,
+        vectors: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """Write documents to a new file, in row order and bounded memory; return their number.
+
+        - ``file``: ends in ``.jsonl``, ``.parquet`` or ``.arrow``. Each row has ``id``, ``text``
+          and all fields. The file appears when it is complete, and replaces an existing one.
+        - ``where``: only documents that satisfy this condition.
+        - ``vectors``: also the vectors as stored, in float32: a fixed-size list in the column
+          ``vector``, or for JSON lines a matrix in a file beside it, ``NAME.vectors.npy``, of shape
+          (documents, dim).
+
+        Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, all numbers of a field that
+        are not integers are 64-bit floating-point numbers. Raises ``ValueError`` for another
+        ending, :class:`InvalidCondition`, and :class:`NotFound` if the folder does not exist.
+        """
+        snapshot = self._snapshot
+        return contents.export(snapshot, file, where=where, vectors=vectors, progress=progress)
+
+    def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
+        """Copy the last commit to a new folder and return the copy, opened without a model.
+
+        A writer may work meanwhile: the copy has a single commit. ``new`` appears when it is
+        complete; until then the copy is in ``.NEW.part`` beside it, whose leftovers the next copy
+        to ``new`` removes. All checksums are compared. Raises :class:`FolderNotEmpty` if ``new``
+        exists, :class:`InvalidFile` if a file is damaged, and :class:`FolderInUse` if another
+        process makes this copy.
+        """
+        self._last()  # raises if the index was replaced
+        contents.copy(self.path, Path(new), progress)
+        return Index.open(new)
+
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        where: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete documents in one commit; return how many.
+
+        ``ids``: their ids, of which some may be unknown. ``where``: a condition instead.
+        ``force``: do so even if more than a third of all documents satisfy the condition.
+        ``dry_run``: only return the number. Raises :class:`VocabtoolError` for too many documents,
+        :class:`InvalidCondition`, and :class:`FolderInUse` if another process is writing.
+        """
+        if (ids is None) == (where is None):
+            raise ValueError("pass ids, or a condition with where")
+        if dry_run:
+            self.refresh()
+            if where is not None:
+                return len(contents.rows_in_order(self._snapshot, where))
+            asked = map(id_in_utf8, [ids] if isinstance(ids, str) else ids or ())
+            return len(self._snapshot.rows_of([*asked]))
+        with self.writer() as writer:
+            if where is not None:
+                last = self._newest()
+                rows = contents.rows_in_order(last, where)
+                if len(rows) > MAX_REMOVED * last.manifest.live and not force:
+                    raise VocabtoolError(
+                        f"{self.path}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
+                        f"the condition, more than a third, so nothing was deleted. Check "
+                        f"{where!r}; --force (force=True) deletes them"
+                    )
+                ids = last.documents.ids(rows)
+            return writer.delete(ids or ())
 
     def refresh(self) -> bool:
         """Switch to the last commit; return whether it is newer than the commit read before."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -103,12 +104,22 @@ class RawVectors:
 
     def read_rows(self, rows: Rows) -> Vectors:
         """Read the vectors of ascending rows one by one: float32, shape (len(rows), dim)."""
-        found = np.empty((len(rows), self.dim), self._type)
+        with self.reader() as read:
+            return read(rows)
+
+    @contextmanager
+    def reader(self) -> Iterator[Callable[[Rows], Vectors]]:
+        """Open the file, and yield :meth:`read_rows` for several calls, even if it is removed."""
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
-            for place, row in enumerate(rows.tolist()):
-                opened.seek(row * self.row_bytes)
-                found[place] = self._read(opened, 1)
-        return _single(found)
+
+            def read(rows: Rows) -> Vectors:
+                found = np.empty((len(rows), self.dim), self._type)
+                for place, row in enumerate(rows.tolist()):
+                    opened.seek(row * self.row_bytes)
+                    found[place] = self._read(opened, 1)
+                return _single(found)
+
+            yield read
 
     def _read(self, opened: FileIO, rows: int) -> Stored:
         data = opened.read(rows * self.row_bytes) or b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, get_args
@@ -252,7 +253,8 @@ class Writer:
         self.commit()
         held = self.manifest
         if calibration is not None:
-            calibration = replace(calibration, documents=held.live)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            calibration = replace(calibration, documents=held.live, time=now)
         self._finish(replace(held, calibration=calibration), codes=False)
 
     def close(self) -> None:

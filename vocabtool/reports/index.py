@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vocabtool.errors import VocabtoolError
+from vocabtool.index.documents import PLAIN
 from vocabtool.reports.model import (
     Block,
     Column,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.evaluation.calibrate import WeightEstimate
     from vocabtool.evaluation.compare import Evaluation, SelfCheck
     from vocabtool.evaluation.tune import TunedWeight
+    from vocabtool.index.contents import FieldStats, IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
     from vocabtool.index.maintenance import VerifyReport
@@ -50,6 +52,7 @@ NAMES: Final = 10  # width of the names of facts, in characters
 WIDTH: Final = 160  # characters shown of a text
 LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9
+NAMED: Final = 5  # FILEs of an index
 BAR: Final = 30  # length of the longest bar of a curve, in characters
 
 
@@ -119,6 +122,11 @@ def _index_facts(
             "not UTF-8",
             f"{texts}, invalid bytes stored as U+FFFD: perhaps another encoding, or not text",
         )
+    yield from _search_facts(index)
+
+
+def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
+    """Yield how the index is searched."""
     held, codes = index.configuration, index.manifest.codes
     vectors = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
@@ -134,6 +142,69 @@ def _index_facts(
     words = plural(index.manifest.words, "running word", "running words")
     yield "keywords", f"{'not stemmed' if held.language == 'none' else held.language}, {words}"
     yield "weight", f"a = {_weight_of(index)}"
+
+
+def stats_report(index: Index, found: IndexStats) -> Report:
+    """Return the report of ``stats``: what an index contains."""
+    documents = plural(found.documents, "document", "documents")
+    deleted = f", {plural(found.deleted, 'deleted row', 'deleted rows')}" if found.deleted else ""
+    unfinished = "; a load is unfinished" if found.loading else ""
+    head = Paragraph(
+        f"{index.path}: {documents}{deleted}; commit {found.commit:,} in generation "
+        f"{found.generation}{unfinished}"
+    )
+    fields = (
+        Item(f"  {safe(each.name)}: {_field_facts(each)}", _values(each.frequent), 6)
+        for each in found.fields
+    )
+    facts = Facts(_stats_facts(index, found), NAMES)
+    return _report(
+        lambda: asdict(found), [head, facts], [Paragraph("fields"), *fields] if found.fields else []
+    )
+
+
+def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
+    kind = "none: your own vectors" if found.kind is None else found.kind
+    yield "model", kind if found.model is None else f"{found.model} ({kind})"
+    yield from _search_facts(index)
+    weight = found.calibration
+    if weight is not None and weight.time:
+        held = plural(weight.documents, "document", "documents")
+        yield "", f"found {weight.time}, when the index had {held}"
+    if found.tokens is not None and found.tokens_unknown is not None:
+        words = plural(found.tokens, "running word", "running words")
+        share = percent(found.tokens_unknown / max(found.tokens, 1))
+        yield "unknown", f"{found.tokens_unknown:,} of {words} ({share})"
+        yield from (("", line) for line in _values(found.unknown_words))
+    sizes = ", ".join(f"{name} {_size(size)}" for name, size in found.files.items())
+    yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
+    shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
+    if shown:
+        yield "sources", ", ".join(shown)
+
+
+def _field_facts(field: FieldStats) -> str:
+    told = f"{PLAIN[field.kind]}, in {plural(field.documents, 'document', 'documents')}"
+    if field.documents:
+        told += f", {plural(field.distinct, 'different value', 'different values')}"
+    return told
+
+
+def _values(counted: Iterable[ValueCount]) -> list[str]:
+    """Return one line with values and counts, or none."""
+    shown = []
+    for each in counted:
+        value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)
+        shown.append(f"{safe(value)[:LEAD]} {each.count:,}")
+    return [", ".join(shown)] * bool(shown)
+
+
+def _size(size: int) -> str:
+    """Return a size on disk for people, in decimal units."""
+    for unit, most in (("bytes", 1_000), ("kB", 1_000_000), ("MB", 1_000_000_000)):
+        if size < most:
+            return f"{size / (most // 1_000):,.{0 if unit == 'bytes' else 1}f} {unit}"
+    return f"{size / 1e9:,.1f} GB"
 
 
 def _weight_of(index: Index) -> str:

@@ -163,7 +163,7 @@ class Suggestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValueCount:
-    """A value of a field, or an element of its lists, and the number of documents with it."""
+    """A value, such as one of a field or an element of its lists, and how often it occurs."""
 
     value: FieldValue
     count: int

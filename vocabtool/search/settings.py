@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -136,7 +136,8 @@ class Calibration:
 
     ``a``: the weight, 0 to 1. ``judged``: number of judged queries that tuned it; 0 for an estimate
     without judgements. ``sample``: number of documents that queries were made from. ``seed``: seed
-    of the sample. ``documents``: number of documents in the index at that time.
+    of the sample. ``documents``: number of documents in the index at that time. ``time``: that
+    time in UTC (ISO 8601); ``""`` if it was not recorded.
     """
 
     a: float
@@ -144,3 +145,4 @@ class Calibration:
     sample: int
     seed: int
     documents: int = 0
+    time: str = field(default="", compare=False)

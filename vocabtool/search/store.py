@@ -48,7 +48,7 @@ class KnownWords:
     """
 
     def __init__(self, words: Words) -> None:
-        self._words = words
+        self.words = words
         self._remembered: dict[str, WordStatus] = {}
         self.subword = words.subword
 
@@ -56,7 +56,7 @@ class KnownWords:
         """Return the status of each word as written; look up new ones in one call."""
         remembered, judged = self._remembered, dict[str, WordStatus]()
         if new := [each for each in dict.fromkeys(surfaces) if each not in remembered]:
-            found = self._words.look_up(new)
+            found = self.words.look_up(new)
             missed = np.append(0, np.cumsum(~found.known[found.codes]))
             pieces = None
             if found.pieces is not None:

@@ -1,0 +1,243 @@
+"""What is read of a whole commit beside a writer, and copies and deletions that are killed.
+
+The steps of a copy are its flushes to the disk: it is killed at some of them, with ``--full`` at
+every one.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.builders.small_indexes import DIM, answers, documents, made, vectors
+from tests.conftest import ROOT
+from tests.index.test_index_kills import kill_at_work, last, started
+from tests.index_changes import DIM as CHANGING_DIM
+from tests.index_changes import EXACT_BELOW, content, differs
+from vocabtool import Document, Index, VocabtoolError
+from vocabtool.errors import FolderInUse, InvalidCondition
+
+SEED: Final = 6  # that of the writers of test_index_kills.py
+# Runs a command, and kills the process at a flush, numbered from 1.
+KILLED: Final = """
+import os, signal, sys
+flush, left = os.fsync, int(sys.argv[1])
+def flushed(handle):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    flush(handle)
+os.fsync = flushed
+sys.argv = ["vocabtool", *sys.argv[2:]]
+from vocabtool.cli.main import main
+main()
+"""
+
+
+def killed(step: int, *arguments: str | Path) -> int:
+    """Run a command that is killed at a flush; return its exit code: negative if it was killed."""
+    command = [sys.executable, "-c", KILLED, str(step), *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode
+
+
+def test_documents_in_order(tmp_path: Path) -> None:
+    """All of one commit, whatever a writer does; an update moves a document to the end."""
+    index = made(tmp_path / "index", range(40))
+    texts = index.documents()
+    first = next(texts)
+    other = Index.open(tmp_path / "index")
+    with other.writer() as writer:
+        writer.update(documents([5], version=1), vectors([5]))
+        writer.delete(["d0", "d7"])
+    other.compact()
+    assert [first, *texts] == documents(range(40))
+    assert [*index.ids()] == [f"d{number}" for number in range(40)]
+    index.refresh()
+    left = [number for number in range(40) if number not in (0, 5, 7)]
+    assert [*index.documents()] == [*documents(left), *documents([5], version=1)]
+    assert [*index.ids("n < 3 or n = 5")] == ["d1", "d2", "d5"]
+    assert [*index.documents("even and n < 5")] == documents([2, 4])
+    with pytest.raises(InvalidCondition, match="no field 'm'"):
+        index.ids("m = 1").__next__()
+
+
+def test_long_texts_are_read_in_small_blocks(tmp_path: Path) -> None:
+    """After the first block, as many documents at once as have 4 MB of text."""
+    index = made(tmp_path / "index", range(1))
+    long = [{"id": f"l{number}", "text": f"{number} {'x ' * 300_000}"} for number in range(40)]
+    with index.writer() as writer:
+        writer.add(long, vectors(range(40)))
+    sizes: list[int] = []
+    fetch = type(index.snapshot().documents).fetch_documents
+
+    def noted(self: object, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Document]:
+        sizes.append(len(rows))
+        return fetch(self, rows)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(index.snapshot().documents), "fetch_documents", noted)
+        assert [each.id for each in index.documents()] == ["d0", *(row["id"] for row in long)]
+    assert sizes == [16, 7, 6, 6, 6]
+
+
+def test_exported_vectors_are_those_stored(tmp_path: Path) -> None:
+    """In float32, of each document its own, also beside deleted ones; they make the same index."""
+    numbers = [number for number in range(30) if number % 7]
+    index = made(tmp_path / "index", range(30))
+    index.delete([f"d{number}" for number in range(0, 30, 7)])
+    given = vectors(numbers)
+    wanted = (given / np.linalg.norm(given, axis=1, keepdims=True)).astype(np.float16)
+    assert index.export(tmp_path / "x.jsonl", vectors=True) == len(numbers)
+    index.export(tmp_path / "x.parquet", vectors=True)
+    matrix = np.load(tmp_path / "x.vectors.npy")
+    assert np.array_equal(matrix, wanted.astype(np.float32))
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert np.array_equal(np.array(table["vector"].to_pylist(), np.float32), matrix)
+    again = Index.create(tmp_path / "again", dim=DIM)
+    with again.writer() as writer:
+        writer.add(table.drop_columns("vector"), matrix)
+    assert [*again.documents()] == [*index.documents()]
+    assert [index.compact(), again.delete(["d0"])] == [5, 0]
+    assert answers(again) == answers(index)
+
+
+def test_what_a_table_cannot_hold_as_it_is(tmp_path: Path) -> None:
+    """Invalid UTF-8 of a field becomes U+FFFD; a column of numbers has one type."""
+    index = Index.create(tmp_path / "index", dim=1)
+    rows = [
+        {"id": "a", "text": "x", "code": "caf\udce9", "n": 2**60 + 1, "none": None},
+        {"id": "b", "text": "y", "code": "0012", "n": 0.5, "none": None},
+    ]
+    with index.writer() as writer:
+        writer.add(rows, [[1], [2]])
+    for ending in ("jsonl", "parquet"):
+        index.export(tmp_path / f"x.{ending}")
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_bytes().splitlines()]
+    assert [row["code"] for row in lines] == ["caf\ufffd", "0012"]
+    assert [row["n"] for row in lines] == [2**60 + 1, 0.5]
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert table.schema.field("n").type == pa.float64()
+    assert table.column("n").to_pylist() == [2.0**60, 0.5]
+    assert table.column("code").to_pylist() == ["caf\ufffd", "0012"]
+    assert table.column("none").to_pylist() == [None, None]
+    with index.writer() as writer:
+        writer.add([{"id": "c", "text": "z", "vector": 1}], [[3]])
+    with pytest.raises(ValueError, match="field 'vector'"):
+        index.export(tmp_path / "y.arrow", vectors=True)
+    with pytest.raises(ValueError, match=r"\.jsonl, \.parquet, \.arrow"):
+        index.export(tmp_path / "y.csv")
+    assert not (tmp_path / "y.arrow").exists()
+
+
+def test_delete_in_python(tmp_path: Path) -> None:
+    index = made(tmp_path / "index", range(12))
+    assert (index.delete("d3"), index.delete(["d3", "d4", "d4"])) == (1, 1)
+    assert (index.delete(["d5", "zz", "d5"], dry_run=True), len(index)) == (1, 10)
+    assert (index.delete(where="n >= 10", dry_run=True), index.delete(where="n >= 10")) == (2, 2)
+    for arguments in ({}, {"ids": "d1", "where": "n = 1"}):
+        with pytest.raises(ValueError, match="pass ids, or a condition"):
+            index.delete(**arguments)  # type: ignore[arg-type]
+    commit = index.manifest.commit
+    with pytest.raises(VocabtoolError, match="3 of 8 documents satisfy the condition"):
+        index.delete(where="n in (0, 1, 2)")
+    assert (len(index), index.manifest.commit) == (8, commit)
+    assert index.delete(where="n in (0, 1, 2)", force=True) == 3
+    assert [*index.ids()] == ["d5", "d6", "d7", "d8", "d9"]
+    assert index.manifest.commit == commit + 1
+
+
+def test_copies_beside_a_writer(tmp_path: Path, full: bool) -> None:
+    """Each has exactly one commit of a writer that adds, updates, deletes and compacts.
+
+    Some copies are killed on the way.
+    """
+    folder, log = tmp_path / "index", tmp_path / "writer.log"
+    Index.create(folder, dim=CHANGING_DIM, exact_below=EXACT_BELOW)
+    kill_at_work(folder, log, 2, 0.05)
+    draw, commits = random.Random(SEED), set[int]()
+    log.unlink()
+    writer = started("write", folder, log)
+    try:
+        deadline = time.monotonic() + (120 if full else 30)
+        while len(commits) < (40 if full else 8) and time.monotonic() < deadline:
+            assert writer.poll() is None, "the writer ended by itself"
+            if len(commits) % 3 == 2:
+                killed(draw.randint(2, 8), "copy", folder, tmp_path / "copy", "--quiet")
+                assert not (tmp_path / "copy").exists()
+            before = last(log, "done")
+            copied = Index.open(folder).copy(tmp_path / "copy")
+            snapshot = copied.snapshot()
+            commit = snapshot.manifest.commit
+            assert commit >= before
+            assert differs(snapshot, content(SEED, commit), draw) is None
+            assert copied.verify().others == ()
+            commits.add(commit)
+            shutil.rmtree(tmp_path / "copy")
+    finally:
+        writer.kill()
+        writer.wait()
+    assert len(commits) >= 8
+
+
+def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
+    """At any flush: the next copy removes what is left beside, and is complete."""
+    index = made(tmp_path / "index", range(40), exact_below=10, vocabulary=["amber"])
+    new, wanted = tmp_path / "new", answers(index)
+    codes = []
+    for step in range(1, 40, 1 if full else 4):
+        codes.append(killed(step, "copy", tmp_path / "index", new, "--quiet"))
+        if not new.exists():
+            assert codes[-1] == -signal.SIGKILL
+            assert (tmp_path / ".new.part").is_dir()
+            continue
+        assert answers(Index.open(new)) == wanted  # killed after it got its name, or not at all
+        assert Index.open(new).verify().documents == 40
+        assert not (tmp_path / ".new.part").exists()
+        shutil.rmtree(new)
+        if codes[-1] == 0:
+            break
+    assert codes.count(-signal.SIGKILL) > 2
+    assert codes[-1] == 0
+
+
+def test_two_copies_to_one_folder(tmp_path: Path) -> None:
+    """The second is refused while the first is at work."""
+    index = made(tmp_path / "index")
+    refused: list[str] = []
+
+    def again(step: str, share: float) -> None:
+        with pytest.raises(FolderInUse) as caught:
+            index.copy(tmp_path / "new")
+        refused.append(str(caught.value))
+
+    assert len(index.copy(tmp_path / "new", again)) == 10
+    assert refused
+    assert ".new.part" in refused[0]
+
+
+def test_a_killed_deletion_is_whole_or_nothing(tmp_path: Path) -> None:
+    """Before the commit nothing is deleted, after it everything that the condition selects."""
+    index = made(tmp_path / "index", range(40))
+    delete = ("delete", tmp_path / "index", "--where", "n < 10")
+    for step in (1, 2):
+        assert killed(step, *delete) == -signal.SIGKILL
+        assert index.refresh() is False
+        assert len(index) == 40
+        assert Index.open(tmp_path / "index").verify().documents == 40
+    assert killed(0, *delete) == 0
+    index.refresh()
+    assert [*index.ids()] == [f"d{number}" for number in range(10, 40)]
+    assert index.verify().documents == 30

@@ -1,0 +1,241 @@
+"""Commands that list, get, count, export, copy or delete what an index contains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from shlex import quote
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+import orjson
+
+from vocabtool.cli.index import open_index
+from vocabtool.cli.options import DIR, INDEX_MODEL, QUIET, format_option
+from vocabtool.cli.output import (
+    SHOWN,
+    show_report,
+    standard_output,
+    step_progress,
+    usage_errors,
+)
+from vocabtool.cli.search import WHERE
+from vocabtool.errors import NotFound
+from vocabtool.system.messages import plural, tell
+
+if TYPE_CHECKING:
+    from vocabtool.documents.batch import Document
+    from vocabtool.index.index import Index
+
+INDENT: Final = "    "
+ROWS = click.option(
+    "--format",
+    "rows",
+    type=click.Choice(("text", "jsonl")),
+    default="text",
+    show_default=True,
+    help="jsonl: one object for each document.",
+)
+CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
+
+
+@click.command("list")
+@DIR
+@CONDITION
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="FIELD",
+    help="Also print this field, or the text; may be repeated.",
+)
+@click.option("-k", type=click.IntRange(1), help="Print at most this many. [default: all]")
+@ROWS
+def list_command(
+    folder: str,
+    where: str | None,
+    fields: tuple[str, ...],
+    k: int | None,
+    rows: Literal["text", "jsonl"],
+) -> None:
+    """List the ids of the documents in DIR, in the order in which they were added or updated.
+
+    With --field, each line also has the values of these fields, separated by tabs.
+    """
+    from vocabtool.index.contents import as_row
+    from vocabtool.reports.model import safe
+
+    index = open_index(folder, {})
+    _check_fields(index, fields)
+    found: Iterable[dict[str, object]]
+    if fields:
+        found = map(as_row, index.documents(where))
+    else:
+        found = ({"id": each} for each in index.ids(where))
+    with standard_output() as out:
+        for row in islice(found, k):
+            values = [row.get(name) for name in ("id", *fields)]
+            if rows == "jsonl":
+                line = orjson.dumps(dict(zip(("id", *fields), values, strict=True)))
+            else:
+                line = "\t".join(map(safe, map(_plain, values))).encode()
+            out.write(line + b"\n")
+
+
+def _check_fields(index: Index, fields: Iterable[str]) -> None:
+    from vocabtool.documents.batch import names_of
+
+    known = ["id", "text", *index.manifest.fields]
+    for name in fields:
+        if name not in known:
+            raise NotFound(f"{index.path}: no field {name!r}; the fields are {names_of(known)}")
+
+
+def _plain(value: object) -> str:
+    """Return a value as text; true and false as in JSON."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+@click.command("get")
+@DIR
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@ROWS
+def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"]) -> int:
+    """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
+    from vocabtool.index.contents import as_row
+
+    index = open_index(folder, {})
+    found = {id_: index.get(id_) for id_ in dict.fromkeys(ids)}
+    with standard_output() as out:
+        for each in found.values():
+            if each is not None:
+                out.write(orjson.dumps(as_row(each)) + b"\n" if rows == "jsonl" else _page(each))
+    return _tell_missing(id_ for id_, each in found.items() if each is None)
+
+
+def _page(document: Document) -> bytes:
+    """Return a document for people: its id, its fields, and then the lines of its text."""
+    from vocabtool.reports.model import safe
+
+    lines = [safe(document.id)]
+    lines += [f"  {safe(name)}: {safe(_plain(each))}" for name, each in document.fields.items()]
+    lines += [f"{INDENT}{safe(line)}".rstrip() for line in document.text.splitlines()]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _tell_missing(ids: Iterable[str]) -> int:
+    """Print the first ids that the index does not have; return the exit code."""
+    from vocabtool.reports.model import safe
+
+    missing = [*ids]
+    for id_ in missing[:SHOWN]:
+        tell(f"not in the index: {safe(id_)}")
+    if len(missing) > SHOWN:
+        tell(f"... and {len(missing) - SHOWN:,} more")
+    return 1 if missing else 0
+
+
+@click.command("stats")
+@DIR
+@click.option(
+    "--unknown", is_flag=True, help="Also count the words of all documents that are unknown."
+)
+@INDEX_MODEL
+@format_option()
+def stats_command(
+    folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]
+) -> None:
+    """Print what the index in DIR contains: documents, fields, model, weight, sizes of files."""
+    from vocabtool.reports.index import stats_report
+
+    with usage_errors():
+        index = open_index(folder, model)
+        with step_progress(False) as progress:
+            found = index.stats(unknown=unknown, progress=progress)
+        if unknown and found.tokens is None:
+            tell(f"{folder}: created without a vocabulary, so unknown words cannot be counted")
+        show_report(stats_report(index, found), report_format)
+
+
+@click.command("export")
+@DIR
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="File to write, atomically: .jsonl, .parquet or .arrow.",
+)
+@CONDITION
+@click.option(
+    "--vectors",
+    is_flag=True,
+    help="Also write the vectors: the column vector, or for .jsonl the file NAME.vectors.npy.",
+)
+@QUIET
+def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
+    """Write the documents in DIR to a file, with their ids and all fields, in the order of list.
+
+    FILE is a FILE of index, so that another index can be made of it.
+    """
+    with usage_errors():
+        index = open_index(folder, {})
+        with step_progress(quiet) as progress:
+            count = index.export(file, where=where, vectors=vectors, progress=progress)
+    if not quiet:
+        keep = "".join(f" --keep {quote(name)}" for name in index.manifest.fields)
+        tell(f"{plural(count, 'document', 'documents')} written to {file}")
+        tell(f"to read them again: vocabtool index {quote(file)} --id-field id --field text{keep}")
+
+
+@click.command("copy")
+@DIR
+@click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
+@QUIET
+def copy_command(folder: str, new: str, quiet: bool) -> None:
+    """Copy the last commit of the index in DIR to the new folder NEW, also while another process
+    writes to DIR.
+
+    NEW appears when it is complete. The model is not copied.
+    """
+    with usage_errors():
+        index = open_index(folder, {})
+        with step_progress(quiet) as progress:
+            copied = index.copy(new, progress)
+    if not quiet:
+        documents = plural(len(copied), "document", "documents")
+        tell(f"{documents} copied to {new} (commit {copied.manifest.commit:,})")
+
+
+@click.command("delete")
+@DIR
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@CONDITION
+@click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
+@click.option("--force", is_flag=True, help="Let --where delete more than a third of DIR.")
+def delete_command(
+    folder: str, ids: tuple[str, ...], where: str | None, dry_run: bool, force: bool
+) -> int:
+    """Delete documents from the index in DIR, in one commit: those with these IDs, or those that
+    satisfy a condition. Exit with 1 if an ID is not in DIR.
+
+    Nothing is asked. FILEs are not changed: update adds a deleted document again once its FILE has
+    changed.
+    """
+    if bool(ids) == (where is not None):
+        raise click.UsageError("pass IDs, or --where CONDITION")
+    if force and where is None:
+        raise click.UsageError("--force needs --where")
+    index = open_index(folder, {})
+    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
+    count = index.delete(ids or None, where=where, dry_run=dry_run, force=force)
+    told = plural(count, "document", "documents")
+    if ids:
+        told = f"{count:,} of {plural(len({*ids}), 'document', 'documents')}"
+    left = len(index) - count if dry_run else len(index)
+    tell(f"{told} {'would be ' * dry_run}deleted, {left:,} left")
+    return _tell_missing(missing)

@@ -1,0 +1,474 @@
+"""Read a whole commit of an index: its documents in order, exported, counted, or copied.
+
+A writer may change the index meanwhile: everything is read from one commit. A copy begins with an
+open transaction of the database, which keeps that commit. Then all other files are opened, so that
+they can be read even if a writer removes them. Only complete copies get their name: a copy is made
+in a folder ``.NEW.part`` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import google_crc32c
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyarrow import parquet
+
+from vocabtool.documents.batch import Document, Kind
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
+from vocabtool.index.database import JOURNALS, NAME, column
+from vocabtool.index.documents import ID, TEXT
+from vocabtool.index.folder import (
+    CODE_FILE,
+    KEYWORDS,
+    MODEL_FILE,
+    VECTORS,
+    Commit,
+    read_commit,
+    read_manifest,
+    refuse_others,
+)
+from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_version
+from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
+from vocabtool.search.hits import ValueCount
+from vocabtool.search.settings import Calibration
+from vocabtool.system.own_files import LOCK, lock_folder, sync_folder, whole_file
+from vocabtool.system.ranking import Rows
+
+if TYPE_CHECKING:
+    from vocabtool.oov.report import OovReport
+
+BLOCK_BYTES: Final = 4 << 20  # target size of the texts that are in memory at once
+BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
+VECTOR: Final = "vector"  # the column of an exported vector
+COPIED_BYTES: Final = 4 << 20
+MOST_FREQUENT: Final = 5  # values of a field
+TYPES: Final[dict[Kind, pa.DataType]] = {
+    **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},
+    **{"boolean": pa.bool_(), "string": pa.string()},
+}
+ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
+
+
+def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
+    """Return the rows of all documents, or of those that satisfy a condition, in ascending order.
+
+    Raises :class:`InvalidCondition`.
+    """
+    return np.flatnonzero(snapshot.live if where is None else snapshot.where(where))
+
+
+def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
+    """Yield the ids in the order of their rows; texts are not read."""
+    rows = rows_in_order(snapshot, where)
+    for start in range(0, len(rows), BLOCK_ROWS[1]):
+        yield from snapshot.documents.ids(rows[start : start + BLOCK_ROWS[1]])
+
+
+def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
+    """Yield the documents of ``rows`` in blocks of about 4 MB of text, each with its rows.
+
+    Invalid UTF-8 in a field becomes U+FFFD.
+    """
+    start, step = 0, BLOCK_ROWS[0]
+    while start < len(rows):
+        part = rows[start : start + step]
+        found = [*map(_in_utf8, snapshot.documents.fetch_documents(part))]
+        yield part, found
+        start += len(part)
+        size = sum(len(each.text) for each in found)
+        step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
+
+
+def _in_utf8(document: Document) -> Document:
+    fields = {
+        name: value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if isinstance(value, str) and not value.isascii()
+        else value
+        for name, value in document.fields.items()
+    }
+    return Document(document.id, document.text, fields)
+
+
+def as_row(document: Document) -> dict[str, object]:
+    """Return a document as one object with its id, text and fields, as exports contain it."""
+    return {ID: document.id, TEXT: document.text, **document.fields}
+
+
+# Exports.
+
+
+def export(
+    snapshot: Snapshot,
+    file: str | Path,
+    *,
+    where: str | None = None,
+    vectors: bool = False,
+    progress: Progress | None = None,
+) -> int:
+    """Write documents to a new file: see :meth:`Index.export`."""
+    path, rows = Path(file), rows_in_order(snapshot, where)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ValueError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}")
+    raw, done = snapshot.vectors.raw, 0
+    with ExitStack() as opened:
+        out = opened.enter_context(whole_file(path))  # closed last, so that it appears last
+        if ending == ".jsonl":
+            write = _json_lines(out)
+            if vectors:
+                matrix = opened.enter_context(whole_file(vectors_beside(path)))
+                head = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), raw.dim)}
+                np.lib.format.write_array_header_1_0(matrix, head)
+        else:
+            write = opened.enter_context(_table(snapshot, out, ending, raw.dim if vectors else 0))
+        take = opened.enter_context(raw.reader()) if vectors else None
+        for part, documents in blocks(snapshot, rows):
+            found = None if take is None else take(part)
+            write(documents, found)
+            if found is not None and ending == ".jsonl":
+                matrix.write(found.astype("<f4", copy=False).tobytes())
+            done += len(part)
+            if progress is not None:
+                progress("documents written", done / len(rows))
+    return done
+
+
+def vectors_beside(file: Path) -> Path:
+    """Return the file of vectors that belongs to exported JSON lines."""
+    return file.with_suffix(".vectors.npy")
+
+
+Write = Callable[[list[Document], Vectors | None], None]
+
+
+def _json_lines(out: BinaryIO) -> Write:
+    def write(documents: list[Document], vectors: Vectors | None) -> None:
+        for each in documents:
+            out.write(orjson.dumps(as_row(each)) + b"\n")
+
+    return write
+
+
+@contextmanager
+def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator[Write]:
+    """Write Parquet or Arrow, a row group or record batch for each block. ``dim``: 0: no vectors"""
+    kinds = snapshot.manifest.fields
+    if dim and VECTOR in kinds:
+        raise ValueError(f"the documents have a field {VECTOR!r}, the name of the vectors' column")
+    types = {ID: pa.string(), TEXT: pa.string(), **{name: TYPES[kinds[name]] for name in kinds}}
+    if dim:
+        types[VECTOR] = pa.list_(pa.float32(), dim)
+    schema = pa.schema([*types.items()])
+    made = parquet.ParquetWriter if ending == ".parquet" else pa.ipc.new_file
+    with made(out, schema) as writer:
+
+        def write(documents: list[Document], vectors: Vectors | None) -> None:
+            columns: list[Any] = [
+                [each.id for each in documents],
+                [each.text for each in documents],
+            ]
+            for name, kind in kinds.items():
+                values = [each.fields.get(name) for each in documents]
+                if kind == "number":
+                    values = [None if each is None else float(str(each)) for each in values]
+                columns.append(values)
+            arrays = [
+                pa.array(each, types[name]) for each, name in zip(columns, types, strict=False)
+            ]
+            if vectors is not None:
+                flat = pa.array(vectors.reshape(-1), pa.float32())
+                arrays.append(pa.FixedSizeListArray.from_arrays(flat, dim))
+            writer.write_table(pa.table(arrays, schema=schema))
+
+        yield write
+
+
+# Statistics.
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStats:
+    """A field of the documents. ``kind``: the type of its values.
+
+    ``documents``: number of documents that have a value. ``distinct``: number of different values.
+    ``frequent``: the five most frequent values of those that several documents have.
+    """
+
+    name: str
+    kind: Kind
+    documents: int
+    distinct: int
+    frequent: tuple[ValueCount, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStats:
+    """What :meth:`Index.stats` returns.
+
+    ``documents``, ``deleted``: number of documents, and of deleted rows that are still on disk.
+    ``commit``, ``generation``: numbers of the commit and of its folder. ``loading``: whether a load
+    is unfinished. ``model``: path or name of the model, ``None`` if the vectors are your own.
+    ``recall``: recall@10 of the approximate search when it was built; ``None``: exact search.
+    ``calibration``: the weight of the keyword leg, and when it was found; ``None``: the default.
+    ``files``: bytes on disk by purpose. ``tokens``, ``tokens_unknown``: running words of all
+    texts, and those that the model does not know; ``None`` unless counted.
+    ``unknown_words``: the five most frequent ones.
+    """
+
+    documents: int
+    deleted: int
+    commit: int
+    generation: int
+    loading: bool
+    fields: tuple[FieldStats, ...]
+    model: str | None
+    kind: str | None
+    dim: int
+    metric: str
+    dtype: str
+    language: str
+    recall: float | None
+    calibration: Calibration | None
+    files: Mapping[str, int]
+    sources: tuple[str, ...]
+    tokens: int | None = None
+    tokens_unknown: int | None = None
+    unknown_words: tuple[ValueCount, ...] = ()
+
+
+def stats(
+    path: Path, snapshot: Snapshot, *, unknown: bool, progress: Progress | None
+) -> IndexStats:
+    """Count what an index contains: see :meth:`Index.stats`."""
+    manifest = snapshot.manifest
+    held, codes, load = manifest.configuration, manifest.codes, manifest.load
+    counted = _count_unknown(snapshot, progress) if unknown else None
+    return IndexStats(
+        documents=manifest.live,
+        deleted=manifest.deleted,
+        commit=manifest.commit,
+        generation=int(snapshot.commit.folder.name.rpartition("-")[2]),
+        loading=load is not None and not load.finished,
+        fields=tuple(_field_stats(snapshot, name) for name in manifest.fields),
+        model=held.model,
+        kind=held.kind,
+        dim=held.dim,
+        metric=held.metric,
+        dtype=held.dtype,
+        language=held.language,
+        recall=None if codes is None else codes.recall,
+        calibration=manifest.calibration,
+        files=_sizes(path, snapshot.commit.folder),
+        sources=tuple(each.name for each in manifest.sources),
+        tokens=None if counted is None else counted.tokens,
+        tokens_unknown=None if counted is None else counted.tokens_unknown,
+        unknown_words=tuple(
+            ValueCount(each.word.decode("utf-8", "backslashreplace"), each.count)
+            for each in (counted.commonest(MOST_FREQUENT) if counted is not None else ())
+        ),
+    )
+
+
+def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
+    """Count the values of a field with the database's index of its column."""
+    kind = snapshot.manifest.fields[name]
+    value = column(snapshot.manifest.fields, name)
+    gone = json.dumps(np.flatnonzero(~snapshot.live).tolist())
+    counts = (
+        f"SELECT {value} AS value, count(*) AS n FROM fields WHERE {value} IS NOT NULL AND row < ?"
+        f" AND row NOT IN (SELECT value FROM json_each(?)) GROUP BY {value}"
+    )
+    ask, given = snapshot.commit.database.fetch, (snapshot.rows, gone)
+    ((documents, distinct),) = ask(f"SELECT total(n), count(*) FROM ({counts})", given)
+    statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
+    found = ask(statement, (*given, MOST_FREQUENT))
+    frequent = (ValueCount(bool(each) if kind == "boolean" else each, n) for each, n in found)
+    return FieldStats(name, kind, int(documents), distinct, (*frequent,))
+
+
+def _sizes(path: Path, generation: Path) -> dict[str, int]:
+    """Return the bytes on disk by purpose.
+
+    Left out are files that a writer removes meanwhile, and one that SQLite has while it is open.
+    """
+    sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
+    for file in path.rglob("*"):
+        with suppress(OSError):
+            size = 0 if file.is_dir() or file.name == JOURNALS[1] else file.stat().st_size
+            sizes[_purpose(file, path, generation)] += size
+    return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
+
+
+def _purpose(file: Path, path: Path, generation: Path) -> str:
+    if file.parent == generation / KEYWORDS:
+        return "keywords"
+    if file.parent == generation:
+        if file.name in (NAME, *JOURNALS):
+            return "documents"
+        return {VECTORS: "vectors"}.get(
+            file.name, "codes" if CODE_FILE.fullmatch(file.name) else "other"
+        )
+    return "model" if file.parent == path and MODEL_FILE.fullmatch(file.name) else "other"
+
+
+def _count_unknown(snapshot: Snapshot, progress: Progress | None) -> OovReport | None:
+    """Count the words that the model does not know; ``None`` if its words are not known."""
+    from vocabtool.oov.counter import OovCounter
+
+    known = snapshot.known_words
+    if known is None:
+        return None
+    counter, rows = OovCounter(known.words), rows_in_order(snapshot)
+
+    def texts() -> Iterator[pa.StringArray]:
+        done = 0
+        for part, documents in blocks(snapshot, rows):
+            yield pa.array([each.text for each in documents], pa.string())
+            done += len(part)
+            if progress is not None:
+                progress("words counted", done / len(rows))
+
+    counter.count(texts())
+    return counter.report()
+
+
+# Copies.
+
+
+def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
+    """Copy one commit to a new folder: see :meth:`Index.copy`."""
+    new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
+    read_manifest(path)  # raises if there is no index, before a folder is made
+    if new.exists() and (not new.is_dir() or any(new.iterdir())):
+        raise FolderNotEmpty(f"{new}: already exists; name a new folder")
+    if new.resolve().is_relative_to(path.resolve()):
+        raise ValueError(f"{new}: is inside the index; name a folder outside")
+    part = new.with_name(f".{new.name}.part")
+    with reading(str(part)):
+        part.mkdir(exist_ok=True)
+    with lock_folder(part):
+        refuse_others(part, allow_index=True)  # leftovers of a killed copy may be removed
+        for each in part.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            elif each.name != LOCK:
+                each.unlink()
+        try:
+            with ExitStack() as opened:
+                _copy_files(path, part, *_open_commit(path, opened), progress)
+            check = open_snapshot(part)  # compares what opening an index compares
+            check.commit.database.close()
+            with reading(str(new)):
+                part.rename(new)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        sync_folder(new.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """An open file of a commit. ``size``: its committed bytes, ``None``: all. ``crc32c``: of them,
+    ``None`` if a writer has added the file since.
+    """
+
+    file: BinaryIO
+    size: int | None = None
+    crc32c: int | None = None
+
+
+def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
+    """Open the last commit so that no writer can remove it: its database, and all other files.
+
+    The database is in a transaction, in which it shows this commit. If a writer removes a file
+    before it is opened, the next commit is tried.
+    """
+    while True:
+        first = read_commit(path)
+        first.database.fetch("BEGIN")
+        commit = read_commit(path, first)  # the transaction begins to read
+        try:
+            with ExitStack() as tried:
+                tried.callback(commit.database.close)
+                meta = tried.enter_context((commit.folder / KEYWORDS / META).open("rb"))
+                files = {
+                    file: OpenedFile(tried.enter_context(file.open("rb")), *facts)
+                    for file, facts in _files_of(path, commit).items()
+                }
+                # tantivy replaces its list of segments. If it is the same, all of them are open.
+                is_same = os.fstat(meta.fileno()).st_ino == Path(meta.name).stat().st_ino
+                if is_same and commit.database is first.database:
+                    opened.enter_context(tried.pop_all())
+                    return commit, {**files, Path(meta.name): OpenedFile(meta)}
+        except OSError:
+            if read_version(read_commit(path)) == read_version(commit):
+                raise
+
+
+def _files_of(path: Path, commit: Commit) -> dict[Path, tuple[int | None, int | None]]:
+    """Return size and CRC-32C of the files of a commit, without the database and its ``META``."""
+    manifest, keywords = commit.manifest, commit.folder / KEYWORDS
+    written = {VECTORS: manifest.vectors, **manifest.code_files}
+    return {
+        **{commit.folder / name: (each.size, each.crc32c) for name, each in written.items()},
+        **{path / name: (None, crc) for name, crc in manifest.model_files.items()},
+        **{keywords / name: (None, manifest.keywords.get(name)) for name in file_names(keywords)},
+    }
+
+
+def _copy_files(
+    path: Path,
+    part: Path,
+    commit: Commit,
+    files: Mapping[Path, OpenedFile],
+    progress: Progress | None,
+) -> None:
+    """Copy the opened files of a commit to the folder ``part``, compare checksums, and flush."""
+    folder = part / commit.folder.name
+    (folder / KEYWORDS).mkdir(parents=True)
+    with (
+        commit.database.statements() as connection,
+        closing(sqlite3.connect(folder / NAME)) as copied,
+    ):
+        connection.backup(copied)
+    commit.database.fetch("ROLLBACK")  # writers can empty their journal again
+    for done, (file, opened) in enumerate(files.items(), 1):
+        found = _copy_file(opened, part / file.relative_to(path))
+        if opened.crc32c not in (None, found):
+            what = f"damaged: CRC-32C {found:08x}, expected {opened.crc32c:08x}"
+            raise InvalidFile(what, file=str(file))
+        if progress is not None:
+            progress("files copied", done / len(files))
+    names = sorted(file.name for file in files if file.parent.name == KEYWORDS)
+    with whole_file(folder / KEYWORDS / MANAGED) as out:  # as tantivy writes it
+        out.write(json.dumps(names, separators=(",", ":")).encode() + b"\n")
+    for each in (folder / KEYWORDS, folder, part):
+        sync_folder(each)
+
+
+def _copy_file(opened: OpenedFile, target: Path) -> int:
+    """Copy the committed bytes of a file; return the CRC-32C of what was copied."""
+    found, left = 0, opened.size
+    with target.open("xb") as out:
+        while block := opened.file.read(COPIED_BYTES if left is None else min(COPIED_BYTES, left)):
+            out.write(block)
+            found = google_crc32c.extend(found, block)
+            left = None if left is None else left - len(block)
+        out.flush()
+        os.fsync(out.fileno())
+    if left:
+        raise InvalidFile(f"truncated: {left:,} bytes are missing", file=opened.file.name)
+    return found
