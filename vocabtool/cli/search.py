@@ -109,6 +109,12 @@ SETTINGS = gather(
 @INDEX_MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits.")
 @click.option("--where", metavar="CONDITION", help=WHERE)
+@click.option(
+    "--vector",
+    metavar="FILE[#N]",
+    help="The vector of QUERY, if your own model makes the vectors: a .npy, .npz or .parquet file "
+    "with one row, or its row N, counted from 0.",
+)
 @click.option("--explain", is_flag=True, help="Explain each hit and the weight of each word.")
 @SETTINGS
 @format_option("json: one object for each query.")
@@ -118,6 +124,7 @@ def search_command(
     model: dict[str, Any],
     k: int,
     where: str | None,
+    vector: str | None,
     explain: bool,
     settings: dict[str, Any],
     report_format: Literal["text", "json"],
@@ -135,9 +142,15 @@ def search_command(
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
     with usage_errors():
         index = open_index(folder, model)
-        if index.configuration.encoder is None and settings["fusion"] not in PURE:
-            tell(f"{folder}: created without a model; queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
+        if vector is not None:
+            from vocabtool.documents.vectors import read_vector
+
+            if query == STDIN:
+                raise click.UsageError("--vector is for one QUERY, not for those of -")
+            asked["vector"] = read_vector(vector)
+        elif not index.can_encode and settings["fusion"] not in PURE:
+            tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):
             report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
