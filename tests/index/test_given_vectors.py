@@ -10,7 +10,7 @@ import sys
 import time
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -36,10 +36,6 @@ from vocabtool import (
     open_encoder,
 )
 from vocabtool.documents import ReadOptions
-from vocabtool.documents.vectors import Matcher, open_vectors, read_vector
-from vocabtool.index.folder import read_manifest
-from vocabtool.index.sources import Source
-from vocabtool.system.own_files import from_json
 
 Vectors = NDArray[np.float32]
 COUNT: Final = 3000
@@ -498,14 +494,6 @@ def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
     assert contents(index).keys() == {"d0", "d1", "d2", "d3", "d4", "d6", "d7", "d8"}
 
 
-def test_sources_of_earlier_versions_have_no_vectors() -> None:
-    """An index that was made before opens: what its manifest lacks has a default."""
-    record = {"name": "a", "at": "/b", "beside": "c", "options": {"keep": []}}
-    found: Source = from_json(Source, record, "source")
-    assert (found.vectors_path, found.options.vector_field) == (None, None)
-    assert found.with_vectors("v.npy").vectors_path == str(Path.cwd() / "v.npy")
-
-
 @pytest.mark.parametrize(
     "how", ["npy", "npz with ids", "parquet", "parquet with ids in another order"]
 )
@@ -522,10 +510,10 @@ def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
     while commits < 2 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
         with suppress(VocabtoolError):  # the index is not there yet
-            commits = read_manifest(folder).commit
+            commits = Index.open(folder).manifest.commit
     process.send_signal(signal.SIGKILL)
     process.wait()
-    held = read_manifest(folder)
+    held = Index.open(folder).manifest
     assert commits >= 2 and held.load is not None and 0 < held.rows < COUNT
     assert not held.load.finished
     done = run(*arguments, *more)
@@ -540,7 +528,7 @@ def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids"])
 def test_vectors_are_not_held_in_memory(tmp_path: Path, how: str) -> None:
     """Of 98 MB of vectors, a few batches: NumPy's arrays and Arrow's buffers together."""
-    count, dim = 24_000, 1024
+    count, dim = 12_000, 2048
     made = np.random.default_rng(1).standard_normal((count, dim)).astype(np.float32)
     column = pa.FixedSizeListArray.from_arrays(pa.array(made.ravel()), dim)
     given = tmp_path / "v.parquet"
@@ -551,7 +539,7 @@ def test_vectors_are_not_held_in_memory(tmp_path: Path, how: str) -> None:
     else:
         table(given, {"v": column, "id": [f"d{number}" for number in range(count)]}, rows=count)
     file = write_documents(tmp_path / "x.jsonl", count)
-    index = Index.create(tmp_path / "i", dim=dim)
+    index = Index.create(tmp_path / "i", dim=dim, exact_below=count)
     del made, column
     before = pa.total_allocated_bytes()
     peaks = [(0, 0)]
@@ -564,10 +552,6 @@ def test_vectors_are_not_held_in_memory(tmp_path: Path, how: str) -> None:
     tracemalloc.stop()
     assert len(index) == count
     assert sum(np.max(peaks, axis=0)) < 55_000_000
-
-
-def letters_of(texts: Sequence[str]) -> Vectors:
-    return counted_letters.encode(texts)
 
 
 def given_letters(tmp_path: Path, prompt: str = "", **options: Any) -> tuple[Index, Path]:
@@ -652,7 +636,7 @@ def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", some_vectors(9, 4)[7])
     asked = ("search", tmp_path / "i", "text only00004", "--explain", "--format", "json")
     told = json.loads(run(*asked, "--vector", tmp_path / "q.npy").stdout)
-    assert [(word["text"], word["known"]) for word in told["query"]["words"]] == [
+    assert [(word["surface"], word["known"]) for word in told["query"]["words"]] == [
         ("text", True),
         ("only00004", False),
     ]
@@ -662,19 +646,22 @@ def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:
 def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:
     """A single one, or a row that is named; each kind of file; errors tell what to name."""
     made = some_vectors(3, 4)
-    assert np.array_equal(read_vector(str(as_npy(tmp_path, made[1]))), made[1])
-    assert np.array_equal(read_vector(str(as_npy(tmp_path, made[:1]))), made[0])
+    own = Index.create(tmp_path / "own", dim=4, **EXACT)
+    own.load(write_documents(tmp_path / "y.jsonl", 3), BY_ID, vectors=made)
+
+    def nearest(file: str | Path) -> list[tuple[str, float]]:
+        return scored(own.search(vector=file, k=1, fusion="dense"))
+
+    assert nearest(as_npy(tmp_path, made[1])) == [("d1", 0.0)]
+    assert nearest(as_npy(tmp_path, made[:1])) == [("d0", 0.0)]
     file = as_npy(tmp_path, made)
-    for path in (
-        file,
-        as_npz(tmp_path, vectors=made),
-        table(tmp_path / "v.pq", {"v": lists(made, FLOATS)}),
-    ):
+    column = {"v": lists(made, FLOATS)}
+    for path in (file, as_npz(tmp_path, vectors=made), table(tmp_path / "v.pq", column)):
         for row in range(3):
-            assert np.array_equal(read_vector(f"{path}#{row}"), made[row])
+            assert nearest(f"{path}#{row}") == [(f"d{row}", 0.0)]
         for name in (path, f"{path}#3"):
             with pytest.raises(VocabtoolError, match=r"it has 3 rows, name one: .*#0 to .*#2"):
-                read_vector(str(name))
+                nearest(name)
     index, v = given_letters(tmp_path)
     done = run(
         "search", index.path, "nothing", "--vector", f"{v}#4", "-k", "1", "--fusion", "dense"
@@ -712,16 +699,3 @@ def test_commands_with_vectors(tmp_path: Path) -> None:
     bad = run("index", file, "--vectors", tmp_path / "w.npy", "-o", tmp_path / "j")
     assert (bad.returncode, b"2 vectors for 5 documents" in bad.stderr) == (3, True)
     assert not (tmp_path / "j").exists()
-
-
-def test_a_matcher_goes_on_in_the_middle(tmp_path: Path) -> None:
-    """Rows before the start are not read; ascending rows may have gaps; others are copied."""
-    made = some_vectors()
-    file = table(tmp_path / "v.parquet", {"v": lists(made, FLOATS)})
-    for rows in ([2100, 2101, 2999], [0, 699, 700, 701], [5, 4], []):
-        with open_vectors(file) as given:
-            assert np.array_equal(given.take(np.array(rows, np.int64)), made[rows])
-            assert np.array_equal(given.take(np.array([2999])), made[[2999]])
-            assert np.array_equal(given.take(np.array([1, 0])), made[[1, 0]])
-    with open_vectors(file) as given:
-        Matcher(given, COUNT).finish()

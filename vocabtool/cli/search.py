@@ -144,11 +144,9 @@ def search_command(
         index = open_index(folder, model)
         asked = {"k": k, "where": where, "explain": explain, **settings}
         if vector is not None:
-            from vocabtool.documents.vectors import read_vector
-
+            asked["vector"] = vector
             if query == STDIN:
                 raise click.UsageError("--vector is for one QUERY, not for those of -")
-            asked["vector"] = read_vector(vector)
         elif not index.can_encode and settings["fusion"] not in PURE:
             tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):

@@ -307,11 +307,11 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
         None if one.ids is None else pa.concat_arrays([batch.ids for batch in batches]),
         {name: pa.concat_arrays([each.columns[name] for each in batches]) for name in one.columns},
         None if one.fields is None else [row for each in batches for row in each.fields or ()],
-        vectors=None if one.vectors is None else _stacked(batches),
+        vectors=None if one.vectors is None else _stack_vectors(batches),
     )
 
 
-def _stacked(batches: Sequence[Batch]) -> NDArray[np.float32]:
+def _stack_vectors(batches: Sequence[Batch]) -> NDArray[np.float32]:
     """Return the vectors of all batches. Raises :class:`InvalidFile` for different lengths."""
     made = [each.vectors for each in batches if each.vectors is not None and len(each)]
     for batch in batches if len({each.shape[1] for each in made}) > 1 else ():

@@ -29,7 +29,7 @@ from vocabtool.choices import (
 )
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
-from vocabtool.documents.vectors import Given, dim_of
+from vocabtool.documents.vectors import Given, dim_of, read_vector
 from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
@@ -455,7 +455,7 @@ class Index:
         text: str | None = None,
         *,
         k: int = 10,
-        vector: NDArray[Any] | Sequence[float] | None = None,
+        vector: NDArray[Any] | Sequence[float] | str | Path | None = None,
         where: str | None = None,
         explain: bool = False,
         **settings: Any,
@@ -463,7 +463,8 @@ class Index:
         """Return the best ``k`` documents for a query.
 
         - ``text``: the query; optional with a ``vector``.
-        - ``vector``: your own vector of the query, shape (dim,) or (1, dim).
+        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or a .npy, .npz or
+          Parquet file that contains it, perhaps with a row, counted from 0: ``queries.npy#3``.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
         - ``explain``: also explain the words and the hits.
         - ``settings``: those of :class:`~vocabtool.search.settings.Settings`, such as
@@ -476,7 +477,8 @@ class Index:
         if vector is None and text is None:
             raise ValueError("search needs a text, a vector, or both; got neither")
         if vector is not None:
-            vector = np.asarray(vector)
+            is_file = isinstance(vector, str | Path)
+            vector = read_vector(str(vector)) if is_file else np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)

@@ -383,7 +383,7 @@ class Loader:
         At the end, all vectors must have been used, unless they have ids.
         """
         if part.vectors is None:
-            yield lambda batch: iter([self._checked(batch)])
+            yield lambda batch: iter([self._check_given(batch)])
             return
         skipped = self._log.skipped.count
         with open_vectors(part.vectors, self._path) as given:
@@ -398,7 +398,7 @@ class Loader:
                         place, reason = self._log.skipped.first[-1]
                         what = f"skipped ({reason}), but {given.name} has vectors by position"
                         raise InvalidFile(f"{what}: fix the row", file=place)
-                    return map(self._checked, matcher.attach(batch))
+                    return map(self._check_given, matcher.attach(batch))
 
                 yield attach
                 self._notes += filter(None, [matcher.finish()])
@@ -420,7 +420,7 @@ class Loader:
             what = f"belong to the FILEs {names} by position: name all of them, in this order"
             raise VocabtoolError(f"{name}: its vectors {what}, or none")
 
-    def _checked(self, batch: Batch) -> Batch:
+    def _check_given(self, batch: Batch) -> Batch:
         """Check the length of a batch's own vectors and, once, whether the model agrees with them.
 
         Raises :class:`InvalidFile`, and :class:`OtherModel` with the cosine.

@@ -300,7 +300,7 @@ class IndexModel:
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
-            return None if given is None else self._named(given)
+            return None if given is None else self._open_named(given)
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
         # The files of a model may state prompts; an index that records none does not use them.
@@ -333,14 +333,14 @@ class IndexModel:
         """Whether there is an encoder, which need not be opened yet."""
         return self._given is not None or self._configuration.encoder is not None
 
-    def _named(self, given: Model) -> Encoder:
+    def _open_named(self, given: Model) -> Encoder:
         """Open a model that is named for vectors that were given, and compare it with them."""
         encoder = open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
-                f"{given}: weighs words by weights that were fitted on the corpus, which {self._folder}"
-                " does not have. In Python, pass open_encoder(MODEL, fitted=FILE), or index the "
-                "documents with this model"
+                f"{self._folder}: {given} weighs words by weights that were fitted on the corpus, "
+                "which the index does not have. In Python, pass open_encoder(MODEL, fitted=FILE), "
+                "or index the documents with this model"
             )
         commit = read_commit(self._folder)
         try:
