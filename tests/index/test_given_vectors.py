@@ -271,6 +271,14 @@ def zipped(name: str, content: bytes, repeat: int = 1) -> bytes:
     return file.getvalue()
 
 
+def not_utf8_names(folder: Path) -> Path:
+    """A Parquet file whose column has a name of other bytes."""
+    file = table(folder / "v.parquet", {"naame": lists(np.ones((4, 2)), pa.list_(pa.float32()))})
+    parquet.write_table(parquet.read_table(file), file, store_schema=False)
+    file.write_bytes(file.read_bytes().replace(b"naame", b"na\xe9me"))
+    return file
+
+
 ONES: Final = np.ones((4, 2))
 HEADER: Final = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
 FLOATS: Final = pa.list_(pa.float32())
@@ -332,6 +340,7 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
         r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.npz has this id",
     ),
     (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, or damaged"),
+    (not_utf8_names, InvalidFile, "the column names are not UTF-8"),
     (
         lambda folder: table(folder / "v.parquet", {"a": [1, 2]}),
         InvalidFile,

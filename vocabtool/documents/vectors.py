@@ -156,15 +156,19 @@ class ParquetVectors(GivenVectors):
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
         self.name = name
         self._temporary = temporary
-        with arrow_errors(PARQUET_ERROR):
-            self._table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+        try:
+            with arrow_errors(PARQUET_ERROR):
+                self._table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
             schema = self._table.schema_arrow
-        lists = [each.name for each in schema if is_numbers(each.type)]
+            lists = [each.name for each in schema if is_numbers(each.type)]
+            names = schema.names
+        except UnicodeDecodeError as error:
+            raise InvalidFile("the column names are not UTF-8") from error
         if len(lists) != 1 and lists.count(VECTOR) != 1:
-            got = ", ".join(map(repr, lists)) or f"the columns {schema.names}"
+            got = ", ".join(map(repr, lists)) or f"the columns {names}"
             raise InvalidFile(f"expected one column of lists of numbers, or {VECTOR!r}, got {got}")
         self._column = lists[0] if len(lists) == 1 else VECTOR
-        self.has_ids = schema.names.count(ID) == 1
+        self.has_ids = names.count(ID) == 1
         kind = schema.field(ID).type if self.has_ids else pa.string()
         if not is_strings(kind) and not pa.types.is_integer(kind):
             raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
