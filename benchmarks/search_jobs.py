@@ -36,6 +36,7 @@ ROUND: Final = 1.0  # seconds of searches in a round
 SECONDS: Final = 10.0  # seconds that the writer and the reader run
 REFRESH: Final = 0.5  # seconds between two checks for a newer commit
 COMMIT: Final = 1_000  # documents per commit
+GIVEN_DIM: Final = 768  # numbers in a vector of the question ``given``
 
 
 def corpus_of(folder: Path) -> Corpus:
@@ -48,6 +49,14 @@ def build_job(reporter: Reporter, folder: Path, allowed: str) -> None:
 
     driver = Driver(folder, int(allowed) if allowed else None)
     driver.build(corpus_of(folder))
+
+
+def given_job(reporter: Reporter, folder: Path, file: str, allowed: str) -> None:
+    """Load the documents of the corpus with the vectors in a file."""
+    from vocabtool import Index
+
+    held = Index.create(folder, dim=GIVEN_DIM, memory=int(allowed))
+    held.load(folder.parent / "documents.arrow", id_field="id", vectors=file)
 
 
 def ask_job(reporter: Reporter, folder: Path) -> None:
@@ -275,6 +284,7 @@ def found(held: Any, one: Asked) -> list[str]:
 
 JOBS: Final[dict[str, Callable[..., None]]] = {
     "build": build_job,
+    "given": given_job,
     "ask": ask_job,
     PEER: in_turn_job,
     "open": open_job,

@@ -6,6 +6,7 @@
     readers    queries a second of four processes and of one; with longer time slices; forked
     writer     p50 of a reader while another process adds and commits, compared with no writer
     memory     peak memory of building an index with a limit of 1 GiB
+    given      the same for vectors of 768 numbers in .npy and Parquet (3 KB a document on disk)
     facets     p50 of searches that count the values of two fields, compared with none
 
 The jobs of these processes are in ``search_jobs.py``.
@@ -27,11 +28,12 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from processes import Report, run
 from results import Goal, Table, at_least, at_most, goals
 from scheduling import turns_can_be_asked_for
-from search_corpus import Corpus
-from search_jobs import PEER, READERS, ROUND, ROUNDS
+from search_corpus import BLOCK, Corpus
+from search_jobs import GIVEN_DIM, PEER, READERS, ROUND, ROUNDS
 
 GROWTH: Final = 3.0  # maximum, as a multiple of the p50 of few documents
 FIRST: Final = 1.0  # seconds
@@ -210,6 +212,48 @@ def facets(sizes: Sequence[Corpus]) -> Iterator[Table]:
     yield goals(at_most("p50 of the slowest", slowest, FACETS, "{:.2f} ms"))
 
 
+def given(sizes: Sequence[Corpus]) -> Iterator[Table]:
+    """Measure processes that load vectors from a file, with the limit of ``memory``."""
+    count, work = sizes[-1].documents, sizes[-1].folder
+    rows, reached = [], []
+    for ending in (".npy", ".parquet"):
+        file, folder = work / f"given{ending}", work / "given"
+        write_given(file, count)
+        shutil.rmtree(folder, ignore_errors=True)
+        found = done("given", folder, str(file), str(ALLOWED))
+        shutil.rmtree(folder)
+        file.unlink()
+        own, peak = found.own / 1e6, found.memory / 1e6
+        rows.append((ending, f"{found.seconds:.0f} s", f"{peak:,.0f} MB", f"{own:,.0f} MB"))
+        what = f"memory without mapped files, {ending}"
+        reached.append(at_most(what, own, MOST / 1e6, "{:,.0f} MB"))
+    title = f"Load {count:,} given vectors of {GIVEN_DIM} numbers in {ALLOWED >> 20} MiB"
+    columns = ("vectors", "time", "peak memory", "of it not mapped files")
+    yield Table(title=title, columns=columns, rows=tuple(rows))
+    yield goals(*reached)
+
+
+def write_given(file: Path, count: int) -> None:
+    """Write random vectors, a few thousand at a time, as .npy or Parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    draw = np.random.default_rng(1)
+    starts = range(0, count, BLOCK)
+    sizes = (min(BLOCK, count - start) for start in starts)
+    blocks = (draw.standard_normal((size, GIVEN_DIM), np.float32) for size in sizes)
+    if file.suffix == ".npy":
+        array = np.lib.format.open_memmap(file, "w+", np.float32, (count, GIVEN_DIM))
+        for start, block in zip(starts, blocks, strict=True):
+            array[start : start + len(block)] = block
+        return
+    schema = pa.schema([("vector", pa.list_(pa.float32(), GIVEN_DIM))])
+    with parquet.ParquetWriter(file, schema) as writer:
+        for block in blocks:
+            column = pa.FixedSizeListArray.from_arrays(pa.array(block.ravel()), GIVEN_DIM)
+            writer.write_table(pa.table([column], schema))
+
+
 QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     PEER: in_turn,
     "growth": growth,
@@ -218,6 +262,7 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     "writer": writer,
     "memory": memory,
     "facets": facets,
+    "given": given,
 }
 
 

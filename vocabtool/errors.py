@@ -134,7 +134,8 @@ class OtherModel(VocabtoolError, ValueError):
 
     ``part`` is the part that differs, ``wanted`` its fingerprint in the index, ``found`` the
     fingerprint of the model in use, and ``model`` the name of the original model, if it is known
-    and differs. ``advice``: what to do, if more is known.
+    and differs. ``advice``: what to do, if more is known. If the index's vectors were given, their
+    model has no known fingerprint: ``wanted`` is empty, and ``advice`` says how the vectors differ.
     """
 
     def __init__(
@@ -155,6 +156,8 @@ class OtherModel(VocabtoolError, ValueError):
         super().__init__(index, part, wanted, found, model, advice)
 
     def __str__(self) -> str:
+        if not self.wanted:
+            return f"{self.index}: made with another {self.part}: {self.advice}"
         named = f", {self.model!r}" if self.model else ""
         usual = f"Use the original model{named} with the same options, or build a new index"
         return (

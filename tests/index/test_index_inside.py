@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.builders.small_indexes import (
     answers,
@@ -21,6 +24,7 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from vocabtool import Index
+from vocabtool.documents.vectors import Matcher, open_vectors
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -34,9 +38,11 @@ from vocabtool.index.folder import Manifest
 from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
+from vocabtool.index.sources import Source
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration
+from vocabtool.system.own_files import from_json
 
 CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 
@@ -213,3 +219,25 @@ def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         Index.open(tmp_path / "index")
     assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
     assert caught.value.wanted == ours.configuration.cutter
+
+
+def test_sources_of_earlier_versions_have_no_vectors() -> None:
+    """An index that was made before opens: what its manifest lacks has a default."""
+    record = {"name": "a", "at": "/b", "beside": "c", "options": {"keep": []}}
+    found: Source = from_json(Source, record, "source")
+    assert (found.vectors_path, found.options.vector_field) == (None, None)
+    assert found.with_vectors("v.npy").vectors_path == str(Path.cwd() / "v.npy")
+
+
+def test_a_matcher_goes_on_in_the_middle(tmp_path: Path) -> None:
+    """Rows before the start are not read; ascending rows may have gaps; others are copied."""
+    made = np.random.default_rng(4).random((3000, 8), np.float32)
+    file = tmp_path / "v.parquet"
+    parquet.write_table(pa.table({"v": [*made]}), file, row_group_size=700)
+    for rows in ([2100, 2101, 2999], [0, 699, 700, 701], [5, 4], []):
+        with open_vectors(file) as given:
+            assert np.array_equal(given.take(np.array(rows, np.int64)), made[rows])
+            assert np.array_equal(given.take(np.array([2999])), made[[2999]])
+            assert np.array_equal(given.take(np.array([1, 0])), made[[1, 0]])
+    with open_vectors(file) as given:
+        assert Matcher(given, 3000).finish() is None

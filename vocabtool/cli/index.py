@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -27,6 +28,7 @@ from vocabtool.cli.options import (
     DOCUMENTS,
     INDEX_MODEL,
     QUIET,
+    VECTORS,
     encoder_options,
     format_option,
     gather,
@@ -53,9 +55,9 @@ if TYPE_CHECKING:
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
 word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,
-openai:NAME@URL, or python:MODULE:NAME. Omit it if FILE is a folder that embed wrote; then DIR is
-searched by keywords, and by vectors that you pass in Python. If the command is interrupted, run it
-again: it resumes."""
+openai:NAME@URL, or python:MODULE:NAME. Omit it if you give vectors (--vectors, --vector-field) or
+if FILE is a folder that embed wrote; then DIR is searched by keywords, and by vectors if search
+gets --vector or --model. If the command is interrupted, run it again: it resumes."""
 
 
 SHAPE = gather(
@@ -151,6 +153,12 @@ CALIBRATE = click.option(
     is_flag=True,
     help="Build a new index that replaces the one in DIR at the end.",
 )
+@VECTORS
+@click.option(
+    "--vector-field",
+    metavar="FIELD",
+    help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
+)
 @FILLING
 @CALIBRATE
 @DOCUMENTS
@@ -164,6 +172,8 @@ def index_command(
     existing: Literal["error", "skip", "update"],
     shape: dict[str, Any],
     force: bool,
+    vectors: str | None,
+    vector_field: str | None,
     filling: dict[str, Any],
     calibrate: bool | None,
     read: ReadOptions,
@@ -186,15 +196,19 @@ def index_command(
     _refuse_an_index(files)
     began = time.monotonic()
     options = encoder.given_options()
+    read = replace(read, vector_field=vector_field)
     with usage_errors(), _advice_after_a_stop():
-        asked = json.dumps([model, existing, shape, filling, read, encoder], default=str)
-        build, index = _open(folder, files, model, options, shape, asked if force else None)
+        asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
+        beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
+        build, index = _open(
+            folder, files, model, options, shape, (asked, beside) if force else None
+        )
         with removed_if_empty(build):
             if index is None:
                 options |= {**shape, "memory": filling["memory"]}
                 notify = None if quiet else tell
                 index = Index.create_for(
-                    build, list(files), model, read=read, notify=notify, **options
+                    build, list(files), model, read=read, vectors=vectors, notify=notify, **options
                 )
             kinds, held = index.manifest.fields, len(index)
             lost = [name for name in kinds if name not in read.keep]
@@ -207,7 +221,12 @@ def index_command(
                 )
             with step_progress(quiet) as progress:
                 report = index.load(
-                    list(files), read, on_existing=existing, progress=progress, **filling
+                    list(files),
+                    read,
+                    on_existing=existing,
+                    progress=progress,
+                    vectors=vectors,
+                    **filling,
                 )
                 refuse_nothing(report.read, files, skipped=report.first_skipped)
                 before = held - report.resumed
@@ -226,6 +245,7 @@ def index_command(
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--sync", is_flag=True, help="Delete documents that are no longer in FILE...")
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of the documents.")
+@VECTORS
 @INDEX_MODEL
 @FILLING
 @CALIBRATE
@@ -236,6 +256,7 @@ def update_command(
     files: tuple[str, ...],
     sync: bool,
     force: bool,
+    vectors: str | None,
     model: dict[str, Any],
     filling: dict[str, Any],
     calibrate: bool | None,
@@ -244,11 +265,11 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    A known FILE is read with the options that `vocabtool index` was given for it, a new FILE with
-    the options of the last known FILE. Documents with new ids are added; changed ones are replaced.
-    Only changed texts are encoded, after up to 8 documents of DIR that check the model. --sync
-    also deletes documents that came from a FILE and are no
-    longer in it, but no other documents. It needs every FILE to be complete and readable. The last
+    A known FILE is read with the options and the --vectors that `vocabtool index` was given for it,
+    a new FILE with the options of the last known FILE. Documents with new ids are added; changed
+    ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that check the
+    model. --sync also deletes documents that came from a FILE and are no longer in it, but no other
+    documents. It needs every FILE to be complete and readable. The last
     commit contains the deletions.
     """
 
@@ -261,7 +282,9 @@ def update_command(
         held = len(index)
         sources = list(files) or new_files(click.get_current_context(), index)
         with step_progress(quiet) as progress:
-            report = index.update(sources, sync=sync, force=force, progress=progress, **filling)
+            report = index.update(
+                sources, sync=sync, force=force, progress=progress, vectors=vectors, **filling
+            )
             if not sync:  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
@@ -304,11 +327,12 @@ def _open(
     model: str | None,
     options: dict[str, Any],
     shape: dict[str, Any],
-    force: str | None,
+    force: tuple[str, list[str]] | None,
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and its index, or ``None`` if it has no index yet.
 
-    ``force``: all requested options as text if --force is given, otherwise ``None``. With --force,
+    ``force``: if --force is given, all requested options as text, and the files of the model and
+    the vectors; otherwise ``None``. With --force,
     the index is built in a folder next to the existing one. After an interruption, a command with
     the same options resumes there, unless the documents are a stream: a stream cannot be read
     again, so the command starts over.
@@ -321,9 +345,9 @@ def _open(
     if force is not None and is_index(path):
         refuse_others(path, allow_index=True)
         found = files_outside(list(files), path) or []
-        model_file = [model] if model is not None and Path(model).is_file() else []
-        facts = facts_of([*found, *model_file], "stat")
-        build = build_folder(path, json.dumps([facts, force], default=str))
+        asked, beside = force
+        facts = facts_of([*found, *beside], "stat")
+        build = build_folder(path, json.dumps([facts, asked], default=str))
         try:
             if is_index(build) and can_be_read_again(found):
                 index = Index.open(build, model, **options)

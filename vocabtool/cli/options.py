@@ -173,6 +173,31 @@ HTTP: Final = (
 )
 
 
+def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
+    """Return the options for prompts and for the length of vectors; the arguments are defaults."""
+    return (
+        click.option(
+            "--prompt-query",
+            metavar="TEXT",
+            help="Text to put before each query; '': none. Not for word vectors. "
+            f"[default: {prompt}]",
+        ),
+        click.option(
+            "--prompt-document",
+            metavar="TEXT",
+            help="Text to put before each document; '': none. Not for word vectors. "
+            f"[default: {prompt}]",
+        ),
+        click.option(
+            "--dim",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Cut vectors to their first N numbers, for models that are trained for this "
+            f"(Matryoshka). Not for word vectors. [default: {dim}]",
+        ),
+    )
+
+
 def vocabulary_option(files: str, default: str) -> Decorator:
     """Return the option ``--vocabulary``; ``files`` and ``default`` complete its help."""
     return click.option(
@@ -229,25 +254,7 @@ def encoder_options(*first: Decorator) -> Decorator:
             "[default: the model's own]",
         ),
         TRUST,
-        click.option(
-            "--prompt-query",
-            metavar="TEXT",
-            help="Text to put before each query; '': none. Not for word vectors. [default: the "
-            "model's own, or none]",
-        ),
-        click.option(
-            "--prompt-document",
-            metavar="TEXT",
-            help="Text to put before each document; '': none. Not for word vectors. [default: the "
-            "model's own, or none]",
-        ),
-        click.option(
-            "--dim",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Cut vectors to their first N numbers, for models that are trained for this "
-            "(Matryoshka). Not for word vectors. [default: all]",
-        ),
+        *prompt_options("the model's own, or none", "all"),
         click.option(
             "--weights",
             type=click.Choice(get_args(Weighting)),
@@ -342,6 +349,14 @@ DOCUMENTS = gather(
     into=ReadOptions,
 )
 
+VECTORS = click.option(
+    "--vectors",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Vectors of the documents: .npy, .npz (arrays vectors, ids) or .parquet (a column of "
+    "lists, a column id). Without ids, row N belongs to document N.",
+)
+
 # Indexes.
 
 CONFIG = click.option(
@@ -365,6 +380,7 @@ INDEX_MODEL = gather(
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
+    *prompt_options("those of the index; of a model for given vectors, its own", "the same"),
     vocabulary_option("the same as for index", "[default: the copy in the index]"),
     TRUST,
     *HTTP,

@@ -174,6 +174,12 @@ SETTINGS = gather(
 @INDEX_MODEL
 @K
 @CONDITION
+@click.option(
+    "--vector",
+    metavar="FILE[#N]",
+    help="The vector of QUERY, if your own model makes the vectors: a .npy, .npz or .parquet file "
+    "with one row, or its row N, counted from 0.",
+)
 @EXPLAIN
 @ARRANGEMENT
 @SETTINGS
@@ -184,6 +190,7 @@ def search_command(
     model: dict[str, Any],
     k: int,
     where: str | None,
+    vector: str | None,
     explain: bool,
     arrangement: dict[str, Any],
     settings: dict[str, Any],
@@ -207,14 +214,17 @@ def search_command(
         raise click.UsageError("--after continues one query, got the queries of standard input")
     if arrangement["cursor"] == FIRST_PAGE:
         arrangement["cursor"] = None
-    if query is None and not (where or arrangement["sort"] or arrangement["facets"]):
-        raise click.UsageError("Missing argument 'QUERY', or --where, --sort or --facets")
+    if not (query or vector or where or arrangement["sort"] or arrangement["facets"]):
+        raise click.UsageError("Missing argument 'QUERY', --vector, --where, --sort or --facets")
     with usage_errors():
         index = open_index(folder, model)
-        wordless = index.configuration.encoder is None and settings["fusion"] not in PURE
-        if wordless and query is not None:
-            tell(f"{folder}: created without a model; queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
+        if vector is not None:
+            asked["vector"] = vector
+            if query == STDIN:
+                raise click.UsageError("--vector is for one QUERY, not for those of -")
+        elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
+            tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):
             report = hits_report(hits, one_of_many=query == STDIN, is_paged=is_paged)
             if report_format == "text":

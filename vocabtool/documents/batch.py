@@ -23,6 +23,7 @@ MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
 MAX_EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
 MAX_NAMES: Final = 20  # field names in a message
+NOT_FINITE: Final = "contains NaN, infinity or a number too large for float32"
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
 
@@ -51,6 +52,7 @@ class Batch:
     ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
     ``fields``: for each row, all fields except the text; ``None`` unless requested.
     ``kinds``: types of the values of the kept fields, if known.
+    ``vectors``: float32, shape (n, dim): the documents' own vectors, finite; ``None`` without them.
     """
 
     source: str
@@ -60,6 +62,7 @@ class Batch:
     columns: Mapping[str, pa.StringArray] = field(default_factory=dict)
     fields: Sequence[dict[str, object]] | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    vectors: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -101,6 +104,7 @@ class Batch:
             {name: choose(column) for name, column in self.columns.items()},
             self.fields and [self.fields[row] for row in rows.tolist()],
             self.kinds,
+            None if self.vectors is None else self.vectors[rows],
         )
 
 

@@ -7,14 +7,24 @@ JSON lines and TFRecord use :func:`row_of`, too, because their rows become Pytho
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from numbers import Integral
 from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocabtool.documents.batch import BadRow, Batch, Document, Request, names_of, strings
+from vocabtool.documents.batch import (
+    NOT_FINITE,
+    BadRow,
+    Batch,
+    Document,
+    Request,
+    names_of,
+    strings,
+)
 from vocabtool.vocabulary import decode, encode
 
 TEXT: Final = "text"  # the default text field
@@ -51,7 +61,7 @@ class Row(NamedTuple):
 
     ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
     values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: if requested, all
-    fields except the text.
+    fields except the text. ``vector``: float32, shape (dim,), if a field contains it.
     """
 
     number: int
@@ -59,6 +69,7 @@ class Row(NamedTuple):
     id: bytes | None
     kept: tuple[bytes | None, ...]
     fields: dict[str, object]
+    vector: NDArray[np.float32] | None = None
 
 
 def is_queue(source: object) -> TypeGuard[Queue]:
@@ -104,8 +115,13 @@ def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
 
 
 def batch_of(rows: Sequence[Row], request: Request) -> Batch:
-    """Return rows of one source as a batch."""
-    keep = request.options.keep
+    """Return rows of one source as a batch.
+
+    Rows whose vector has not the length of most others are invalid.
+    """
+    keep, vectors = request.options.keep, None
+    if request.options.vector_field is not None:
+        rows, vectors = _with_vectors(rows, request)
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
     return Batch(
@@ -115,7 +131,26 @@ def batch_of(rows: Sequence[Row], request: Request) -> Batch:
         strings([_id(row, request) for row in rows]) if has_ids else None,
         dict(zip(keep, map(strings, columns), strict=True)),
         [row.fields for row in rows] if request.whole else None,
+        vectors=vectors,
     )
+
+
+def _with_vectors(
+    rows: Sequence[Row], request: Request
+) -> tuple[Sequence[Row], NDArray[np.float32]]:
+    """Return the rows whose vectors have the most frequent length, and these vectors."""
+    lengths = Counter(len(row.vector) for row in rows if row.vector is not None)
+    ((dim, _),) = lengths.most_common(1) or ((0, 0),)
+    chosen, vectors = [], []
+    for row in rows:
+        if row.vector is not None and len(row.vector) == dim:
+            chosen.append(row)
+            vectors.append(row.vector)
+            continue
+        found = 0 if row.vector is None else len(row.vector)
+        what = f"field {request.options.vector_field!r}: expected {dim:,} numbers as in other rows"
+        request.refuse(row.number, f"{what}, got {found:,}")
+    return chosen, np.array(vectors, np.float32).reshape(len(vectors), dim)
 
 
 def _id(row: Row, request: Request) -> bytes:
@@ -128,7 +163,8 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
         try:
             if isinstance(item, Document):
                 kept = kept_of(item.fields, request.options.keep)
-                row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {})
+                vector = own_vector(item.fields, request)
+                row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
             else:
@@ -194,7 +230,7 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
     options = request.options
     field, id_field = options.field or TEXT, options.id_field
     if isinstance(value, str | bytes):
-        if id_field is None and not options.keep:
+        if id_field is None and not options.keep and options.vector_field is None:
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
@@ -217,7 +253,36 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
         id_ = spell(given if isinstance(given, str | bytes) else str(given))
     kept = kept_of(value, options.keep, spell)
     fields = {name: value[name] for name in value if name != field} if request.whole else {}
-    return Row(number, spell(text), id_, kept, fields)
+    return Row(number, spell(text), id_, kept, fields, own_vector(value, request))
+
+
+def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:
+    """Return the vector in the field that the options name, or ``None``. Raises :class:`BadRow`."""
+    name = request.options.vector_field
+    if name is None:
+        return None
+    if name not in values:
+        there = f"the fields are {names_of(values)}: choose one with --vector-field (vector_field=)"
+        raise BadRow(f"no field {name!r} for the vector; {there}")
+    return numbers_of(values[name], name)
+
+
+def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
+    """Return a list of numbers as float32, shape (dim,); for two ``axes``, a list of such lists.
+
+    Raises :class:`BadRow`, which names the field ``name``, for anything else, NaN and infinity.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        array = np.zeros(0, object)
+    if array.ndim != axes or array.dtype.kind not in "fiu" or not array.size:
+        raise BadRow(f"field {name!r}: expected a list of numbers, got {str(value)[:50]}")
+    with np.errstate(over="ignore"):  # infinity is refused below
+        numbers = array.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise BadRow(f"field {name!r}: {NOT_FINITE}")
+    return numbers
 
 
 def kept_of(

@@ -23,6 +23,7 @@ class ReadArguments(TypedDict, total=False):
     keep: Sequence[str]
     on_error: OnError
     on_duplicate: OnDuplicate | None
+    vector_field: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +40,8 @@ class ReadOptions:
     ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
     the ``"last"`` document with the id (``"last"`` reads the sources twice). ``None``: ids are not
     compared.
+    ``vector_field``: the field with the vector of a document, a list of numbers (Parquet, Arrow,
+    JSON lines and Python objects). A row without it, or of another length, is invalid.
 
     Raises ``ValueError`` for an invalid value of ``keep``, ``format``, ``on_error`` or
     ``on_duplicate``.
@@ -50,6 +53,7 @@ class ReadOptions:
     keep: Sequence[str] = ()
     on_error: OnError = "raise"
     on_duplicate: OnDuplicate | None = "error"
+    vector_field: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):

@@ -89,6 +89,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "arrow": tables.read_arrow,
     "tfrecord": tfrecord.read,
 }
+WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 DEFAULTS: Final = ReadOptions()
 
 
@@ -212,6 +213,9 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
         has_position = Path(file).is_file()  # a pipe has none
         with reading_documents(file):
             kind = kind_of(file, request.options.format)
+            if request.options.vector_field is not None and kind.format not in WITH_LISTS:
+                wanted = "--vector-field (vector_field=) needs Parquet, Arrow or JSON lines"
+                raise InvalidFile(f"{wanted}, got the format {kind.format!r}")
             with open_file(file, kind.codec) as readable:
                 for batch in READERS[kind.format](readable, replace(request, source=file)):
                     if has_position:
@@ -285,10 +289,16 @@ class SeenIds:
         source = [*self._sources][self._look_up("source", id_)]
         return f"{source}:{self._look_up('number', id_)}"
 
+    def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
+        """Return the row in which each of ``ids`` occurred first, or -1: shape (n,)."""
+        keys = ids.view(pa.binary()).to_pylist()
+        return np.array([self._look_up("row", key) for key in keys], np.int64)
+
     def _look_up(self, column: str, id_: bytes) -> int:
         query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a constant name
         with _errors():
-            return int(self._database.execute(query, (id_,)).fetchone()[0])
+            found = self._database.execute(query, (id_,)).fetchone()
+        return int(found[0]) if found is not None else -1
 
 
 @contextmanager

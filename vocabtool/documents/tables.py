@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from typing import IO, Any, Final
 
@@ -27,6 +27,7 @@ from pyarrow import parquet
 
 from vocabtool.documents.batch import (
     BATCH_BYTES,
+    NOT_FINITE,
     BadRow,
     Batch,
     Request,
@@ -44,11 +45,14 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read: the text, the id (if requested), and kept fields that exist."""
+    """Names of the columns to read: the text, the id and the vector (if requested), and kept fields
+    that exist.
+    """
 
     text: str
     id: str | None
     kept: tuple[str, ...]
+    vector: str | None = None
 
     @classmethod
     def of(cls, schema: pa.Schema, request: Request) -> Columns:
@@ -56,12 +60,12 @@ class Columns:
 
         Raises :class:`InvalidFile` if a column does not exist or has the wrong type.
         """
-        ids = request.options.id_field
+        ids, vector = request.options.id_field, request.options.vector_field
         try:
             names = schema.names
             text = names[text_column(names, request.options.field)]
             kept = tuple(name for name in request.options.keep if name in names)
-            for name in kept if ids is None else (ids, *kept):
+            for name in (*kept, *filter(None, (ids, vector))):
                 text_column(names, name)
         except UnicodeDecodeError as error:
             raise InvalidFile("the column names are not UTF-8") from error
@@ -73,15 +77,18 @@ class Columns:
         if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
             wanted = "expected strings or integers as ids"
             raise InvalidFile(f"field {ids!r}: {wanted}, got {kind}")
-        return cls(text, ids, kept)
+        if vector is not None and not is_numbers(kind := schema.field(vector).type):
+            raise InvalidFile(f"field {vector!r}: expected lists of numbers, got {kind}")
+        return cls(text, ids, kept, vector)
 
     def all(self) -> list[str]:
         """Return the names of all columns to read, without duplicates."""
-        ids = () if self.id is None else (self.id,)
-        return list(dict.fromkeys((self.text, *ids, *self.kept)))
+        others = filter(None, (self.id, self.vector))
+        return list(dict.fromkeys((self.text, *others, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch. Rows without a text or an id are reported as invalid.
+        """Return the valid rows as a batch. Rows without a text, an id or a requested vector are
+        reported as invalid.
 
         ``first``: the number of the first row, from 1.
         """
@@ -99,6 +106,10 @@ class Columns:
             null_columns(request, part.num_rows) | kept,
             fields,
         )
+        wrong: dict[int, str] = {}
+        if self.vector is not None:
+            vectors, wrong = vectors_in(part.column(self.vector), self.vector)
+            batch = replace(batch, vectors=vectors)
         has_text = np.asarray(batch.texts.is_valid())
         has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
         valid = has_text & has_id
@@ -107,6 +118,10 @@ class Columns:
             if not has_text[row]:
                 name, wanted = self.text, "a string"
             request.refuse(first + row, f"field {name!r}: expected {wanted}, got null")
+        for row, what in wrong.items():
+            if valid[row]:
+                request.refuse(first + row, what)
+        valid[[*wrong]] = False
         return batch if valid.all() else batch.only(valid)
 
 
@@ -121,6 +136,43 @@ def is_long(kind: pa.DataType) -> bool:
     inner = _without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
+
+
+def is_numbers(kind: pa.DataType) -> bool:
+    """Whether a type is a list of integers or floating-point numbers."""
+    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+    return bool(is_list and (pt.is_integer(kind.value_type) or pt.is_floating(kind.value_type)))
+
+
+def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
+    """Return a column of lists of numbers as float32, and what is wrong with the invalid rows.
+
+    The shape is (n, dim), where ``dim`` is the most frequent length; invalid rows are zero.
+    ``name``: of the column, for messages.
+    """
+    lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
+    found, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    dim = int(found[counts.argmax()]) if len(found) else 0
+    good = (lengths == dim) & (lengths > 0)
+    numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
+        made = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    vectors = made.reshape(int(good.sum()), dim)
+    finite = np.isfinite(vectors).all(axis=1)
+    if not (good.all() and finite.all()):
+        rows = np.flatnonzero(good)
+        kept, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
+        vectors[rows[finite]] = kept
+        good[rows[~finite]] = False
+    wrong = {}
+    for row in np.flatnonzero(~good).tolist():
+        got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
+        wanted = f"{dim:,} numbers" if dim else "a list of numbers"
+        what = f"expected {wanted}, got {got}"
+        if lengths[row] == dim > 0:
+            what = NOT_FINITE
+        wrong[row] = f"field {name!r}: {what}"
+    return vectors, wrong
 
 
 def _without_dictionary(kind: pa.DataType) -> pa.DataType:
@@ -200,6 +252,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
         for batch in _parquet_batches(file, request):
             held.append(batch)
             size += int(np.diff(bounds(batch.texts)[[0, -1]])[0])
+            size += 0 if batch.vectors is None else batch.vectors.nbytes
             if size >= request.size:
                 yield from in_size(_concatenate(held), request.size)
                 held, size = [], 0
@@ -254,7 +307,19 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
         None if one.ids is None else pa.concat_arrays([batch.ids for batch in batches]),
         {name: pa.concat_arrays([each.columns[name] for each in batches]) for name in one.columns},
         None if one.fields is None else [row for each in batches for row in each.fields or ()],
+        vectors=None if one.vectors is None else _stack_vectors(batches),
     )
+
+
+def _stack_vectors(batches: Sequence[Batch]) -> NDArray[np.float32]:
+    """Return the vectors of all batches. Raises :class:`InvalidFile` for different lengths."""
+    made = [each.vectors for each in batches if each.vectors is not None and len(each)]
+    for batch in batches if len({each.shape[1] for each in made}) > 1 else ():
+        if batch.vectors is not None and len(batch) and batch.vectors.shape[1] != made[0].shape[1]:
+            wanted, got = made[0].shape[1], batch.vectors.shape[1]
+            what = f"expected a vector of {wanted:,} numbers as in the rows before, got {got:,}"
+            raise InvalidFile(what, file=batch.place(0))
+    return np.concatenate(made) if made else np.zeros((0, 0), np.float32)
 
 
 FILE: Final = b"ARROW1\0\0"
@@ -315,10 +380,17 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
     yield from _arrow_batches(parts, first, columns, request)
 
 
+def _slices(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Split record batches into parts of at most ``MAX_ROWS_AT_ONCE`` rows: vectors are long."""
+    for rows in parts:
+        for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE):
+            yield rows.slice(start, MAX_ROWS_AT_ONCE)
+
+
 def _arrow_batches(
     parts: Iterable[pa.RecordBatch], first: int, columns: Columns, request: Request
 ) -> Iterator[Batch]:
-    for rows in parts:
+    for rows in parts if columns.vector is None else _slices(parts):
         chosen = rows if request.whole else rows.select(columns.all())
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8

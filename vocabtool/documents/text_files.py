@@ -39,7 +39,7 @@ from vocabtool.documents.batch import (
     text_column,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
-from vocabtool.documents.objects import TEXT, Row, batch_of, row_of
+from vocabtool.documents.objects import TEXT, Row, batch_of, numbers_of, row_of
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
@@ -125,7 +125,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
     """Return the lines as a batch, or ``None`` if a line is not an object with valid fields."""
     options = request.options
-    text, id_field = options.field or TEXT, options.id_field
+    text, id_field, vector = options.field or TEXT, options.id_field, options.vector_field
     try:
         values = [orjson.loads(line) for line in lines]
         ids = (
@@ -139,8 +139,9 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
             {name: strings([_plain(v.get(name)) for v in values]) for name in options.keep},
+            vectors=None if vector is None else numbers_of([v[vector] for v in values], vector, 2),
         )
-    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+    except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
         return None
 
 

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import printable
@@ -69,7 +69,13 @@ class ZipArchive:
         self._file.close()
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member after checking its checksum.
+        """Return the content of a member. Raises the errors of :meth:`copy`."""
+        data = io.BytesIO()
+        self.copy(name, data)
+        return data.getvalue()
+
+    def copy(self, name: str, target: BinaryIO) -> None:
+        """Write the content of a member to ``target``, and check its checksum.
 
         Raises :class:`InvalidFile` for a member that is damaged or unpacks to too many bytes, and
         :class:`UnsupportedFormat` for encryption and for compression other than deflate.
@@ -83,17 +89,15 @@ class ZipArchive:
                 f"{shown} is compressed by method {member.compress_type}, wanted 0 (stored) or "
                 "8 (deflated): create the archive again"
             )
-        data = bytearray()
         with _damage(shown), self._zip.open(member) as opened:
             while piece := opened.read(min(CHUNK, self._left + 1)):
-                data += piece
                 self._left -= len(piece)
                 if self._left < 0:
                     raise InvalidFile(
                         f"{shown}: the archive unpacks to more than {self._limit:,} bytes, far "
                         "more than its size"
                     )
-        return bytes(data)
+                target.write(piece)
 
 
 def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

@@ -9,7 +9,8 @@ The canaries are documents of the index, not fixed texts: the model is known to 
 are of the kind and language that new documents are of, and their vectors are the ones with which
 new vectors will be compared. Nothing is stored for them, so no copy of a deleted document stays,
 and indexes of earlier versions have them, too. An index without documents has none, and
-nothing that other vectors could be mixed with.
+nothing that other vectors could be mixed with. In an index that was created without a model, the
+canaries compare a model that is named later with the vectors that were given.
 
 For a stored vector a and a new one b, both as the index stores them, the agreement is
 
@@ -20,6 +21,8 @@ which is the cosine if both have the same length, as in the metric ``cosine``, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,11 +30,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import ChangedModel
-from vocabtool.index.folder import Commit
-from vocabtool.index.generation import raw_vectors
-from vocabtool.index.raw_vectors import prepare
+from vocabtool.choices import Metric
+from vocabtool.documents.batch import Batch
+from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.errors import ChangedModel, OtherModel
+from vocabtool.index.folder import VECTORS, Commit
+from vocabtool.index.raw_vectors import RawVectors, prepare
 from vocabtool.system.ranking import Rows
 
 ENCODED: Final = -1  # source of a row without a FILE whose vector the index's model made
@@ -44,6 +48,10 @@ REPLACED: Final = "\ufffd"  # the model may have seen the bytes that this charac
 # bfloat16. The limit is well above these.
 MIN_AGREEMENT: Final = 0.999
 # In int8 with dynamic ranges, other batches alone make 5e-2: such noise is measured when needed.
+NAME_IT: Final = (
+    "Name the model that made the vectors, with its prompts (--prompt-document, --prompt-query), "
+    "or index the documents with this model (in a new folder, or with --force)"
+)
 NOISES: Final = 4  # a stored vector is from a larger batch than the canaries are
 
 
@@ -66,10 +74,64 @@ def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
     it makes whether the canaries are encoded together or one by one. Raises the errors of the
     encoder, too.
     """
-    ids, texts, held = _choose(commit)
+    return _compare(path, *_choose(commit), encoder, commit.manifest.configuration.metric)
+
+
+def compare_with_given(path: Path, commit: Commit, encoder: Encoder) -> None:
+    """Compare a model with the vectors of an index that was created without one.
+
+    Raises :class:`OtherModel` with the agreement of the worst of the canaries, or the dimensions.
+    """
+    dim = commit.manifest.configuration.dim
+    if encoder.dim != dim:
+        what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"
+        raise OtherModel(str(path), "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}")
+    with _other_model(encoder):
+        compare_canaries(path, commit, encoder)
+
+
+def compare_given(
+    path: Path, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
+) -> None:
+    """Compare a model with the given ``vectors`` of some documents, shape (n, dim).
+
+    Raises :class:`OtherModel` with the agreement of the worst of up to ``CANARIES`` documents.
+    """
+    rows = _spread(len(batch), CANDIDATES)
+    texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]
+    held = prepare(vectors[rows], metric).astype(np.float64)
+    chosen = _usable(texts, held)
+    ids = [batch.id_of(int(rows[at])) for at in chosen]
+    with _other_model(encoder):
+        _compare(path, ids, [texts[at] for at in chosen], held[chosen], encoder, metric)
+
+
+@contextmanager
+def _other_model(encoder: Encoder) -> Iterator[None]:
+    """Turn :class:`ChangedModel` into :class:`OtherModel`: the model did not make the vectors."""
+    try:
+        yield
+    except ChangedModel as found:
+        what = (
+            f"document {found.document[:100]!r} (text {found.number} of {found.count}), encoded by "
+            f"this model, agrees with its given vector by {found.agreement:.4f} (the cosine, or "
+            f"less if lengths differ), wanted {found.wanted:.4g} or more. {NAME_IT}"
+        )
+        given = OtherModel(found.index, "model", "", encoder.fingerprint, advice=what)
+        raise given from found
+
+
+def _compare(
+    path: Path,
+    ids: list[str],
+    texts: list[str],
+    held: NDArray[np.float64],
+    encoder: Encoder,
+    metric: Metric,
+) -> Agreement:
+    """Encode ``texts`` and compare the vectors with ``held``, shape (n, dim)."""
     if not texts:
         return Agreement(0, 1.0)
-    metric = commit.manifest.configuration.metric
     made = prepare(encoder.encode(texts), metric).astype(np.float64)
     agreements, wanted = _agreements(held, made), MIN_AGREEMENT
     lowest = int(np.argmin(agreements))
@@ -101,22 +163,31 @@ def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
     """Return ids, texts and stored vectors, shape (n, dim), of the canaries of a commit.
 
     They are spread over the index, and the same each time. Left out are rows with vectors that the
-    caller gave, and rows without a vector: the model may know no word of a text.
+    caller gave, unless the index was created without a model, and rows without a vector: the model
+    may know no word of a text.
     """
-    live = np.flatnonzero(~commit.is_deleted)
+    live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
+    of_model = "" if settings.encoder is None else "source <> 0 AND "
     statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
-    statement += " WHERE source <> 0 AND row IN (?...) ORDER BY row"
+    statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
     rows = live[_spread(len(live), CANDIDATES)].tolist()
     selected = commit.database.select(statement, rows)
-    found = [each for each in selected if each[2].strip() and REPLACED not in each[2]]
-    raw = raw_vectors(commit.folder, commit.manifest)
+    found = [*selected]
+    file, count = commit.folder / VECTORS, commit.manifest.rows
+    raw = RawVectors(file, dim=settings.dim, dtype=settings.dtype, count=count)
     held = raw.take(np.array([row for row, _, _ in found], np.int64)).astype(np.float64)
-    usable = np.flatnonzero(held.any(axis=1)).tolist()
-    short = [at for at in usable if len(found[at][2]) <= MAX_CHARACTERS]
-    if usable and not short:
-        short = [min(usable, key=lambda at: len(found[at][2]))]
-    chosen = [short[at] for at in _spread(len(short), CANARIES)]
+    chosen = _usable([text for _, _, text in found], held)
     return [found[at][1] for at in chosen], [found[at][2] for at in chosen], held[chosen]
+
+
+def _usable(texts: list[str], held: NDArray[np.float64]) -> list[int]:
+    """Return which of some documents are canaries: at most ``CANARIES``, in order."""
+    there = np.flatnonzero(held.any(axis=1)).tolist()
+    usable = [at for at in there if texts[at].strip() and REPLACED not in texts[at]]
+    short = [at for at in usable if len(texts[at]) <= MAX_CHARACTERS]
+    if usable and not short:
+        short = [min(usable, key=lambda at: len(texts[at]))]
+    return [short[at] for at in _spread(len(short), CANARIES)]
 
 
 def _spread(count: int, most: int) -> Rows:

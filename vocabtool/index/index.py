@@ -29,6 +29,7 @@ from vocabtool.choices import (
 )
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
+from vocabtool.documents.vectors import Given, dim_of, read_vector
 from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
@@ -69,8 +70,8 @@ ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "cursor
 CHOICES: Final = tuple(each.name for each in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 NO_VECTORS: Final = (
-    "no --model: queries are searched by their words only. To search by vectors too, start over "
-    "with --model and --force"
+    "no --model: queries are searched by their words only. To search by vectors too, pass the "
+    "vector of the query (search --vector FILE) or the model that made the vectors (search --model)"
 )
 
 NO_STOP_WORDS: Final = (
@@ -201,13 +202,15 @@ class Index:
         model: Model | None = None,
         *,
         read: ReadOptions,
+        vectors: Given | None = None,
         notify: Callable[[str], object] | None = None,
         **options: Any,
     ) -> Index:
         """Create an index for these sources, to be filled with :meth:`load`.
 
         A folder written by :func:`embed` gives the length of the vectors if there is no ``model``,
-        and the fitted word weights if there is one. From files, a sample is read on which weights
+        and the fitted word weights if there is one. Given ``vectors``, as in :meth:`load`, or the
+        vectors in the documents give the length, too. From files, a sample is read on which weights
         can be fitted. Unreadable files are found before anything is created. ``read``: how the
         sources are read. ``notify``: called with notes for the user. ``options``: those of
         :meth:`create`, which raises the same errors.
@@ -216,14 +219,15 @@ class Index:
         shards = shards_in(sources)
         texts, dim = None, None
         if model is None:
-            if shards is None:
+            has_vectors = vectors is not None or read.vector_field is not None
+            if shards is None and not has_vectors:
                 raise ValueError(
-                    "--model is missing; it may be omitted only if FILE is "
-                    "one folder that embed wrote"
+                    "--model is missing; it may be omitted only with --vectors or --vector-field, "
+                    "or if FILE is one folder that embed wrote"
                 )
             if "dim" in options:
                 raise ValueError("--dim needs --model: without it, vectors are used as they are")
-            dim = Shards.open(shards).dim
+            dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
             if notify is not None:
                 notify(NO_VECTORS)
         elif shards is not None:
@@ -254,12 +258,13 @@ class Index:
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index.
 
-        ``model``: the model of its vectors, if the index cannot find it by its recorded path.
+        ``model``: the model of its vectors, if the index cannot find it by its recorded path, or
+        if the vectors are your own: then they are compared with those of up to 8 documents.
         ``options``: those of :func:`open_encoder`; ``vocabulary`` is needed only if the words are
         in the graph of a model that the index cannot find. The model is opened on first use.
-        Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file,
-        :class:`VocabtoolError` if you pass a model for an index of your own vectors. When the model
-        is opened, raises :class:`OtherModel` with both fingerprints if it is another one.
+        Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file. When the model is
+        opened, raises :class:`OtherModel` if it is another one: with both fingerprints or, for your
+        own vectors, with the cosine.
         """
         index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
@@ -305,8 +310,16 @@ class Index:
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of the vectors, or ``None`` if they are your own. Opens the model."""
+        """The encoder of the vectors; ``None`` if they are your own and you named no model.
+
+        Opens the model.
+        """
         return self._model.encoder
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether queries get vectors: by the model of the index, or by one that you named."""
+        return self._model.can_encode
 
     @property
     def calibration(self) -> Calibration | None:
@@ -477,6 +490,7 @@ class Index:
         threads: int | None = None,
         memory: int | None = None,
         progress: Progress | None = None,
+        vectors: Given | None = None,
         **read: Unpack[ReadArguments],
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
@@ -486,7 +500,11 @@ class Index:
         the same as keyword arguments: see :class:`vocabtool.documents.ReadOptions`.
         ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
         content. ``memory``: as in :meth:`writer`. ``commit_rows``: documents in each commit.
-        Raises :class:`ChangedRun` if a different load is unfinished, and :class:`VocabtoolError`.
+        ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
+        ``ids``, Parquet) or an array, shape (n, dim). Without ids they belong to the documents by
+        position. If the index has a model, it must agree with them on up to 8 documents.
+        Raises :class:`OtherModel` if not, :class:`ChangedRun` if a different load is unfinished,
+        and :class:`VocabtoolError`.
         """
         request = LoadRequest(
             sources=sources,
@@ -494,6 +512,7 @@ class Index:
             on_existing=on_existing,
             commit_rows=commit_rows,
             threads=threads,
+            vectors=vectors,
         )
         with self.writer(progress, memory=memory) as writer:
             return Loader(self.path, self._newest(), writer, request, progress).run()
@@ -508,6 +527,7 @@ class Index:
         threads: int | None = None,
         memory: int | None = None,
         progress: Progress | None = None,
+        vectors: Given | None = None,
     ) -> LoadReport:
         """Read the files of the index again and apply the changes.
 
@@ -516,6 +536,8 @@ class Index:
         A known file is read with its recorded options, a new one with those of the last known file.
         ``sync``: in the last commit, delete the documents that the files no longer contain.
         ``force``: do so even if it deletes more than a third of the documents from these files.
+        ``vectors``: those of all documents that are read, as in :meth:`load`; by default, each file
+        keeps its recorded vectors.
         After an interruption, the same call reads everything again and encodes the rest.
         Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
         documents are gone, because of a stream, a missing or unreadable file, or skipped rows.
@@ -528,6 +550,7 @@ class Index:
             threads=threads,
             sync=sync,
             force=force,
+            vectors=vectors,
         )
         with self.writer(progress, memory=memory) as writer:
             return Loader(self.path, self._newest(), writer, request, progress).run()
@@ -537,7 +560,7 @@ class Index:
         text: str | None = None,
         *,
         k: int = 10,
-        vector: NDArray[Any] | Sequence[float] | None = None,
+        vector: NDArray[Any] | Sequence[float] | str | Path | None = None,
         where: str | None = None,
         explain: bool = False,
         sort: str | Sequence[str] = (),
@@ -551,7 +574,8 @@ class Index:
         - ``text``: the query, with operators as in ``search/language.py``. Without ``text`` and
           ``vector``, but with ``where``, ``sort`` or ``facets``, the documents that satisfy
           ``where`` are listed, in the order of their ids.
-        - ``vector``: your own vector of the query, shape (dim,) or (1, dim).
+        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or a .npy, .npz or
+          Parquet file that contains it, perhaps with a row, counted from 0: ``queries.npy#3``.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
         - ``explain``: also explain the words and the hits.
         - ``sort``: kept fields that order the candidates, such as ``"year:desc"``. Documents
@@ -573,7 +597,8 @@ class Index:
                 "search needs a text, a vector, where, sort or facets; got none of them"
             )
         if vector is not None:
-            vector = np.asarray(vector)
+            is_file = isinstance(vector, str | Path)
+            vector = read_vector(str(vector)) if is_file else np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
@@ -630,9 +655,9 @@ class Index:
             chosen = replace(chosen, a=manifest.calibration.a)
         made: Vectors | list[None] = [None] * len(texts)
         is_asked = given is None and texts != [None]
-        if is_asked and chosen.fusion != "keyword" and held.encoder is not None:
+        if is_asked and chosen.fusion != "keyword" and self._model.can_encode:
             encoder = self._model.encoder
-            assert encoder is not None  # noqa: S101 - the configuration says so
+            assert encoder is not None  # noqa: S101 - it can encode
             read = [understand(snapshot, text or "", chosen.literal) for text in texts]
             given = encoder.encode_queries([each.for_vector for each in read])
             given = given * [[bool(each.for_vector or not each.operators)] for each in read]

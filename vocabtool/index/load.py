@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -24,14 +25,15 @@ from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
+from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, changes, facts_of
 from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.shards import Shards
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
-from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
-from vocabtool.index.canaries import ENCODED
+from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
+from vocabtool.index.canaries import ENCODED, compare_given
 from vocabtool.index.database import Documents, text_hash
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
@@ -102,7 +104,8 @@ class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
     ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read known files with
-    their recorded options, and new files with those of the last known file.
+    their recorded options, and new files with those of the last known file. ``vectors``: the
+    vectors of the documents, or ``None`` for the recorded ones, if any.
     """
 
     sources: Sources | None
@@ -112,6 +115,7 @@ class LoadRequest:
     threads: int | None
     sync: bool = False
     force: bool = False
+    vectors: Given | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,11 +158,19 @@ class Loader:
         check_choice(request.on_existing)
         known, outside = writer.manifest.sources, home(path)
         if request.sources is not None and request.options is not None:
-            parts, writer.sources = parts_of_names(request.sources, request.options, known, outside)
+            parts, writer.sources = parts_of_names(
+                request.sources, request.options, known, outside, request.vectors
+            )
         else:
             parts, writer.sources = parts_of_index(
-                request.sources, known, outside, sync=request.sync
+                request.sources, known, outside, sync=request.sync, vectors=request.vectors
             )
+        for part in parts:
+            if part.vectors is not None and (part.shards or part.options.vector_field):
+                there = (
+                    "a folder of embed has vectors" if part.shards else "--vector-field is given"
+                )
+                raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
         self._path = path
         self._before = before
         self._writer = writer
@@ -169,7 +181,7 @@ class Loader:
         self._plan: str | None = None  # identifies this load; None if it has a stream
         if not any(part.is_stream for part in parts):
             inputs = [asdict(each) for each in self._facts]
-            read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
+            read = [_identity(part) for part in parts]
             self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
@@ -179,6 +191,8 @@ class Loader:
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
         self._alone = False
+        self._is_compared = False  # whether the model agrees with given vectors
+        self._notes: list[str] = []
 
     def run(self) -> LoadReport:
         """Load the documents, or resume; do nothing if all are loaded.
@@ -235,7 +249,7 @@ class Loader:
         removed = self._remove() if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
-        notes = [note for part in self._parts for note in part.notes]
+        notes = [*self._notes, *(note for part in self._parts for note in part.notes)]
         if too_long and (encoder := self._before.model.encoder) is not None:
             most = encoder.max_tokens or 0
             notes.append(cut_note(too_long, tokens_cut, most, estimated=estimated > 0))
@@ -316,17 +330,20 @@ class Loader:
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
-        if encoder is None:
+        if encoder is None and part.vectors is None and part.options.vector_field is None:
             raise VocabtoolError(
-                f"{self._path}: contains your own vectors and has no encoder: load a folder of "
-                "`vocabtool embed`, add documents with vectors in Python, or index with --model"
+                f"{self._path}: contains your own vectors and has no encoder: name the vectors of "
+                "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
+                "embed`), or the model that made the vectors (--model)"
             )
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
             if self._compares:
-                return self._compare(batch, None, source, bad)
-            vectors, *cut = self._writer.encoder().encode_counting(batch.texts)
+                return self._compare(batch, batch.vectors, source, bad)
+            vectors, cut = batch.vectors, [0, 0, 0]
+            if vectors is None:
+                vectors, *cut = self._writer.encoder().encode_counting(batch.texts)
             return EncodedBatch(
                 batch=batch,
                 vectors=vectors,
@@ -336,7 +353,7 @@ class Loader:
                 cut=cut,
             )
 
-        threads = self._request.threads or THREADS[encoder.kind]
+        threads = self._request.threads or (1 if encoder is None else THREADS[encoder.kind])
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
@@ -350,14 +367,75 @@ class Loader:
                 rows=BATCH_ROWS,
                 start=self._start,
             )
-            with closed_after(found):
+            with closed_after(found), self._with_vectors(part) as with_vectors:
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    documents = of_file(replace(batch, source=told))
-                    bad = int(not_utf8(documents.texts))
-                    if self._compares:
-                        documents = self._to_compare(documents, part)[0]
-                    yield documents, source, bad
+                    for documents in with_vectors(of_file(replace(batch, source=told))):
+                        bad = int(not_utf8(documents.texts))
+                        is_given = documents.vectors is not None and source == ENCODED
+                        left = self._to_compare(documents, part)[0] if self._compares else documents
+                        yield left, 0 if is_given else source, bad
+
+    @contextmanager
+    def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
+        """Yield a function that returns documents, perhaps in parts, with their given vectors.
+
+        At the end, all vectors must have been used, unless they have ids.
+        """
+        if part.vectors is None:
+            yield lambda batch: iter([self._check_given(batch)])
+            return
+        skipped = self._log.skipped.count
+        with open_vectors(part.vectors, self._path) as given:
+            if not given.has_ids and not part.is_stream:
+                self._check_order(part, given.name)
+                if not self._start:
+                    check_counts(given, part.sources, part.options)
+            with closing(Matcher(given, self._start)) as matcher:
+
+                def attach(batch: Batch) -> Iterator[Batch]:
+                    if not given.has_ids and self._log.skipped.count > skipped:
+                        place, reason = self._log.skipped.first[-1]
+                        what = f"skipped ({reason}), but {given.name} has vectors by position"
+                        raise InvalidFile(f"{what}: fix the row", file=place)
+                    return map(self._check_given, matcher.attach(batch))
+
+                yield attach
+                self._notes += filter(None, [matcher.finish()])
+
+    def _check_order(self, part: Part, name: str) -> None:
+        """Raise :class:`VocabtoolError` unless the FILEs of vectors without ids are all read, in
+        their recorded order: a later update reads them in this order.
+        """
+        numbers = [number for _, number in part.files.values()]
+        all_known = self._writer.sources
+        paths = {all_known[number - 1].vectors_path for number in numbers}
+        wanted = [
+            number
+            for number, source in enumerate(all_known, 1)
+            if number in numbers or (source.vectors and source.vectors_path in paths)
+        ]
+        if [*dict.fromkeys(numbers)] != wanted:
+            names = " ".join(all_known[number - 1].name for number in wanted)
+            what = f"belong to the FILEs {names} by position: name all of them, in this order"
+            raise VocabtoolError(f"{name}: its vectors {what}, or none")
+
+    def _check_given(self, batch: Batch) -> Batch:
+        """Check the length of a batch's own vectors and, once, whether the model agrees with them.
+
+        Raises :class:`InvalidFile`, and :class:`OtherModel` with the cosine.
+        """
+        if batch.vectors is None or not len(batch):
+            return batch
+        held = self._before.manifest.configuration
+        if (found := batch.vectors.shape[1]) != held.dim:
+            what = f"a vector of {found:,} numbers, expected {held.dim:,} as in the index"
+            raise InvalidFile(what, file=batch.place(0))
+        encoder = self._before.model.encoder
+        if encoder is not None and not self._is_compared:
+            compare_given(self._path, batch, batch.vectors, encoder, held.metric)
+            self._is_compared = True
+        return batch
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
         """Yield the documents and vectors of a folder of shards."""
@@ -427,6 +505,21 @@ class Loader:
             existing=existing[existing >= 0],
             same=existing[is_same],
         )
+
+
+def _identity(part: Part) -> list[object]:
+    """Return what identifies the options and the vectors of a part, as values for JSON."""
+    options = asdict(replace(part.options, on_error="raise"))
+    if part.options.vector_field is None:
+        del options["vector_field"]  # as before there was this option
+    found: list[object] = [*options.values()]
+    if isinstance(part.vectors, str | os.PathLike):
+        with reading(os.fspath(part.vectors)):
+            stat = Path(part.vectors).stat()
+        found.append([os.fspath(part.vectors), stat.st_size, stat.st_mtime_ns])
+    elif part.vectors is not None:
+        found.append(checksum_of(part.vectors))
+    return found
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:

@@ -29,7 +29,8 @@ from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
-from vocabtool.index.folder import Manifest
+from vocabtool.index.canaries import compare_with_given
+from vocabtool.index.folder import Manifest, read_commit
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
@@ -187,9 +188,10 @@ def _name(model: Model) -> str | None:
 class IndexModel:
     """The model of one index. ``given``, ``options``: the model and options the caller passes.
 
-    ``vocabulary``: the words that the caller passes in the options, or ``None``.
-    Raises :class:`VocabtoolError` if a model is ``given`` but the index was created without one,
-    and if a vocabulary is given although the index has none or that of its model.
+    ``vocabulary``: the words that the caller passes in the options, or ``None``. If the index was
+    created without a model, the vectors of a ``given`` one are compared with those of the index.
+    Raises :class:`VocabtoolError` if a vocabulary is given although the index has none or that of
+    its model.
     """
 
     def __init__(
@@ -202,12 +204,6 @@ class IndexModel:
         self._folder = folder
         self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
-        if given is not None and self._configuration.encoder is None:
-            raise VocabtoolError(
-                f"{folder}: created without a model, so the model of its vectors is unknown. "
-                "Omit the model, or index the documents again with it (in a new folder, or with "
-                "--force)"
-            )
         self._given = given
         self._options = {**(options or {})}
         self.vocabulary: GivenWords | None = self._options.pop("vocabulary", None)
@@ -297,14 +293,14 @@ class IndexModel:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The encoder; ``None`` if the index was created without a model.
+        """The encoder; ``None`` if the index was created without a model, and none is given.
 
         Raises :class:`OtherModel` if another encoder made the vectors, :class:`NotFound` if the
         caller passed no model and the recorded model is not a file or folder here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
-            return None
+            return None if given is None else self._open_named(given)
         weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
         # The files of a model may state prompts; an index that records none does not use them.
@@ -330,6 +326,27 @@ class IndexModel:
             encoder = encoder.with_weights(fitted)
         if (found := encoder.fingerprint) != held.encoder:
             raise self._other_encoder("encoder", held.encoder, found)
+        return encoder
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether there is an encoder, which need not be opened yet."""
+        return self._given is not None or self._configuration.encoder is not None
+
+    def _open_named(self, given: Model) -> Encoder:
+        """Open a model that is named for vectors that were given, and compare it with them."""
+        encoder = open_encoder(given, **self._options)
+        if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
+            raise VocabtoolError(
+                f"{self._folder}: {given} weighs words by weights that were fitted on the corpus, "
+                "which the index does not have. In Python, pass open_encoder(MODEL, fitted=FILE), "
+                "or index the documents with this model"
+            )
+        commit = read_commit(self._folder)
+        try:
+            compare_with_given(self._folder, commit, encoder)
+        finally:
+            commit.database.close()
         return encoder
 
     @cached_property
@@ -360,12 +377,12 @@ class IndexModel:
         opened: Encoder | None = vars(self).get("encoder")
         if self.vocabulary is not None:
             return self._given_words(self.vocabulary)
-        if opened is not None and opened.words is not None:
+        if opened is not None and opened.words is not None and held.encoder is not None:
             return opened.words
         if held.rule is not None:
             # A keyword search does not need the model, which may be missing.
             return Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
-        if is_encoder(self._given) or self._address is None:
+        if (is_encoder(self._given) and held.encoder is not None) or self._address is None:
             return self.encoder.words if self.encoder is not None else None
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))
 

@@ -18,11 +18,13 @@ from typing import Final
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import Sources, left_out, names_of
+from vocabtool.documents.vectors import Given
 from vocabtool.embedding.plan import can_be_read_again, files_outside
 from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 
 AS_SHIPPED: Final = ReadOptions()
+WAS_READ: Final = ", but the index was made from it; restore it, or name the FILEs to read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,14 @@ class Source:
     ``at``: absolute path of the working directory when the FILE was recorded. ``beside``: path of
     that directory relative to the index, in case both were moved. So the FILE is found from any
     directory, and ids that contain its name (``docs/a.txt:1``) do not change.
+    ``vectors``: path of the file with its documents' vectors, relative to ``at`` unless absolute.
     """
 
     name: str
     at: str
     beside: str
     options: ReadOptions
+    vectors: str | None = None
 
     @property
     def path(self) -> str:
@@ -51,6 +55,19 @@ class Source:
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
         return path
+
+    def with_vectors(self, given: Given | None) -> Source:
+        """Return the source with these vectors; an array in memory cannot be recorded."""
+        if not isinstance(given, str | os.PathLike):
+            return self if given is None else replace(self, vectors=None)
+        is_absolute = Path(given).is_absolute()
+        path = os.fspath(given) if is_absolute else os.path.relpath(given, self.at)
+        return replace(self, vectors=path)
+
+    @property
+    def vectors_path(self) -> str | None:
+        """The absolute path of the file with the vectors, or ``None``."""
+        return self.vectors and os.path.normpath(os.path.join(self.at, self.vectors))  # noqa: PTH118 - as name
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
@@ -80,7 +97,8 @@ class Part:
     one input; if several inputs contain the same id, the last document is used. ``files``:
     for each file on disk, the name used for it in ids and messages, and the number of the FILE
     argument that it came from; empty for a stream.
-    ``notes``: messages about files that are not read.
+    ``notes``: messages about files that are not read. ``vectors``: vectors of the documents, as in
+    :func:`open_vectors`, or ``None``; then all files are one source, read in their order.
     """
 
     sources: tuple[Sources, ...]
@@ -88,6 +106,7 @@ class Part:
     files: Mapping[str, tuple[str, int]]
     is_stream: bool = False
     notes: tuple[str, ...] = ()
+    vectors: Given | None = None
 
     @property
     def numbers(self) -> set[int]:
@@ -101,7 +120,11 @@ class Part:
 
 
 def parts_of_names(
-    sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
+    sources: Sources,
+    options: ReadOptions,
+    known: Sequence[Source],
+    index: Path,
+    vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
     now on: the ``known`` ones and new ones.
@@ -109,9 +132,9 @@ def parts_of_names(
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
-        part = Part((sources if files is None else files,), options, {}, is_stream=True)
-        return [part], (*known,)
-    given = [Source.from_name(name, index, options) for name in names]
+        read = sources if files is None else files
+        return [Part((read,), options, {}, is_stream=True, vectors=vectors)], (*known,)
+    given = [Source.from_name(name, index, options).with_vectors(vectors) for name in names]
     all_known, numbers = _remember(known, given)
     labels: dict[str, tuple[str, int]] = {}
     for source in given:
@@ -119,16 +142,23 @@ def parts_of_names(
         for file in found:
             labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
-        return [Part((sources,), options, labels)], all_known
-    return [Part((files,), options, labels, notes=left_out(sources, index))], all_known
+        return [Part((sources,), options, labels, vectors=vectors)], all_known
+    notes = left_out(sources, index)
+    return [Part((files,), options, labels, notes=notes, vectors=vectors)], all_known
 
 
 def parts_of_index(
-    sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
+    sources: Sources | None,
+    known: Sequence[Source],
+    index: Path,
+    *,
+    sync: bool,
+    vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return the parts that an update reads, and all FILEs to record: known ones and new ones.
 
-    ``sources``: the FILEs to read; ``None``: all ``known`` ones. A known FILE is read with its
+    ``sources``: the FILEs to read; ``None``: all ``known`` ones. ``vectors``: those of all their
+    documents, instead of the recorded ones. A known FILE is read with its
     recorded name and options, a new one with the options of the last known one. A file that is part
     of two FILEs is read once, for the first. Raises :class:`VocabtoolError` if there is no FILE, or
     if a sync cannot find out which documents are gone; :class:`NotFound` if a FILE does not exist.
@@ -141,7 +171,7 @@ def parts_of_index(
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
             stream = sources if given_files is None else given_files
-            return [Part((stream,), options, {}, is_stream=True)], (*known,)
+            return [Part((stream,), options, {}, is_stream=True, vectors=vectors)], (*known,)
         by_path = {source.path: source for source in known}
         given = [Source.from_name(name, index, options) for name in names]
         chosen = [by_path.get(source.path, source) for source in given]
@@ -159,13 +189,14 @@ def parts_of_index(
                 )
     elif not chosen:
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
+    chosen = [source.with_vectors(vectors) for source in chosen]
     all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
     for source in dict.fromkeys(chosen):
         if not source.is_there():
-            was_read = f", but {index} was made from it; restore it, or name the FILEs to read"
-            raise NotFound(f"{source.path}: does not exist{was_read if source in known else ''}")
+            is_known = source.path in [other.path for other in known]
+            raise NotFound(f"{source.path}: does not exist{WAS_READ if is_known else ''}")
         name = source.from_anywhere
         found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
         if not can_be_read_again(found.values()):
@@ -173,20 +204,21 @@ def parts_of_index(
         files = [file for real, file in found.items() if real not in taken]
         taken.update(found)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
-        number = numbers[source.path]
-        labels = {file: (file.removeprefix(start), number) for file in files}
+        labels = {file: (file.removeprefix(start), numbers[source.path]) for file in files}
+        own = source.vectors_path if vectors is None else vectors
         if shards_in(name) is not None:
-            parts.append(Part((name,), source.options, labels))
+            parts.append(Part((name,), source.options, labels, vectors=own))
             continue
-        notes = left_out(name, index)
         read: tuple[Sources, ...] = (files,)
+        notes = left_out(name, index)
         last = parts[-1] if parts else None
-        if last is not None and last.options == source.options and last.shards is None:
+        like = (source.options, None, last.vectors if vectors is not None and last else own)
+        if last is not None and (last.options, last.shards, last.vectors) == like:
             parts.pop()
             labels, notes = {**last.files, **labels}, (*last.notes, *notes)
-            is_one = source.options.on_duplicate != "error"
-            read = ([*labels],) if is_one else (*last.sources, files)
-        parts.append(Part(read, source.options, labels, notes=notes))
+            is_apart = source.options.on_duplicate == "error" and own is None
+            read = (*last.sources, files) if is_apart else ([*labels],)
+        parts.append(Part(read, source.options, labels, notes=notes, vectors=own))
     return parts, all_known
 
 

@@ -1,0 +1,710 @@
+"""Vectors that another system made, from files, arrays and fields: each document gets its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pyarrow import feather, parquet
+
+from tests import counted_letters
+from tests.builders.small_indexes import contents, ids, scored
+from tests.cli.running import run
+from tests.conftest import ROOT
+from vocabtool import (
+    Document,
+    Index,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    UnsupportedFormat,
+    VocabtoolError,
+    open_encoder,
+)
+from vocabtool.documents import ReadOptions
+
+Vectors = NDArray[np.float32]
+COUNT: Final = 3000
+DIM: Final = 8
+IDS: Final = [f"d{number}" for number in range(COUNT)]
+MIXED: Final = np.random.default_rng(5).permutation(COUNT)  # another order than the documents'
+BY_ID: Final = ReadOptions(id_field="id")
+EXACT: Final[dict[str, Any]] = {"metric": "l2", "dtype": "float32"}
+LETTERS: Final = "python:tests.counted_letters:encode"
+
+
+def some_vectors(count: int = COUNT, dim: int = DIM) -> Vectors:
+    """Random numbers that float16 can express, too."""
+    made = np.random.default_rng(4).integers(-999, 1000, (count, dim))
+    return (made / 64).astype(np.float32)
+
+
+def write_documents(path: Path, count: int = COUNT, start: int = 0, end: str = "") -> Path:
+    """JSON lines with ids and texts, which have this end."""
+    numbers = range(start, start + count)
+    rows = ({"id": f"d{at}", "text": f"only{at:05} text{end}"} for at in numbers)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def lists(vectors: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """A column of lists."""
+    return pa.array([row.tolist() for row in vectors], kind)
+
+
+def table(path: Path, columns: dict[str, Any], rows: int = 700) -> Path:
+    """A Parquet file with several row groups."""
+    parquet.write_table(pa.table(columns), path, row_group_size=rows)
+    return path
+
+
+def as_npy(folder: Path, array: NDArray[Any]) -> Path:
+    np.save(folder / "v.npy", array)
+    return folder / "v.npy"
+
+
+def as_npz(folder: Path, save: Callable[..., None] = np.savez, **arrays: Any) -> Path:
+    save(folder / "v.npz", **arrays)
+    return folder / "v.npz"
+
+
+GIVEN: Final[dict[str, Callable[[Path, Vectors], Any]]] = {
+    "npy": as_npy,
+    "npy of float16": lambda folder, made: as_npy(folder, made.astype(np.float16)),
+    "npy of big-endian float64": lambda folder, made: as_npy(folder, made.astype(">f8")),
+    "npy in the order of Fortran": lambda folder, made: as_npy(folder, np.asfortranarray(made)),
+    "npz": lambda folder, made: as_npz(folder, vectors=made),
+    "npz with ids": lambda folder, made: as_npz(
+        folder, vectors=made[MIXED], ids=[IDS[row] for row in MIXED]
+    ),
+    "npz with ids as bytes, compressed": lambda folder, made: as_npz(
+        folder,
+        np.savez_compressed,
+        vectors=made[MIXED],
+        ids=np.array([IDS[row].encode() for row in MIXED]),
+    ),
+    "parquet": lambda folder, made: table(
+        folder / "v.parquet", {"v": lists(made, pa.list_(pa.float32(), DIM))}
+    ),
+    "parquet of float16 lists": lambda folder, made: table(
+        folder / "v.parquet", {"v": lists(made, pa.list_(pa.float16())), "n": range(COUNT)}
+    ),
+    "parquet with ids": lambda folder, made: table(
+        folder / "v.parquet", {"id": IDS, "v": lists(made, pa.list_(pa.float64()))}
+    ),
+    "parquet with ids in another order": lambda folder, made: table(
+        folder / "v.parquet",
+        {
+            "other": lists(made * 0, pa.list_(pa.float32())),
+            "vector": lists(made[MIXED], pa.list_(pa.float32(), DIM)),
+            "id": pa.array([IDS[row] for row in MIXED]).dictionary_encode(),
+        },
+    ),
+    "an array": lambda folder, made: made,
+    "lists": lambda folder, made: made.tolist(),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN)
+def test_each_document_gets_its_vector(tmp_path: Path, how: str) -> None:
+    """The numbers are NumPy's; search finds the nearest that NumPy finds; nothing is left over."""
+    made, file = some_vectors(), write_documents(tmp_path / "x.jsonl")
+    given = GIVEN[how](tmp_path, made)
+    index = Index.create_for(tmp_path / "i", file, read=BY_ID, vectors=given, **EXACT)
+    report = index.load(file, BY_ID, vectors=given, commit_rows=500)
+    assert (report.read, report.added, report.zero, report.notes) == (COUNT, COUNT, 0, ())
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
+    query = np.full(DIM, 3.5, np.float32)
+    distances = ((made - query) ** 2).sum(axis=1)
+    nearest = np.argsort(distances, kind="stable")[:5]
+    found = index.search(vector=query, k=5, fusion="dense")
+    assert ids(found) == [IDS[row] for row in nearest]
+    assert [hit.score for hit in found] == pytest.approx((-distances[nearest]).tolist())
+    assert index.load(file, BY_ID, vectors=given).added == 0  # finished: nothing is done again
+    assert [each.name for each in (tmp_path / "i").glob(".vocabtool*")] == []
+    assert index.verify().documents == COUNT
+
+
+FIELDS: Final[dict[str, Callable[[Path, Vectors], Any]]] = {
+    "x.jsonl": lambda path, made: path.write_text(
+        "".join(
+            json.dumps({"id": id_, "text": "text", "v": row.tolist()}) + "\n"
+            for id_, row in zip(IDS, made, strict=True)
+        )
+    ),
+    "x.parquet": lambda path, made: table(
+        path, {"id": IDS, "text": ["text"] * COUNT, "v": lists(made, pa.list_(pa.float16(), DIM))}
+    ),
+    "x.arrow": lambda path, made: feather.write_feather(
+        pa.table({"id": IDS, "v": lists(made, pa.list_(pa.float64())), "text": ["text"] * COUNT}),
+        path,
+        compression="uncompressed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_contains_the_vector(tmp_path: Path, name: str) -> None:
+    """Of each document; an update of the file sees which vectors changed."""
+    made, file = some_vectors(), tmp_path / name
+    FIELDS[name](file, made)
+    read = ReadOptions(id_field="id", vector_field="v", keep=["v"] if "jsonl" in name else [])
+    index = Index.create_for(tmp_path / "i", file, read=read, **EXACT)
+    assert index.load(file, read).added == COUNT
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    made[7] = 1
+    FIELDS[name](file, made)
+    report = index.update()
+    assert (report.updated, report.unchanged) == (1, COUNT - 1)
+    assert index.search(vector=np.ones(DIM), k=1, fusion="dense")[0].id == "d7"
+
+
+def test_documents_in_python_have_a_field(tmp_path: Path) -> None:
+    """Mappings and documents, from an iterator; their vectors are nobody's but the caller's."""
+    rows: list[Any] = [
+        {"id": "a", "text": "one", "v": [1, 0]},
+        Document("b", "two", {"v": np.array([0, 2.0])}),
+    ]
+    index = Index.create(tmp_path / "i", dim=2, **EXACT)
+    index.load(iter(rows), id_field="id", vector_field="v")
+    assert index.snapshot().vectors.raw.take(np.arange(2)).tolist() == [[1, 0], [0, 2]]
+    index.load(iter([{"id": "c", "text": "three"}]), id_field="id", vectors=[[5, 5]])
+    assert index.search(vector=[5, 5], k=1, fusion="dense")[0].id == "c"
+    sources = index.snapshot().commit.database.select(
+        "SELECT source FROM fields WHERE row IN (?...)", [0, 1, 2]
+    )
+    assert [*sources] == [(0,)] * 3
+
+
+BAD_FIELDS: Final = [
+    ({"text": "t"}, "no field 'v'"),
+    ({"text": "t", "v": None}, "expected a list of numbers, got None"),
+    ({"text": "t", "v": [1, None]}, "expected a list of numbers"),
+    ({"text": "t", "v": ["1", "2"]}, "expected a list of numbers"),
+    ({"text": "t", "v": []}, "expected a list of numbers"),
+    ({"text": "t", "v": [1, 2, 3]}, "expected 2 numbers as in other rows, got 3"),
+    ({"text": "t", "v": [1, 1e300]}, "contains NaN, infinity or a number too large"),
+]
+
+
+@pytest.mark.parametrize(("row", "told"), BAD_FIELDS)
+def test_a_bad_vector_in_a_line(tmp_path: Path, row: dict[str, Any], told: str) -> None:
+    """It is an invalid row: an error with its place, or skipped and counted."""
+    good = {"text": "good", "v": [1.5, 2]}
+    file = tmp_path / "x.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in (good, row, good)))
+    index = Index.create(tmp_path / "i", dim=2, **EXACT)
+    with pytest.raises(InvalidFile, match=rf"x\.jsonl:2: .*{told}"):
+        index.load(file, vector_field="v")
+    report = index.load(file, vector_field="v", on_error="skip")
+    assert (report.added, report.skipped) == (2, 1)
+    assert told in report.first_skipped[0].reason
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_bad_vectors_in_a_column(tmp_path: Path, name: str) -> None:
+    """Null, too short, with a null or NaN: invalid rows; a column of strings is an error."""
+    column = [[1, 2], None, [1], [1, None], [float("nan"), 1], [3, 4]]
+    made = pa.table({"text": list("abcdef"), "v": pa.array(column, pa.list_(pa.float64()))})
+    write = parquet.write_table if "parquet" in name else feather.write_feather
+    write(made, tmp_path / name)
+    index = Index.create(tmp_path / "i", dim=2, **EXACT)
+    with pytest.raises(InvalidFile, match=r"'v': expected 2 numbers, got null"):
+        index.load(tmp_path / name, field="text", vector_field="v")
+    report = index.load(tmp_path / name, field="text", vector_field="v", on_error="skip")
+    assert (report.added, report.skipped) == (2, 4)
+    assert [skip.reason for skip in report.first_skipped] == [
+        "field 'v': expected 2 numbers, got null",
+        "field 'v': expected 2 numbers, got 1",
+        *["field 'v': contains NaN, infinity or a number too large for float32"] * 2,
+    ]
+    assert index.snapshot().vectors.raw.take(np.arange(2)).tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(InvalidFile, match=r"'text': expected lists of numbers, got string"):
+        index.load(tmp_path / name, field="text", vector_field="text")
+    other = Index.create(tmp_path / "other", dim=3, **EXACT)
+    with pytest.raises(InvalidFile, match="a vector of 2 numbers, expected 3"):
+        other.load(tmp_path / name, field="text", vector_field="v", on_error="skip")
+
+
+def npy_header(text: str) -> bytes:
+    """A .npy with this header and 64 bytes of numbers."""
+    header = text.encode("latin-1") + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64)
+
+
+def with_nan() -> NDArray[np.float64]:
+    made = np.ones((4, 2))
+    made[2, 1] = np.nan
+    return made
+
+
+def raw(name: str, content: bytes) -> Callable[[Path], Path]:
+    """Writes a file with these bytes."""
+
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return write
+
+
+def zipped(name: str, content: bytes, repeat: int = 1) -> bytes:
+    """A zip archive with one member."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content * repeat)
+    return file.getvalue()
+
+
+def not_utf8_names(folder: Path) -> Path:
+    """A Parquet file whose column has a name of other bytes."""
+    file = table(folder / "v.parquet", {"naame": lists(np.ones((4, 2)), pa.list_(pa.float32()))})
+    parquet.write_table(parquet.read_table(file), file, store_schema=False)
+    file.write_bytes(file.read_bytes().replace(b"naame", b"na\xe9me"))
+    return file
+
+
+ONES: Final = np.ones((4, 2))
+HEADER: Final = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+FLOATS: Final = pa.list_(pa.float32())
+Make = Callable[[Path], Any]
+MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
+    (lambda folder: folder / "none.npy", NotFound, "none.npy"),
+    (raw("v.txt", b"1 2"), UnsupportedFormat, r"ends in \.npy, \.npz or \.parquet, got \.txt"),
+    (raw("v.npy", b""), InvalidFile, "not a .npy file"),
+    (raw("v.npy", b"\x93NUMPY\x03\x00" + bytes(9)), InvalidFile, "version"),
+    (raw("v.npy", npy_header("{'descr': '<f4', 'shape'")), InvalidFile, "not a .npy file"),
+    (raw("v.npy", npy_header(HEADER % "4, 2")[:-40]), InvalidFile, "truncated: expected 32 bytes"),
+    (raw("v.npy", npy_header(HEADER % "999999999999, 999")), InvalidFile, "truncated: expected"),
+    (raw("v.npy", npy_header(HEADER % "-4, -2")), InvalidFile, r"shape \(-4, -2\)"),
+    (raw("v.npy", npy_header(HEADER % "0, 999999999999")), InvalidFile, r"the shape \(0, 1\)"),
+    (raw("v.npy", b"version https://git-lfs.github.com/spec/v1"), InvalidFile, "Git LFS"),
+    (lambda folder: as_npy(folder, ONES[0]), InvalidFile, r"float64 of shape \(2,\)"),
+    (lambda folder: as_npy(folder, ONES > 0), InvalidFile, "got bool of shape"),
+    (lambda folder: as_npy(folder, np.array([["a", "b"]])), InvalidFile, "expected numbers"),
+    (lambda folder: as_npy(folder, np.array([[None]])), InvalidFile, "got object"),
+    (lambda folder: as_npy(folder, ONES[:0]), InvalidFile, "at least one vector"),
+    (lambda folder: as_npy(folder, np.ones((1, 70_000), "b")), InvalidFile, "1 to 65,536 numbers"),
+    (lambda folder: as_npy(folder, with_nan()), InvalidFile, "v.npy: row 2: contains NaN"),
+    (lambda folder: as_npy(folder, ONES * 1e300), InvalidFile, "row 0: contains NaN, infinity"),
+    (
+        lambda folder: as_npy(folder, np.ones((4, 3))),
+        InvalidFile,
+        "vector of 3 numbers, expected 2",
+    ),
+    (lambda folder: as_npy(folder, np.ones((3, 2))), VocabtoolError, "3 vectors for 4 documents"),
+    (lambda folder: as_npy(folder, np.ones((5, 2))), VocabtoolError, "5 vectors for 4 documents"),
+    (lambda folder: np.ones((5, 2)), VocabtoolError, "vectors: 5 vectors for 4 documents"),
+    (lambda folder: np.ones(2), InvalidFile, r"expected numbers of shape \(n, dim\)"),
+    (raw("v.npz", b"nothing"), InvalidFile, "zip archive is damaged"),
+    (raw("v.npz", zipped("vectors.npy", bytes(1 << 20), 60)), InvalidFile, "unpacks to more than"),
+    (lambda folder: as_npz(folder, arr=ONES), InvalidFile, "expected the array 'vectors'.*'arr'"),
+    (
+        lambda folder: as_npz(folder, vectors=ONES, ids=["a"]),
+        InvalidFile,
+        "1 ids for 4 vectors",
+    ),
+    (
+        lambda folder: as_npz(folder, vectors=ONES, ids=np.ones(4)),
+        InvalidFile,
+        r"'ids' must contain strings or integers and have the shape \(4,\)",
+    ),
+    (
+        lambda folder: as_npz(folder, vectors=ONES, ids=["d0", "d1", "d0", "d2"]),
+        InvalidFile,
+        "row 2: the id 'd0' is also the id of row 0",
+    ),
+    (
+        lambda folder: as_npz(folder, vectors=with_nan(), ids=["d3", "d2", "d1", "d0"]),
+        InvalidFile,
+        r"row 2 \(id 'd1'\): contains NaN",
+    ),
+    (
+        lambda folder: as_npz(folder, vectors=ONES, ids=["d0", "d1", "d2", "other"]),
+        InvalidFile,
+        r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.npz has this id",
+    ),
+    (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, or damaged"),
+    (not_utf8_names, InvalidFile, "the column names are not UTF-8"),
+    (
+        lambda folder: table(folder / "v.parquet", {"a": [1, 2]}),
+        InvalidFile,
+        r"expected one column of lists of numbers.*\['a'\]",
+    ),
+    (
+        lambda folder: table(
+            folder / "v.parquet", {"a": lists(ONES, FLOATS), "b": lists(ONES, FLOATS)}
+        ),
+        InvalidFile,
+        "or 'vector', got 'a', 'b'",
+    ),
+    (
+        lambda folder: table(folder / "v.parquet", {"v": lists(ONES[:0], FLOATS)}),
+        InvalidFile,
+        "at least one vector",
+    ),
+    (
+        lambda folder: table(
+            folder / "v.parquet", {"v": lists(ONES, FLOATS), "id": ["d0", None, "d1", "d2"]}
+        ),
+        InvalidFile,
+        "row 1: field 'id': expected an id, got null",
+    ),
+    (
+        lambda folder: table(folder / "v.parquet", {"v": lists(ONES, FLOATS), "id": [1.5] * 4}),
+        InvalidFile,
+        "expected strings or integers as ids, got double",
+    ),
+    (
+        lambda folder: table(
+            folder / "v.parquet",
+            {
+                "v": pa.array([[1, 2], [1, 2], [1], [1, 2]], FLOATS),
+                "id": ["d0", "d1", "d2", "d3"],
+            },
+        ),
+        InvalidFile,
+        r"row 2 \(id 'd2'\): field 'v': expected 2 numbers, got 1",
+    ),
+    (
+        lambda folder: table(
+            folder / "v.parquet",
+            {"v": pa.array([[1, 2], [1, 2], [1, 2, 3], [1, 2, 3]], FLOATS)},
+            rows=2,
+        ),
+        InvalidFile,
+        "row 2: expected 2 numbers, got 3",
+    ),
+    (
+        lambda folder: table(
+            folder / "v.parquet", {"v": pa.array([[1, 2], None, [1, 2], [1, 2]], FLOATS)}
+        ),
+        InvalidFile,
+        "row 1: field 'v': expected 2 numbers, got null",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "told"), MALFORMED)
+def test_malformed_vectors(tmp_path: Path, make: Make, error: type[Exception], told: str) -> None:
+    """The message names the file, and the row and id; nothing is added."""
+    file = write_documents(tmp_path / "x.jsonl", 4)
+    index = Index.create(tmp_path / "i", dim=2, **EXACT)
+    given = make(tmp_path)
+    with pytest.raises(error, match=told) as caught:
+        index.load(file, BY_ID, vectors=given)
+    if isinstance(given, Path):
+        assert given.name in str(caught.value) or "x.jsonl" in str(caught.value)
+    assert (len(index), index.manifest.load) == (0, None)
+
+
+def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
+    """A skipped row or a dropped document would give all later ones the vector of another."""
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"id": "a", "text": "a"}\n{"id": "b"}\n{"id": "a", "text": "c"}\n')
+    index = Index.create(tmp_path / "i", dim=2, **EXACT)
+    with pytest.raises(InvalidFile, match=r"x\.jsonl:2: skipped .*has vectors by position"):
+        index.load(file, vectors=np.ones((2, 2)), on_error="skip", field="text")
+    with pytest.raises(VocabtoolError, match="--on-duplicate last leaves documents out"):
+        index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="last")
+    with pytest.raises(InvalidFile, match=r"texts:2: the document 'texts:2' has no vector"):
+        index.load(iter(["a", "b"]), vectors=[[1, 1]])
+    with pytest.raises(VocabtoolError, match="2 vectors for 1 documents"):
+        index.load(iter(["a"]), vectors=[[1, 1], [2, 2]])
+    assert len(index) == 0
+    by_id = as_npz(tmp_path, vectors=[[1, 1], [2, 2], [3, 3]], ids=["a", "c", "e"])
+    read = ReadOptions(id_field="id", on_error="skip", on_duplicate="last")
+    report = index.load(file, read, vectors=by_id)
+    assert report.notes == (f"{by_id}: 2 of 3 vectors belong to no document that was read",)
+    assert index.snapshot().vectors.raw.take(np.array([0])).tolist() == [[1, 1]]
+
+
+def test_one_source_of_vectors(tmp_path: Path) -> None:
+    """Not two; formats without lists have none, and without vectors there must be a model."""
+    file = write_documents(tmp_path / "x.jsonl", 2)
+    index = Index.create(tmp_path / "i", dim=2)
+    with pytest.raises(ValueError, match="--vector-field is given already"):
+        index.load(file, vectors=np.ones((2, 2)), vector_field="v")
+    (tmp_path / "x.csv").write_text("text,v\na,1\n")
+    with pytest.raises(
+        InvalidFile, match="needs Parquet, Arrow or JSON lines, got the format 'csv'"
+    ):
+        index.load(tmp_path / "x.csv", vector_field="v")
+    with pytest.raises(VocabtoolError, match="--vectors FILE, --vector-field FIELD"):
+        index.load(file)
+    with pytest.raises(ValueError, match="--vectors or --vector-field"):
+        Index.create_for(tmp_path / "j", file, read=BY_ID)
+    with pytest.raises(NotFound, match="no document has a vector"):
+        (tmp_path / "empty.jsonl").touch()
+        read = ReadOptions(vector_field="v")
+        Index.create_for(tmp_path / "j", tmp_path / "empty.jsonl", read=read)
+
+
+def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
+    """Files that share vectors by position stay together; new files have vectors of their own."""
+    made = some_vectors(9, 2)
+    a, b = write_documents(tmp_path / "a.jsonl", 3), write_documents(tmp_path / "b.jsonl", 3, 3)
+    v = as_npy(tmp_path, made[:6])
+    index = Index.create_for(tmp_path / "i", [a, b], read=BY_ID, vectors=v, **EXACT)
+    index.load([a, b], BY_ID, vectors=v)
+
+    def held() -> list[list[float]]:
+        rows = index.snapshot().rows_of([f"d{number}" for number in range(len(index))])
+        stored: list[list[float]] = (
+            index.snapshot()
+            .vectors.raw.take(np.array([rows[f"d{number}"] for number in range(len(index))]))
+            .tolist()
+        )
+        return stored
+
+    with pytest.raises(
+        VocabtoolError, match=r"belong to the FILEs .*a\.jsonl .*b\.jsonl by position"
+    ):
+        index.update(b)
+    with pytest.raises(VocabtoolError, match="in this order"):
+        index.update([b, a])
+    made[4] += 1
+    np.save(v, made[:6])
+    report = index.update(sync=True)
+    assert (report.updated, report.unchanged, report.removed) == (1, 5, 0)
+    assert held() == made[:6].tolist()
+    c = write_documents(tmp_path / "c.jsonl", 3, 6)
+    with pytest.raises(VocabtoolError, match="--vectors FILE"):
+        index.update(c)
+    np.save(tmp_path / "c.npy", made[6:])
+    assert index.update(c, vectors=tmp_path / "c.npy").added == 3
+    assert held() == made.tolist()
+    made[8] += 1
+    np.save(tmp_path / "c.npy", made[6:])
+    report = index.update()
+    assert (report.updated, report.unchanged) == (1, 8)
+    assert held() == made.tolist()
+    write_documents(tmp_path / "b.jsonl", 2, 3)  # the last one is gone, and not its vector
+    with pytest.raises(VocabtoolError, match="6 vectors for 5 documents"):
+        index.update(sync=True)
+    v = as_npz(tmp_path, vectors=made[[4, 3, 2, 1, 0]], ids=["d4", "d3", "d2", "d1", "d0"])
+    assert index.update([a, b], vectors=v, sync=True).removed == 1
+    assert index.update(b).read == 2  # with ids, files need not stay together
+    assert contents(index).keys() == {"d0", "d1", "d2", "d3", "d4", "d6", "d7", "d8"}
+
+
+@pytest.mark.parametrize(
+    "how", ["npy", "npz with ids", "parquet", "parquet with ids in another order"]
+)
+def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
+    """After kill -9 the same command ends with the documents and vectors of a quiet run."""
+    made, file = some_vectors(), write_documents(tmp_path / "x.jsonl", end=" x" * 2500)
+    given = GIVEN[how](tmp_path, made)
+    folder = tmp_path / "i"
+    arguments = ["index", file, "--vectors", given, "-o", folder, "--id-field", "id", "--quiet"]
+    more = ["--commit-rows", "200", "--metric", "l2", "--dtype", "float32"]
+    command = [sys.executable, "-m", "tests.plain_command", *map(str, [*arguments, *more])]
+    process = subprocess.Popen(command, cwd=ROOT)
+    commits, deadline = 0, time.monotonic() + 60
+    while commits < 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+        with suppress(VocabtoolError):  # the index is not there yet
+            commits = Index.open(folder).manifest.commit
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    held = Index.open(folder).manifest
+    assert commits >= 2 and held.load is not None and 0 < held.rows < COUNT
+    assert not held.load.finished
+    done = run(*arguments, *more)
+    assert (done.returncode, done.stderr) == (0, b"")
+    index = Index.open(folder)
+    assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    assert index.verify().documents == COUNT
+    assert [each.name for each in folder.iterdir() if each.suffix == ".tmp"] == []
+
+
+@pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids"])
+def test_vectors_are_not_held_in_memory(tmp_path: Path, how: str) -> None:
+    """Of 98 MB of vectors, a few batches: NumPy's arrays and Arrow's buffers together."""
+    count, dim = 12_000, 2048
+    made = np.random.default_rng(1).standard_normal((count, dim)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(made.ravel()), dim)
+    given = tmp_path / "v.parquet"
+    if how == "npy":
+        given = as_npy(tmp_path, made)
+    elif how == "parquet":
+        table(given, {"v": column}, rows=count)
+    else:
+        table(given, {"v": column, "id": [f"d{number}" for number in range(count)]}, rows=count)
+    file = write_documents(tmp_path / "x.jsonl", count)
+    index = Index.create(tmp_path / "i", dim=dim, exact_below=count)
+    del made, column
+    before = pa.total_allocated_bytes()
+    peaks = [(0, 0)]
+
+    def progress(what: str, share: float) -> None:  # before the commit, which measures chance
+        peaks.append((tracemalloc.get_traced_memory()[1], pa.total_allocated_bytes() - before))
+
+    tracemalloc.start()
+    index.load(file, BY_ID, vectors=given, memory=64 << 20, progress=progress)
+    tracemalloc.stop()
+    assert len(index) == count
+    assert sum(np.max(peaks, axis=0)) < 55_000_000
+
+
+def given_letters(tmp_path: Path, prompt: str = "", **options: Any) -> tuple[Index, Path]:
+    """An index of 20 documents whose vectors count the letters of the texts after a prompt."""
+    texts = counted_letters.write_corpus(tmp_path / "x.jsonl", 20)
+    made = counted_letters.encode([prompt + text for text in texts])
+    v = as_npy(tmp_path, made)
+    index = Index.create_for(
+        tmp_path / "i", tmp_path / "x.jsonl", read=BY_ID, vectors=v, **{"metric": "l2", **options}
+    )
+    index.load(tmp_path / "x.jsonl", BY_ID, vectors=v)
+    return index, v
+
+
+def test_a_model_is_named_later(tmp_path: Path) -> None:
+    """Its vectors agree with those of the documents; then it encodes queries and new documents."""
+    index, _ = given_letters(tmp_path)
+    assert not index.can_encode and index.encoder is None
+    named = Index.open(index.path, LETTERS)
+    assert named.can_encode
+    hits = named.search("document 5 bbbbb", k=1, fusion="dense")
+    assert scored(hits) == [("d5", 0.0)]
+    with (tmp_path / "x.jsonl").open("a") as file:
+        file.write('{"id": "new", "text": "zab"}\n')
+    with pytest.raises(VocabtoolError, match="20 vectors for 21 documents"):
+        named.update()
+    (tmp_path / "y.jsonl").write_text('{"id": "new", "text": "zab"}\n')
+    assert named.update(tmp_path / "y.jsonl").added == 1
+    assert scored(named.search("zab", k=1, fusion="dense")) == [("new", 0.0)]
+    assert index.configuration.encoder is None  # named each time
+    assert named.verify(model=True).encoded is not None
+
+
+def test_another_model_is_refused(tmp_path: Path) -> None:
+    """With the cosine, or with the dimensions; prompts belong to the model."""
+    index, v = given_letters(tmp_path, "see: bbbb ", metric="cosine")
+    with pytest.raises(
+        OtherModel, match=r"agrees with its given vector by 0\.9\d\d\d .*0\.999 or more"
+    ):
+        Index.open(index.path, LETTERS).search("text")
+    named = Index.open(index.path, LETTERS, prompt_document="see: bbbb ", prompt_query="q ")
+    assert named.encoder is not None
+    query = counted_letters.encode(["q text"])[0]
+    stored = named.snapshot().vectors.raw.take(np.arange(20))
+    cosines = stored @ query / np.linalg.norm(query) / np.linalg.norm(stored, axis=1)
+    hits = named.search("text", k=1, fusion="dense")
+    assert ids(hits) == [f"d{cosines.argmax()}"]
+    assert hits[0].score == pytest.approx(cosines.max(), abs=1e-3)
+    with pytest.raises(OtherModel, match="vectors of 3 numbers, those of the index have 4"):
+        Index.open(index.path, LETTERS, dim=3).search("text")
+    told = run("search", index.path, "text", "--model", LETTERS)
+    assert (told.returncode, b"agrees with its given vector" in told.stderr) == (3, True)
+    found = run("search", index.path, "text", "--model", LETTERS, "--prompt-document", "see: bbbb ")
+    assert (found.returncode, found.stderr) == (0, b"")
+
+    # A model that is named at once is recorded; it must agree with the vectors, too.
+    file = tmp_path / "x.jsonl"
+    with pytest.raises(OtherModel, match="agrees with its given vector"):
+        Index.create(tmp_path / "j", LETTERS).load(file, BY_ID, vectors=v)
+    encoder = open_encoder(LETTERS, prompt_document="see: bbbb ")
+    both = Index.create(tmp_path / "k", encoder)
+    assert both.load(file, BY_ID, vectors=v).added == 20
+    assert both.configuration.encoder == encoder.fingerprint
+
+
+def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:
+    """--vocabulary with --vectors: the fusion knows which words of a query are unknown."""
+    (tmp_path / "words.txt").write_text("only00003\ntext\n")
+    file = write_documents(tmp_path / "x.jsonl", 9)
+    made = as_npy(tmp_path, some_vectors(9, 4))
+    common: list[str | Path] = [
+        "--vectors",
+        made,
+        "--id-field",
+        "id",
+        "--quiet",
+        "--vocabulary",
+        tmp_path / "words.txt",
+    ]
+    done = run("index", file, "-o", tmp_path / "i", *common, "--rule", "whitespace")
+    assert (done.returncode, done.stderr) == (0, b"")
+    np.save(tmp_path / "q.npy", some_vectors(9, 4)[7])
+    asked = ("search", tmp_path / "i", "text only00004", "--explain", "--format", "json")
+    told = json.loads(run(*asked, "--vector", tmp_path / "q.npy").stdout)
+    assert [(word["surface"], word["known"]) for word in told["query"]["words"]] == [
+        ("text", True),
+        ("only00004", False),
+    ]
+    assert [hit["id"] for hit in told["hits"]][:2] == ["d4", "d7"]
+
+
+def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:
+    """A single one, or a row that is named; each kind of file; errors tell what to name."""
+    made = some_vectors(3, 4)
+    own = Index.create(tmp_path / "own", dim=4, **EXACT)
+    own.load(write_documents(tmp_path / "y.jsonl", 3), BY_ID, vectors=made)
+
+    def nearest(file: str | Path) -> list[tuple[str, float]]:
+        return scored(own.search(vector=file, k=1, fusion="dense"))
+
+    assert nearest(as_npy(tmp_path, made[1])) == [("d1", 0.0)]
+    assert nearest(as_npy(tmp_path, made[:1])) == [("d0", 0.0)]
+    file = as_npy(tmp_path, made)
+    column = {"v": lists(made, FLOATS)}
+    for path in (file, as_npz(tmp_path, vectors=made), table(tmp_path / "v.pq", column)):
+        for row in range(3):
+            assert nearest(f"{path}#{row}") == [(f"d{row}", 0.0)]
+        for name in (path, f"{path}#3"):
+            with pytest.raises(VocabtoolError, match=r"it has 3 rows, name one: .*#0 to .*#2"):
+                nearest(name)
+    index, v = given_letters(tmp_path)
+    done = run(
+        "search", index.path, "nothing", "--vector", f"{v}#4", "-k", "1", "--fusion", "dense"
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"x.jsonl" not in done.stdout and b"d4" in done.stdout
+    for arguments, code, told in (
+        (("text", "--vector", tmp_path / "none.npy"), 3, b"none.npy"),
+        (("text", "--vector", v), 3, b"name one"),
+        (("text", "--vector", f"{tmp_path / 'v.pq'}#0"), 0, b""),
+        (("-", "--vector", f"{v}#0"), 2, b"for one QUERY"),
+    ):
+        done = run("search", index.path, *arguments)
+        assert (done.returncode, told in done.stderr) == (code, True)
+        assert b"Traceback" not in done.stderr
+
+
+def test_commands_with_vectors(tmp_path: Path) -> None:
+    """index and update; with --force they replace; what goes wrong leaves no folder behind."""
+    file, made = write_documents(tmp_path / "x.jsonl", 5), some_vectors(7, 4)
+    v, folder = as_npy(tmp_path, made[:5]), tmp_path / "i"
+    done = run("index", file, "--vectors", v, "-o", folder, "--id-field", "id")
+    assert done.returncode == 0 and b"--vector FILE" in done.stderr
+    other = write_documents(tmp_path / "y.jsonl", 2, 5)
+    np.save(tmp_path / "w.npy", made[5:])
+    done = run("update", folder, other, "--vectors", tmp_path / "w.npy", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["added"]) == (0, 2)
+    assert run("update", folder, "--sync", "--quiet").returncode == 0
+    assert ids(Index.open(folder).search(vector=made[6], k=1, fusion="dense")) == ["d6"]
+    np.save(v, made[:5] + 1)
+    again = run(
+        "index", file, "--vectors", v, "-o", folder, "--id-field", "id", "--force", "--quiet"
+    )
+    assert (again.returncode, len(Index.open(folder))) == (0, 5)
+    bad = run("index", file, "--vectors", tmp_path / "w.npy", "-o", tmp_path / "j")
+    assert (bad.returncode, b"2 vectors for 5 documents" in bad.stderr) == (3, True)
+    assert not (tmp_path / "j").exists()

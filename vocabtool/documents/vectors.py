@@ -1,0 +1,455 @@
+"""Vectors that another system made: read from a file or an array, and matched to documents.
+
+    .npy        an array of shape (n, dim); it is mapped into memory
+    .npz        the array ``vectors`` and, if rows have ids, ``ids``: numpy.savez(FILE, vectors=...)
+    .parquet    a column of lists and, if rows have ids, a column ``id``
+
+Rows belong to documents by their ids, if the file has ids; otherwise by position. As in NumPy, rows
+are counted from 0. No more than a few megabytes of vectors are in memory at a time: row groups of
+Parquet are read a few rows at a time. What cannot be read in the order of the documents (Parquet
+whose ids are in another order, members of .npz) is first copied to a temporary file.
+
+The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from tokenize import TokenError
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+from pyarrow import parquet
+
+from vocabtool.documents.batch import NOT_FINITE, Batch, ReadLog, strings
+from vocabtool.documents.files import arrow_errors
+from vocabtool.documents.objects import as_bytes
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import SeenIds, Sources, batches, extent
+from vocabtool.documents.tables import (
+    BUFFER,
+    PARQUET_ERROR,
+    as_strings,
+    is_numbers,
+    is_strings,
+    vectors_in,
+)
+from vocabtool.errors import (
+    GIT_LFS,
+    InvalidFile,
+    NotFound,
+    UnsupportedFormat,
+    VocabtoolError,
+    reading,
+    refuse_pointer,
+)
+from vocabtool.formats.zip_archive import ZipArchive
+from vocabtool.vocabulary import decode
+
+Vectors: TypeAlias = NDArray[np.float32]
+Rows: TypeAlias = NDArray[np.int64]
+Given: TypeAlias = "str | os.PathLike[str] | ArrayLike"
+
+ARRAY: Final = "vectors"  # the name of an array in messages, and of the member of .npz
+IDS: Final = "ids"  # the other member of .npz
+ID: Final = "id"  # columns of Parquet
+VECTOR: Final = "vector"
+VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
+ID_ROWS: Final = 1 << 13  # ids that are read at a time
+MAX_DIM: Final = 1 << 16  # numbers in a vector
+HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+BY_POSITION: Final = (
+    "vectors without ids belong to documents by position. Fix it, or give the vectors ids: a "
+    "Parquet file with a column 'id', or numpy.savez(FILE, ids=..., vectors=...)"
+)
+
+
+class GivenVectors:
+    """Vectors from an array in memory or in a file. One thread at a time may read them.
+
+    ``name``: of the file, or ``vectors``. ``count``, ``dim``: number of vectors, and of numbers in
+    each. ``has_ids``: whether each row has an id. ``mapped``: returns the array, which may be
+    mapped anew each time, so that pages read before do not count as memory. ``ids``: the same for
+    the ids, shape (n,).
+
+    Raises :class:`InvalidFile` for an array of another shape or type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        mapped: Callable[[], NDArray[Any]],
+        ids: Callable[[], NDArray[Any]] | None = None,
+    ) -> None:
+        array = mapped()
+        if array.ndim != 2 or array.dtype.kind not in "fiu":
+            got = f"{array.dtype} of shape {array.shape}"
+            raise InvalidFile(f"expected numbers of shape (n, dim), got {got}", file=name)
+        self.name = name
+        self.has_ids = ids is not None
+        self._mapped = mapped
+        self._ids = ids
+        self._set_shape(*array.shape)
+        if ids is not None and ((found := ids()).ndim != 1 or found.dtype.kind not in "SUiu"):
+            what = f"{IDS!r} must contain strings or integers and have the shape ({self.count:,},)"
+            raise InvalidFile(f"{what}, got {found.dtype} of shape {found.shape}", file=name)
+        if ids is not None and len(found) != self.count:
+            what = f"{len(found):,} ids for {self.count:,} vectors"
+            raise InvalidFile(f"{what}: expected one id for each", file=name)
+
+    def take(self, rows: Rows) -> Vectors:
+        """Return the vectors of ``rows``: float32, shape (len(rows), dim).
+
+        Raises :class:`InvalidFile`, which names the row and its id, for numbers that are not
+        finite.
+        """
+        with np.errstate(over="ignore"):  # infinity is refused below
+            vectors: Vectors = np.ascontiguousarray(self._mapped()[rows], np.float32)
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            self._refuse(int(rows[np.argmin(finite)]), NOT_FINITE)
+        return vectors
+
+    def ids(self) -> Iterator[pa.StringArray]:
+        """Yield the ids in order, some thousands at a time; nothing if rows have no ids."""
+        for start in range(0, self.count if self._ids is not None else 0, ID_ROWS):
+            assert self._ids is not None  # noqa: S101 - the range is empty without them
+            found = self._ids()[start : start + ID_ROWS].tolist()
+            yield strings([as_bytes(i if isinstance(i, str | bytes) else str(i)) for i in found])
+
+    def _set_shape(self, count: int, dim: int) -> None:
+        if not count or not 0 < dim <= MAX_DIM:
+            what = f"expected at least one vector of 1 to {MAX_DIM:,} numbers"
+            raise InvalidFile(f"{what}, got the shape ({count:,}, {dim:,})", file=self.name)
+        self.count, self.dim = count, dim
+
+    def _refuse(self, row: int, what: str) -> None:
+        """Raise :class:`InvalidFile` for a row, with its id."""
+        first, told = 0, ""
+        for ids in self.ids():
+            if first <= row < first + len(ids):
+                told = f" (id {decode(bytes(ids[row - first].as_buffer()))!r})"
+            first += len(ids)
+        raise InvalidFile(f"row {row:,}{told}: {what}", file=self.name)
+
+
+class ParquetVectors(GivenVectors):
+    """Vectors in a column of Parquet: the only one with lists of numbers, or ``vector``.
+
+    Ascending rows are read from the file; for other rows the vectors are first copied to the file
+    that ``temporary`` returns.
+    """
+
+    def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
+        self.name = name
+        self._temporary = temporary
+        try:
+            with arrow_errors(PARQUET_ERROR):
+                self._table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+            schema = self._table.schema_arrow
+            lists = [each.name for each in schema if is_numbers(each.type)]
+            names = schema.names
+        except UnicodeDecodeError as error:
+            raise InvalidFile("the column names are not UTF-8") from error
+        if len(lists) != 1 and lists.count(VECTOR) != 1:
+            got = ", ".join(map(repr, lists)) or f"the columns {names}"
+            raise InvalidFile(f"expected one column of lists of numbers, or {VECTOR!r}, got {got}")
+        self._column = lists[0] if len(lists) == 1 else VECTOR
+        self.has_ids = names.count(ID) == 1
+        kind = schema.field(ID).type if self.has_ids else pa.string()
+        if not is_strings(kind) and not pa.types.is_integer(kind):
+            raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
+        self._copy: Callable[[], NDArray[Any]] | None = None
+        self._blocks: Iterator[Vectors] | None = None  # those after the present one
+        self.dim = 0  # until the first rows are read
+        first = next(self._read(0), np.zeros((0, 0), np.float32))
+        self._set_shape(self._table.metadata.num_rows, first.shape[1])
+        self._next, self._block = 0, first[:0]
+
+    def take(self, rows: Rows) -> Vectors:
+        """Return the vectors of ``rows``, as :meth:`GivenVectors.take` does."""
+        if self._copy is None and len(rows) and (rows[0] < self._next or (np.diff(rows) < 0).any()):
+            with reading(f"{self.name}: its copy in a temporary file"):
+                file = self._temporary()
+                for block in self._read(0):
+                    file.write(block.data)
+                file.flush()
+            shape = (self.count, self.dim)
+            self._copy = partial(np.memmap, file, np.float32, "r", 0, shape)
+        if self._copy is not None:
+            found: Vectors = self._copy()[rows]
+            return found
+        if self._blocks is None and len(rows):
+            self._next = int(rows[0])
+            self._blocks = self._read(self._next)
+        vectors, done = np.empty((len(rows), self.dim), np.float32), 0
+        while done < len(rows):
+            end = int(np.searchsorted(rows, self._next + len(self._block)))
+            vectors[done:end] = self._block[rows[done:end] - self._next]
+            if (done := end) < len(rows):
+                self._next += len(self._block)
+                self._block = next(self._blocks or iter(()), self._block[:0])
+                if not len(self._block):
+                    raise InvalidFile("has fewer rows than its footer states", file=self.name)
+        return vectors
+
+    def ids(self) -> Iterator[pa.StringArray]:
+        """Yield the ids in order. Raises :class:`InvalidFile` for a row without one."""
+        first = 0
+        for part in self._batches(0, ID, ID_ROWS) if self.has_ids else ():
+            if part.null_count:
+                row = first + int(np.argmin(np.asarray(part.is_valid())))
+                what = f"row {row:,}: field {ID!r}: expected an id, got null"
+                raise InvalidFile(what, file=self.name)
+            yield as_strings(part, ID)
+            first += len(part)
+
+    def _read(self, start: int) -> Iterator[Vectors]:
+        """Yield the checked vectors from row ``start`` in blocks."""
+        for part in self._batches(start, self._column, VECTOR_BYTES // (4 * (self.dim or MAX_DIM))):
+            vectors, wrong = vectors_in(part, self._column)
+            if not wrong and vectors.shape[1] != (self.dim or vectors.shape[1]):
+                wrong = {0: f"expected {self.dim:,} numbers, got {vectors.shape[1]:,}"}
+            for row, what in wrong.items():
+                self._refuse(start + row, what)
+            yield vectors
+            start += len(part)
+
+    def _batches(self, start: int, column: str, rows: int) -> Iterator[pa.Array]:
+        """Yield a column from row ``start``, in arrays of at most ``rows`` rows."""
+        first = 0
+        with reading(self.name), arrow_errors(PARQUET_ERROR):
+            for group in range(self._table.num_row_groups):
+                count = self._table.metadata.row_group(group).num_rows
+                if first + count > start:
+                    for part in self._table.iter_batches(max(1, rows), [group], [column]):
+                        out = min(max(start - first, 0), len(part))
+                        first += len(part)
+                        if out < len(part):
+                            yield part.column(0).slice(out)
+                else:
+                    first += count
+
+
+@contextmanager
+def open_vectors(
+    given: Given, beside: Path | None = None, *, one: bool = False
+) -> Iterator[GivenVectors]:
+    """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
+
+    ``beside``: the folder for temporary files. ``one``: a .npy may also contain one vector, of
+    shape (dim,). Raises :class:`NotFound`, :class:`InvalidFile` for a
+    damaged file and other contents, and :class:`UnsupportedFormat` for other endings.
+    """
+    if not isinstance(given, str | os.PathLike):
+        array = np.asarray(given)
+        yield GivenVectors(ARRAY, lambda: array)
+        return
+    name = os.fspath(given)
+    with ExitStack() as opened:
+
+        def temporary() -> BinaryIO:
+            return opened.enter_context(TemporaryFile(dir=beside))
+
+        with reading(name):
+            ending = Path(name).suffix.lower()
+            if ending not in (".npy", ".npz", ".parquet", ".pq"):
+                wanted = "expected vectors in a file that ends in .npy, .npz or .parquet"
+                raise UnsupportedFormat(f"{wanted}, got {ending or 'no ending'}")
+            file = opened.enter_context(Path(name).open("rb"))
+            refuse_pointer(file.peek(len(GIT_LFS[0])))
+            if ending == ".npy":
+                found = GivenVectors(name, _map_npy(file, one=one))
+            elif ending == ".npz":
+                found = _open_npz(name, temporary)
+            else:
+                found = ParquetVectors(name, file, temporary)
+        yield found
+
+
+def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
+    """Open the arrays of a .npz, which are copied, because a member cannot be mapped."""
+    arrays = {}
+    with ZipArchive(Path(name)) as archive:
+        members = [member.removesuffix(".npy") for member in archive.names]
+        if ARRAY not in members:
+            got = ", ".join(map(repr, members[:10])) or "nothing"
+            wanted = f"expected the array {ARRAY!r}: numpy.savez(FILE, vectors=..., ids=...)"
+            raise InvalidFile(f"{wanted}, got {got}")
+        for member in (ARRAY, IDS):
+            if member in members:
+                file = temporary()
+                archive.copy(f"{member}.npy", file)
+                file.flush()
+                arrays[member] = _map_npy(file)
+    return GivenVectors(name, arrays[ARRAY], arrays.get(IDS))
+
+
+def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
+    """Check the header of a .npy file; return a function that maps its array into memory.
+
+    Raises :class:`InvalidFile` for other files, Python objects, and a file that is too short.
+    """
+    file.seek(0)
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in HEADERS:
+            raise ValueError(f"version {version}")
+        shape, is_fortran, dtype = HEADERS[version](file)
+    except (ValueError, SyntaxError, TypeError, RecursionError, TokenError) as error:
+        raise InvalidFile(f"not a .npy file, or damaged: {error}") from error
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise InvalidFile(f"expected an array of numbers, got {dtype} of shape {shape}")
+    if one and len(shape) == 1:
+        shape = (1, *shape)
+    start, size = file.tell(), os.fstat(file.fileno()).st_size
+    wanted = math.prod(shape) * dtype.itemsize
+    if start + wanted > size:
+        raise InvalidFile(f"truncated: expected {wanted:,} bytes of numbers, got {size - start:,}")
+    if not wanted:
+        return lambda: np.zeros([min(length, 1) for length in shape], np.float32)
+    return partial(np.memmap, file, dtype, "r", start, shape, "F" if is_fortran else "C")
+
+
+class Matcher:
+    """Gives documents their vectors. ``start``: how many documents were read before.
+
+    Raises :class:`InvalidFile`, which names row and id, for a repeated id of a vector.
+    """
+
+    def __init__(self, given: GivenVectors, start: int = 0) -> None:
+        self._given = given
+        self._next = start
+        self._rows = SeenIds() if given.has_ids else None
+        first = 0
+        for ids in given.ids():
+            assert self._rows is not None  # noqa: S101 - there are ids
+            for row in self._rows.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
+                id_ = bytes(ids[row].as_buffer())
+                earlier = self._rows.first_place(id_).rpartition(":")[2]
+                what = (
+                    f"row {first + row:,}: the id {decode(id_)!r} is also the id of row {earlier}"
+                )
+                raise InvalidFile(what, file=given.name)
+            first += len(ids)
+
+    def close(self) -> None:
+        """Delete the table of ids."""
+        if self._rows is not None:
+            self._rows.close()
+
+    def attach(self, batch: Batch) -> Iterator[Batch]:
+        """Yield the next documents with their vectors, in parts of a few megabytes of vectors.
+
+        Raises :class:`InvalidFile`, which names the document, for one without a vector.
+        """
+        given, count = self._given, len(batch)
+        rows = np.arange(self._next, self._next + count)
+        self._next += count
+        if self._rows is not None:
+            rows = self._rows.rows_of(batch.id_array())
+        missing = np.flatnonzero((rows < 0) | (rows >= given.count))
+        if len(missing):
+            at = int(missing[0])
+            what = f"the document {batch.id_of(at)!r} has no vector: "
+            if self._rows is not None:
+                what += f"no row of {given.name} has this id (--id-field names the documents' ids)"
+            else:
+                what += f"{given.name} has {given.count:,} rows, and {BY_POSITION}"
+            raise InvalidFile(what, file=batch.place(at))
+        size = max(1, VECTOR_BYTES // (4 * given.dim))
+        for first in range(0, count, size):
+            part = batch if count <= size else batch.part(first, first + size)
+            yield replace(part, vectors=given.take(rows[first : first + size]))
+
+    def finish(self) -> str | None:
+        """Check that no vector is left; with ids, return a note on vectors without a document.
+
+        Raises :class:`VocabtoolError` with both counts.
+        """
+        left = self._given.count - self._next
+        if self._rows is None and left:
+            raise VocabtoolError(_counts(self._given, self._next))
+        if left <= 0:
+            return None
+        name, count = self._given.name, self._given.count
+        return f"{name}: {left:,} of {count:,} vectors belong to no document that was read"
+
+
+def check_counts(given: GivenVectors, sources: Sources, options: ReadOptions) -> None:
+    """Count documents, before any is added, if vectors belong to them by position.
+
+    They are read once more, unless their number is known. Raises :class:`VocabtoolError` with both
+    counts, and if the options allow that documents are left out.
+    """
+    if given.has_ids:
+        return
+    if options.on_duplicate in ("first", "last"):
+        what = f"--on-duplicate {options.on_duplicate} leaves documents out"
+        raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
+    found = extent(sources, format=options.format).rows
+    if found is None:
+        plain = replace(options, keep=(), id_field=None, on_duplicate=None)
+        found = sum(map(len, batches(sources, plain, log=ReadLog())))
+    if found != given.count:
+        raise VocabtoolError(_counts(given, found))
+
+
+def _counts(given: GivenVectors, documents: int) -> str:
+    return f"{given.name}: {given.count:,} vectors for {documents:,} documents, but {BY_POSITION}"
+
+
+def checksum_of(given: ArrayLike) -> str:
+    """Return shape, type and CRC-32C of an array in memory, as text."""
+    array, found = np.asarray(given), 0
+    step = max(1, VECTOR_BYTES // max(array[:1].nbytes, 1))
+    for start in range(0, len(array), step):
+        found = google_crc32c.extend(
+            found, np.ascontiguousarray(array[start : start + step]).tobytes()
+        )
+    return f"{array.dtype} {array.shape} {found:08x}"
+
+
+def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
+    """Return how long the vectors are: the ``given`` ones, or those in a field of the documents.
+
+    Of the documents, only the first are read. Raises :class:`NotFound` if there are none.
+    """
+    if given is not None:
+        with open_vectors(given) as opened:
+            return opened.dim
+    for batch in batches(sources, replace(options, on_duplicate=None), log=ReadLog()):
+        if batch.vectors is not None and len(batch):
+            return int(batch.vectors.shape[1])
+    raise NotFound("no document has a vector; without one, the length of vectors is unknown")
+
+
+def read_vector(name: str) -> Vectors:
+    """Read one vector: float32, shape (dim,). ``name``: FILE, or FILE#N for row N, from 0.
+
+    A .npy may also contain a single vector, of shape (dim,). Raises :class:`VocabtoolError` if the
+    file has no such row, or several and no N, and the errors of :func:`open_vectors`.
+    """
+    file, _, number = name.rpartition("#")
+    if not (file and number.isdecimal()) or Path(name).exists():
+        file, number = name, ""
+    with open_vectors(file, one=True) as given:
+        row = int(number or 0)
+        if row >= given.count or (not number and given.count > 1):
+            wanted = f"it has {given.count:,} rows, name one: {file}#0 to {file}#{given.count - 1}"
+            raise VocabtoolError(f"{name}: {wanted}")
+        found: Vectors = given.take(np.array([row]))[0]
+        return found
