@@ -214,7 +214,8 @@ def search_command(
         raise click.UsageError("--after continues one query, got the queries of standard input")
     if arrangement["cursor"] == FIRST_PAGE:
         arrangement["cursor"] = None
-    if not (query or vector or where or arrangement["sort"] or arrangement["facets"]):
+    others = vector, where, arrangement["sort"], arrangement["facets"]
+    if query is None and not any(others):
         raise click.UsageError("Missing argument 'QUERY', --vector, --where, --sort or --facets")
     with usage_errors():
         index = open_index(folder, model)
