@@ -300,5 +300,5 @@ def train_command(
         f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
         f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
     )
-    tell_notes((*trained.notes, *left_out([*files])))
+    tell_notes((*trained.notes, *left_out([*files], read)))
     tell_skipped(log.skipped)

@@ -184,7 +184,7 @@ def index_command(
     options = encoder.given_options()
     with usage_errors(), _advice_after_a_stop():
         asked = json.dumps([model, existing, shape, filling, read, encoder], default=str)
-        build, index = _open(folder, files, model, options, shape, asked if force else None)
+        build, index = _open(folder, files, model, options, shape, read, asked if force else None)
         with removed_if_empty(build):
             if index is None:
                 options |= {**shape, "memory": filling["memory"]}
@@ -301,6 +301,7 @@ def _open(
     model: str | None,
     options: dict[str, Any],
     shape: dict[str, Any],
+    read: ReadOptions,
     force: str | None,
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and its index, or ``None`` if it has no index yet.
@@ -317,7 +318,7 @@ def _open(
     path = Path(folder)
     if force is not None and is_index(path):
         refuse_others(path, allow_index=True)
-        found = files_outside(list(files), path) or []
+        found = files_outside(list(files), path, read) or []
         model_file = [model] if model is not None and Path(model).is_file() else []
         facts = facts_of([*found, *model_file], "stat")
         build = build_folder(path, json.dumps([facts, force], default=str))

@@ -37,21 +37,22 @@ from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
+from vocabtool.index.sources import AS_SHIPPED, Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import cut_note
+from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
 MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``force``
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+ADDED_LATER: Final = ("split", "split_size", "overlap", "include", "exclude", "gitignore")
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
-    "--field, --id-field, --input-format, --keep and --on-duplicate), or read all FILEs again with "
-    "`vocabtool update` without FILE"
+    "--field, --id-field, --input-format, --keep, --on-duplicate and --split), or read all FILEs "
+    "again with `vocabtool update` without FILE"
 )
 
 AS_EMBEDDED: Final = (
@@ -169,12 +170,13 @@ class Loader:
         self._plan: str | None = None  # identifies this load; None if it has a stream
         if not any(part.is_stream for part in parts):
             inputs = [asdict(each) for each in self._facts]
-            read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
+            read = [_values_of(part.options) for part in parts]
             self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
+        self._measure: TokenMeasure | None = None
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
@@ -322,6 +324,8 @@ class Loader:
                 "`vocabtool embed`, add documents with vectors in Python, or index with --model"
             )
 
+        self._measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
+
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
             if self._compares:
@@ -349,11 +353,12 @@ class Loader:
                 size=BATCH_BYTES,
                 rows=BATCH_ROWS,
                 start=self._start,
+                measure=self._measure,
             )
             with closed_after(found):
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    documents = of_file(replace(batch, source=told))
+                    documents = of_file(batch.named(told))
                     bad = int(not_utf8(documents.texts))
                     if self._compares:
                         documents = self._to_compare(documents, part)[0]
@@ -427,6 +432,18 @@ class Loader:
             existing=existing[existing >= 0],
             same=existing[is_same],
         )
+
+
+def _values_of(options: ReadOptions) -> list[object]:
+    """Return the values of options that decide which documents are read.
+
+    Options that were added later do not count if none is given, so that the plans of earlier loads
+    stay the same.
+    """
+    values = asdict(replace(options, on_error="raise"))
+    later = {name: values.pop(name) for name in ADDED_LATER}
+    given = replace(AS_SHIPPED, **later) != AS_SHIPPED
+    return [*values.values(), *(later.values() if given else ())]
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:

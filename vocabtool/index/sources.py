@@ -23,6 +23,7 @@ from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 
 AS_SHIPPED: Final = ReadOptions()
+RULES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,22 @@ class Source:
     ``at``: absolute path of the working directory when the FILE was recorded. ``beside``: path of
     that directory relative to the index, in case both were moved. So the FILE is found from any
     directory, and ids that contain its name (``docs/a.txt:1``) do not change.
+    ``rules``: the version of the rules by which files are read. Under 1, folders were read without
+    regard to ``.gitignore``, and Markdown, code and HTML line by line: a FILE that was recorded
+    then is read in the same way.
     """
 
     name: str
     at: str
     beside: str
     options: ReadOptions
+    rules: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rules < RULES:
+            as_before = replace(self.options, split=self.options.split or "line", gitignore=False)
+            object.__setattr__(self, "options", as_before)
+            object.__setattr__(self, "rules", RULES)
 
     @property
     def path(self) -> str:
@@ -56,12 +67,12 @@ class Source:
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         """Return a source for a FILE named relative to the current working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
-        return cls(name, at, os.path.relpath(at, index), options)
+        return cls(name, at, os.path.relpath(at, index), options, RULES)
 
     def is_there(self) -> bool:
         """Whether the name matches a file, or a folder that contains one."""
         try:
-            return any(map(os.path.exists, find(self.path)[:1]))
+            return any(map(os.path.exists, find(self.path, self.options)[:1]))
         except NotFound:
             return False
 
@@ -106,7 +117,7 @@ def parts_of_names(
     """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
     now on: the ``known`` ones and new ones.
     """
-    files = files_outside(sources, index)
+    files = files_outside(sources, index, options)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
         part = Part((sources if files is None else files,), options, {}, is_stream=True)
@@ -115,12 +126,12 @@ def parts_of_names(
     all_known, numbers = _remember(known, given)
     labels: dict[str, tuple[str, int]] = {}
     for source in given:
-        found = files_outside([source.name], index) or []
+        found = files_outside([source.name], index, options) or []
         for file in found:
             labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
         return [Part((sources,), options, labels)], all_known
-    return [Part((files,), options, labels, notes=left_out(sources, index))], all_known
+    return [Part((files,), options, labels, notes=left_out(sources, options, index))], all_known
 
 
 def parts_of_index(
@@ -136,7 +147,7 @@ def parts_of_index(
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
     if sources is not None:
-        names, given_files = names_of(sources), files_outside(sources, index)
+        names, given_files = names_of(sources), files_outside(sources, index, options)
         if names is None or not can_be_read_again(given_files):
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
@@ -152,7 +163,7 @@ def parts_of_index(
             # Documents of this new FILE are recorded under the known folder or glob it is in.
             inside = Path(source.path).is_relative_to(other.path)
             globbed = has_magic(other.path) and other.is_there()
-            if inside or (globbed and source.path in find(other.path)):
+            if inside or (globbed and source.path in find(other.path, other.options)):
                 raise VocabtoolError(
                     f"{source.name} is a part of {other.name} and cannot be synced alone: sync "
                     f"{other.name}, or omit FILE to sync all"
@@ -167,7 +178,8 @@ def parts_of_index(
             was_read = f", but {index} was made from it; restore it, or name the FILEs to read"
             raise NotFound(f"{source.path}: does not exist{was_read if source in known else ''}")
         name = source.from_anywhere
-        found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
+        files = files_outside([name], index, source.options) or []
+        found = {os.path.realpath(file): file for file in files}
         if not can_be_read_again(found.values()):
             raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
         files = [file for real, file in found.items() if real not in taken]
@@ -178,7 +190,7 @@ def parts_of_index(
         if shards_in(name) is not None:
             parts.append(Part((name,), source.options, labels))
             continue
-        notes = left_out(name, index)
+        notes = left_out(name, source.options, index)
         read: tuple[Sources, ...] = (files,)
         last = parts[-1] if parts else None
         if last is not None and last.options == source.options and last.shards is None:

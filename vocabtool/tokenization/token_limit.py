@@ -217,6 +217,29 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
     return int(np.count_nonzero(cut)), int(cut.sum())
 
 
+@dataclass(frozen=True, slots=True)
+class TokenMeasure:
+    """Counts the tokens of texts, to split documents into pieces that a model reads.
+
+    ``most``: how many tokens of a text the model reads; ``None``: all.
+    """
+
+    words: Words
+    most: int | None
+
+    @classmethod
+    def of(cls, words: Words | None, most: int | None) -> TokenMeasure | None:
+        """Return the measure of a model; ``None`` if it reads whole words, any number of them."""
+        if words is None or (most is None and not words.subword):
+            return None
+        return cls(words, most)
+
+    def __call__(self, texts: Sequence[str], /) -> list[int]:
+        """Return the number of tokens of each text."""
+        counts: list[int] = np.diff(_tokens(self.words.look_up(texts), 0)[1]).tolist()
+        return counts
+
+
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
     """Return how many tokens precede each of m words and n texts, and how many a text has too many.
 
