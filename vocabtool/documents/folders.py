@@ -116,7 +116,7 @@ def _rule(line: str) -> _Rule | None:
     names = text.removeprefix("/").split("/") if "/" in text else ["**", text]
     groups: list[list[str]] = [[]]  # names between **
     for name in names:
-        if name == "**":
+        if len(name) > 1 and not name.strip("*"):
             groups.append([])
         else:
             groups[-1].append(_of_name(name))

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_PARAGRAPH: Final = 20  # lines of a setext heading
 
-FRONT: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
+FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
@@ -36,6 +36,8 @@ FENCE_ENDS: Final = {
 COMMENT_END: Final = re.compile("-->")
 RAW_END: Final = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
 NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|\||#{1,6}[ \t])|    |\t")
+CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
+RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"[ \t]*\{[#.:][^{}\n]*+\}$")
 
@@ -109,7 +111,11 @@ def plain(text: str) -> Marked:
 
 def _clean(title: str) -> str:
     """Return a title without markup of links, code and bold text."""
-    title = ATTRIBUTES.sub("", LINK.sub(r"\1", title.strip()))
+    title = title.strip()
+    if "[" in title:
+        title = LINK.sub(r"\1", title)
+    if title.endswith("}"):
+        title = ATTRIBUTES.sub("", title)
     return " ".join(title.replace("`", "").replace("**", "").split())[:MAX_TITLE]
 
 
@@ -128,7 +134,9 @@ def markdown(text: str) -> Marked:
             end = (COMMENT_END if tag == "!--" else RAW_END).search(padded, found.end())
             at = len(padded) if end is None else end.end()
         elif hashes := found["hashes"]:
-            named = re.sub(r"(?:^|[ \t])#+[ \t\r]*$", "", found["title"])
+            named = found["title"]
+            if "#" in named:
+                named = CLOSING.sub("", named)
             headings.append(Heading(found.start(), found.end() - 1, len(hashes), _clean(named)))
             at = found.end()
         else:
@@ -153,7 +161,8 @@ def _paragraph(padded: str, least: int, end: int) -> int | None:
     start = end
     for _ in range(MAX_PARAGRAPH):
         before = padded.rfind("\n", 0, start)
-        if before < least or not padded[before:start].strip():
+        line = padded[before + 1 : start]
+        if before < least or not line.strip() or RULE.match(line):
             break
         start = before
     if start == end or NO_PARAGRAPH.match(padded, start + 1):

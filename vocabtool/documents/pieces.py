@@ -33,17 +33,19 @@ from vocabtool.vocabulary import decode
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
+MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
 BETWEEN: Final = " > "  # between the headings of a path
 
 # Where a text is cut, the best places first.
 PLACES: Final = (
-    re.compile(r"\n[ \t\r]*\n\s*"),
+    re.compile(r"\n(?:[ \t\r]*+\n)++"),
     re.compile(r"\n"),
     re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])"),  # noqa: RUF001 - of Chinese and Japanese
     re.compile(r"\s+"),
 )
 PARAGRAPH, LINE = PLACES[:2]
+BLANK: Final = re.compile(r"\s")
 
 Span = tuple[int, int]
 
@@ -88,7 +90,7 @@ def sizes_of(request: Request) -> Sizes:
         size = max(min(size, measure.most), 1)
     if options.overlap >= size:
         raise ValueError(
-            f"overlap must be below the {size:,} tokens that the model reads, got {options.overlap:,}"
+            f"overlap must be below the {size:,} tokens that are read, got {options.overlap:,}"
         )
     return Sizes(size, options.overlap, measure)
 
@@ -135,15 +137,11 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
 def _sections(marked: Marked) -> list[int]:
     """Return the bounds of sections. A heading without text of its own begins the next section."""
     text, bounds = marked.text, [0]
-    is_empty = not text[: marked.headings[0].at].strip() if marked.headings else False
-    for each, following in zip(marked.headings, [*marked.headings[1:], None], strict=True):
-        if not is_empty:
+    before: Heading | None = None
+    for each in marked.headings:
+        if before is None or each.level <= before.level or text[before.body : each.at].strip():
             bounds.append(each.at)
-        is_empty = (
-            following is not None
-            and following.level > each.level
-            and not text[each.body : following.at].strip()
-        )
+        before = each
     return [*bounds, len(text)]
 
 
@@ -163,17 +161,19 @@ def _trim(text: str, span: Span) -> Span | None:
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     """Return the pieces of each section: the section itself if it is short enough."""
-    counts = sizes.measure([text[start:end] for start, end in sections])
     found = [[section] for section in sections]
-    long = [at for at, count in enumerate(counts) if count > sizes.size]
+    # A word and its blank have two characters; a character may be several tokens.
+    sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // MAX_TOKENS
+    long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
+    counts = sizes.measure([text[slice(*sections[at])] for at in long])
+    long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]
     if not long:
         return found
     atoms = _atoms(text, [sections[at] for at in long], sizes)
-    for at, parts in zip(long, atoms, strict=True):
-        found[at] = _pack(text, parts, sizes)
-    checked = iter(_check(text, [span for at in long for span in found[at]], sizes))
-    for at in long:
-        found[at] = [span for _ in found[at] for span in next(checked)]
+    packed = [_pack(text, parts, sizes) for parts in atoms]
+    checked = iter(_check(text, [each for some in packed for each in some], sizes))
+    for at, some in zip(long, packed, strict=True):
+        found[at] = [span for _ in some for span in next(checked)]
     return found
 
 
@@ -209,8 +209,8 @@ def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size
     return [start, *dict.fromkeys(at for at in inner if start < at < end), end]
 
 
-def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Return pieces of as many atoms as fit. Every piece but the first repeats an overlap."""
+def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[tuple[int, Span]]:
+    """Return pieces of as many atoms as fit, each after where it begins with its overlap."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -222,7 +222,8 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
         total += count + (not is_exact and text[end - 1] == "\n")
     ends = [*begins[1:], atoms[-1][1]]
     before = [begins[0], *_overlaps(text, begins, sizes)]
-    return [span for pair in zip(before, ends, strict=True) if (span := _trim(text, pair))]
+    bodies = zip(begins, ends, strict=True)
+    return [each for each in zip(before, bodies, strict=True) if _trim(text, each[1])]
 
 
 def _overlaps(text: str, begins: Sequence[int], sizes: Sizes) -> list[int]:
@@ -234,10 +235,7 @@ def _overlaps(text: str, begins: Sequence[int], sizes: Sizes) -> list[int]:
         part = text[first:begin]
         head = part.rsplit(None, sizes.overlap)
         tails.append((begin, head[1:] if len(head) > sizes.overlap else part.split()))
-    if isinstance(sizes.measure, CountWords):
-        counts = [1] * sum(len(words) for _, words in tails)
-    else:
-        counts = [*sizes.measure([word for _, words in tails for word in words])]
+    counts = sizes.measure([word for _, words in tails for word in words])
     at = 0
     for begin, words in tails:
         own = counts[at : at + len(words)]
@@ -252,21 +250,25 @@ def _overlaps(text: str, begins: Sequence[int], sizes: Sizes) -> list[int]:
     return found
 
 
-def _check(text: str, spans: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
-    """Return each piece, halved until it is short enough: counts of parts do not always add up."""
+def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
+    """Return each piece with its overlap if that fits, else without it, and halved if need be.
+
+    Counts of parts need not add up to that of the whole.
+    """
+    spans = [_trim(text, (first, body[1])) or body for first, body in pieces]
     counts = sizes.measure([text[start:end] for start, end in spans])
     found = []
-    for span, count in zip(spans, counts, strict=True):
-        parts = [span]
-        if count > sizes.size and span[1] - span[0] > 1:
-            middle = sum(span) // 2
-            blank = re.compile(r"\s").search(text, middle, span[1])
-            at = middle if blank is None else blank.start()
-            halves = [
-                half for pair in ((span[0], at), (at, span[1])) if (half := _trim(text, pair))
-            ]
-            parts = [one for each in _check(text, halves, sizes) for one in each]
-        found.append(parts)
+    for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
+        if count <= sizes.size or end - start < 2:
+            found.append([span])
+            continue
+        parts = [(start, end)]
+        if first == start:
+            blank = BLANK.search(text, (start + end) // 2, end - 1)
+            middle = (start + end) // 2 if blank is None else blank.end()
+            parts = [(start, middle), (middle, end)]
+        left = [(part[0], part) for part in parts if _trim(text, part)]
+        found.append([one for each in _check(text, left, sizes) for one in each])
     return found
 
 
@@ -316,18 +318,14 @@ def _rows(file: Readable, request: Request, mark: Callable[[Readable], Marked]) 
     numbers = dict[str, int]()
     line, counted = 1, 0
     for piece in cut(marked, options.split or "heading", sizes_of(request)):
-        start, end = _in_source(marked, piece)
+        start, end = _in_source(marked, piece) if marked.places else piece[:2]
         if start > counted:
             line += told.count("\n", counted, start)
             counted = start
-        fields: dict[str, object] = {
-            "title": title,
-            "path": piece.path,
-            SOURCE: source,
-            "line": line,
-            "start": start,
-            "end": end,
-        }
+        fields: dict[str, object] = {}
+        if request.whole or options.keep:
+            fields = {"title": title, "path": piece.path, SOURCE: source}
+            fields |= {"line": line, "start": start, "end": end}
         id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
         text = as_bytes(marked.text[piece.start : piece.end])
         kept = kept_of(fields, options.keep)
@@ -347,8 +345,6 @@ def read_whole(file: Readable) -> bytes:
 
 def _in_source(marked: Marked, piece: Piece) -> Span:
     """Return the start and end of a piece in the source."""
-    if not marked.places:
-        return piece.start, piece.end
     first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
     last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1
     return marked.places[max(first, 0)][1], marked.places[max(last, 0)][2]
