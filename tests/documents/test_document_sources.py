@@ -54,6 +54,10 @@ def write_json(path: Path) -> None:
     path.write_text("\n".join(lines), "utf-8")
 
 
+def write_array(path: Path) -> None:
+    path.write_text(json.dumps(OBJECTS), "utf-8")
+
+
 def write_csv(path: Path, dialect: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(OBJECTS[0]), dialect=dialect, quoting=csv.QUOTE_ALL)
@@ -129,7 +133,7 @@ WRITTEN: dict[str, Callable[[Path], None]] = {
     "corpus.arrows": write_ipc,
     "corpus.tfrecord": write_records,
     "corpus.tfrecord-00000-of-00001": write_records,
-    "corpus.json": lambda path: path.write_text(json.dumps(OBJECTS), "utf-8") and None,
+    "corpus.json": write_array,
     "written.tfrecord.gz": lambda path: write_records(path, "GZIP"),
 }
 PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}

@@ -73,7 +73,7 @@ def parts(path: Path, **read: Any) -> list[tuple[str, str]]:
 def test_markdown(tmp_path: Path) -> None:
     """Pieces, ids, fields and places of a file with all kinds of headings."""
     path = made(tmp_path / "guide.md", GUIDE)
-    found = list(documents(str(path)))
+    found: list[Any] = list(documents(str(path)))
     assert [d.id.removeprefix(str(path)) for d in found] == [
         *("", "#Guide > Install", "#Guide > Install > Linux", "#Guide > Install#2"),
         "#Setext code",
@@ -252,7 +252,7 @@ def test_html(tmp_path: Path) -> None:
         ("#One big > Two", "Two\n\nfirst\nsecond\n\na\n  b"),
         ("#One big > Two#2", "Two\n\nlast"),
     ]
-    found = [document.fields for document in documents(str(path))]
+    found: list[Any] = [document.fields for document in documents(str(path))]
     assert {each["title"] for each in found} == {"A & B"}
     assert PAGE[found[1]["start"] : found[1]["end"]].startswith("Two</h2><ul>")
     assert PAGE[found[2]["start"] :] == "Two</h2>last"

@@ -170,9 +170,9 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     if not long:
         return found
     atoms = _atoms(text, [sections[at] for at in long], sizes)
-    packed = [_pack(text, parts, sizes) for parts in atoms]
-    checked = iter(_check(text, [each for some in packed for each in some], sizes))
-    for at, some in zip(long, packed, strict=True):
+    bodies = [_pack(text, parts, sizes) for parts in atoms]
+    checked = iter(_check(text, _with_overlaps(text, bodies, sizes), sizes))
+    for at, some in zip(long, bodies, strict=True):
         found[at] = [span for _ in some for span in next(checked)]
     return found
 
@@ -209,8 +209,8 @@ def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size
     return [start, *dict.fromkeys(at for at in inner if start < at < end), end]
 
 
-def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[tuple[int, Span]]:
-    """Return pieces of as many atoms as fit, each after where it begins with its overlap."""
+def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
+    """Return pieces of as many atoms as fit, without overlaps, for which they leave room."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -220,33 +220,32 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[tuple[int, Spa
             total, most = 0, sizes.size - sizes.overlap
         # A line end between two parts may be a token of its own.
         total += count + (not is_exact and text[end - 1] == "\n")
-    ends = [*begins[1:], atoms[-1][1]]
-    before = [begins[0], *_overlaps(text, begins, sizes)]
-    bodies = zip(begins, ends, strict=True)
-    return [each for each in zip(before, bodies, strict=True) if _trim(text, each[1])]
+    return [span for span in pairwise([*begins, atoms[-1][1]]) if _trim(text, span)]
 
 
-def _overlaps(text: str, begins: Sequence[int], sizes: Sizes) -> list[int]:
-    """Return, for each piece but the first, where it begins with what it repeats."""
+def _with_overlaps(
+    text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
+) -> list[tuple[int, Span]]:
+    """Return where each piece begins with its overlap, and the piece without it."""
     if not sizes.overlap:
-        return [*begins[1:]]
-    found, tails = list[int](), list[tuple[int, list[str]]]()
-    for first, begin in pairwise(begins):
-        part = text[first:begin]
-        head = part.rsplit(None, sizes.overlap)
-        tails.append((begin, head[1:] if len(head) > sizes.overlap else part.split()))
-    counts = sizes.measure([word for _, words in tails for word in words])
-    at = 0
-    for begin, words in tails:
-        own = counts[at : at + len(words)]
-        at += len(words)
-        total, start = 0, begin
-        for word, count in zip(reversed(words), reversed(own), strict=True):
-            total += count
+        return [(span[0], span) for spans in sections for span in spans]
+    tails: list[list[str]] = []  # the last words before each piece
+    for spans in sections:
+        tails.append([])
+        for start, end in spans[:-1]:
+            words = text[start:end].rsplit(None, sizes.overlap)
+            tails.append(words[1:] if len(words) > sizes.overlap else text[start:end].split())
+    distinct = [*dict.fromkeys(word for words in tails for word in words)]
+    counts = dict(zip(distinct, sizes.measure(distinct), strict=True))
+    found = []
+    for span, words in zip((span for spans in sections for span in spans), tails, strict=True):
+        total, start = 0, span[0]
+        for word in reversed(words):
+            total += counts[word]
             if total > sizes.overlap:
                 break
             start = text.rindex(word, 0, start)
-        found.append(start)
+        found.append((start, span))
     return found
 
 
@@ -255,11 +254,11 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 
     Counts of parts need not add up to that of the whole.
     """
-    spans = [_trim(text, (first, body[1])) or body for first, body in pieces]
+    spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     counts = sizes.measure([text[start:end] for start, end in spans])
     found = []
     for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
-        if count <= sizes.size or end - start < 2:
+        if count <= sizes.size or (first == start and end - start == 1):
             found.append([span])
             continue
         parts = [(start, end)]
