@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import SkipCounter, archives, pieces
+from vocabtool.documents import SkipCounter, archives
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 

@@ -23,7 +23,7 @@ from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
 from vocabtool.documents import SkipCounter, headings, pieces
-from vocabtool.documents.headings import Marked
+from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
 from vocabtool.errors import InvalidFile
 
@@ -99,7 +99,7 @@ def test_markdown(tmp_path: Path) -> None:
     assert batch.columns["nothing"].null_count == 5
     assert [batch.place(row) for row in (0, 2)] == [f"{path}:1", f"{path}:18"]
     assert ids_of([batch]) == [d.id for d in found]
-    assert ids_of([batch.named("other").only(batch.numbers.__eq__(18))]) == [
+    assert ids_of([batch.with_source("other").only(batch.numbers.__eq__(18))]) == [
         "other#Guide > Install > Linux"
     ]
     crlf = made(tmp_path / "crlf.md", "\ufeff" + GUIDE.replace("\n", "\r\n"))
@@ -126,7 +126,7 @@ def test_each_split(tmp_path: Path, split: Split, wanted: list[str]) -> None:
     assert parts(lines, split="paragraph") == [("", "one two"), ("#2", "three")]
 
 
-def outline(marked: Marked) -> list[tuple[int, str]]:
+def outline(marked: MarkedText) -> list[tuple[int, str]]:
     return [(each.level, each.title) for each in marked.headings]
 
 
@@ -400,7 +400,7 @@ TEXTS = st.lists(
     ),
     max_size=40,
 ).map("".join)
-MARKS: dict[str, Callable[[str], Marked]] = {
+MARKS: dict[str, Callable[[str], MarkedText]] = {
     "plain": headings.plain,
     "markdown": headings.markdown,
     "rst": headings.rst,

@@ -169,10 +169,11 @@ def index_command(
 ) -> None:
     """Create an index of the documents of FILE... in DIR, or add to it.
 
-    A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed (its
-    vectors are then used); - is standard input. DIR stores the names of FILE... and the options, so
-    that update can read the files again.
+    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
+    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
+    .epub; also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed
+    (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
+    options, so that update can read the files again.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index

@@ -26,7 +26,7 @@ from vocabtool.documents.headings import (
     MAX_TITLE,
     TAG,
     Heading,
-    Marked,
+    MarkedText,
     first_title,
     html,
     markdown,
@@ -46,7 +46,7 @@ CONTAINER: Final = "META-INF/container.xml"
 PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 
 
-def notebook(file: Readable) -> Marked:
+def notebook(file: Readable) -> MarkedText:
     """Join the sources of a notebook's cells; headings are those of its Markdown cells.
 
     Format: nbformat.readthedocs.io, versions 3 and 4. Raises :class:`BadRow` for other content.
@@ -72,10 +72,10 @@ def notebook(file: Readable) -> Marked:
                 headings.append(each._replace(at=each.at + length, body=each.body + length))
         parts.append(text)
         length += len(text) + 2
-    return Marked("\n\n".join(parts), headings, first_title(headings))
+    return MarkedText("\n\n".join(parts), headings, first_title(headings))
 
 
-def pdf(file: Readable) -> Marked:
+def pdf(file: Readable) -> MarkedText:
     """Return the text of a PDF, with a heading for each page. Needs pypdf.
 
     Raises :class:`UnsupportedFormat` if pypdf is not installed, :class:`BadRow` for a file that it
@@ -105,7 +105,7 @@ def pdf(file: Readable) -> Marked:
         raise
     except Exception as error:  # a damaged PDF makes pypdf raise almost anything
         raise BadRow(f"not a PDF, or damaged: {type(error).__name__}: {error}") from error
-    return Marked("\n\n".join(parts), headings, title)
+    return MarkedText("\n\n".join(parts), headings, title)
 
 
 def _check_length(length: int) -> None:
@@ -150,7 +150,7 @@ def _tags(xml: str) -> Iterator[tuple[str, bool, re.Match[str]]]:
             yield tag["name"].rpartition(":")[2], bool(tag["end"]), tag
 
 
-def docx(path: Path) -> Marked:
+def docx(path: Path) -> MarkedText:
     """Return the paragraphs of a Word document, apart by a blank line, and its headings.
 
     Cells of a row are in one line. Text boxes, notes, headers and deleted text are left out.
@@ -193,7 +193,7 @@ def docx(path: Path) -> Marked:
                 length += len(text) + 2
                 _check_length(length)
             line, level = [], 0
-    return Marked("\n\n".join(parts), headings, first_title(headings))
+    return MarkedText("\n\n".join(parts), headings, first_title(headings))
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
@@ -207,7 +207,7 @@ def _heading_styles(xml: str) -> dict[str, int]:
     return levels
 
 
-def epub(path: Path) -> Marked:
+def epub(path: Path) -> MarkedText:
     """Return the pages of a book in reading order, and their headings.
 
     Raises :class:`BadRow` for an archive that is no book, and the errors of :class:`ZipArchive`.
@@ -234,10 +234,10 @@ def epub(path: Path) -> Marked:
                 title = " ".join(unescape(xml[tag.end() : xml.find("<", tag.end())]).split())
         pages = dict.fromkeys(items[each] for each in order if each in items)
         marked = [html(_member(archive, page, "an EPUB")) for page in pages]
-    return _joined(marked, title[:MAX_TITLE])
+    return _join(marked, title[:MAX_TITLE])
 
 
-def _joined(texts: Iterable[Marked], title: str) -> Marked:
+def _join(texts: Iterable[MarkedText], title: str) -> MarkedText:
     """Return texts as one, apart by a blank line."""
     parts, headings, length = list[str](), list[Heading](), 0
     for each in texts:
@@ -246,4 +246,4 @@ def _joined(texts: Iterable[Marked], title: str) -> Marked:
         parts.append(each.text)
         length += len(each.text) + 2
         _check_length(length)
-    return Marked("\n\n".join(parts), headings, title or first_title(headings))
+    return MarkedText("\n\n".join(parts), headings, title or first_title(headings))

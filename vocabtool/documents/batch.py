@@ -87,7 +87,7 @@ class Batch:
         source = strings([encode(f"{self.source}:")])[0]
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
-    def named(self, source: str) -> Batch:
+    def with_source(self, source: str) -> Batch:
         """Return the batch with another name of its source, also in the field that contains it."""
         columns = dict(self.columns)
         if self.parts is not None and (held := columns.get(SOURCE)) is not None:

@@ -179,7 +179,7 @@ def _of_class(inside: str) -> str:
     return f"(?!/)[{'^' * negated}{found}]"
 
 
-class Found(NamedTuple):
+class FolderFile(NamedTuple):
     """A file in a folder. ``why``: why it is left out: its ending, ``binary`` or ``ignored``."""
 
     name: str
@@ -194,7 +194,7 @@ class _Place(NamedTuple):
     cut: int
 
 
-def walk(folder: str, options: ReadOptions) -> Iterator[Found]:
+def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
     """Yield the files of a folder at any depth, and ignored folders, each with why it is left out.
 
     Hidden files and folders, links to folders, and what ``options`` exclude are not among them.
@@ -219,11 +219,11 @@ def walk(folder: str, options: ReadOptions) -> Iterator[Found]:
             included = is_chosen or bool(include and include.decide(path, is_folder=is_folder))
             name = str(Path(folder, path))
             if _is_ignored(path, places, is_folder=is_folder):
-                yield Found(name, IGNORED)
+                yield FolderFile(name, IGNORED)
             elif is_folder:
                 pending.append((f"{path}/", places, included))
             elif included:
-                yield Found(name, _why_not(entry, any_ending=include is not None))
+                yield FolderFile(name, _why_not(entry, any_ending=include is not None))
 
 
 def _above(folder: str) -> tuple[_Place, ...]:

@@ -89,7 +89,7 @@ class Heading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedText:
     """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
 
     ``places``: for a text that is not the source itself, the offsets in the text, ascending, at
@@ -104,9 +104,9 @@ class Marked:
     source: str | None = field(default=None, repr=False)
 
 
-def plain(text: str) -> Marked:
+def plain(text: str) -> MarkedText:
     """Return a text without headings."""
-    return Marked(text)
+    return MarkedText(text)
 
 
 def _clean(title: str) -> str:
@@ -119,7 +119,7 @@ def _clean(title: str) -> str:
     return " ".join(title.replace("`", "").replace("**", "").split())[:MAX_TITLE]
 
 
-def markdown(text: str) -> Marked:
+def markdown(text: str) -> MarkedText:
     """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
     padded, headings, title = f"\n{text}", list[Heading](), ""
     at = 0
@@ -146,7 +146,7 @@ def markdown(text: str) -> Marked:
                 named = _clean(padded[start + 1 : found.start()])
                 headings.append(Heading(start, found.end() - 1, level, named))
             at = found.end()
-    return Marked(text, headings, title or first_title(headings))
+    return MarkedText(text, headings, title or first_title(headings))
 
 
 def _end_of_fence(padded: str, at: int, fence: str) -> int:
@@ -174,7 +174,7 @@ def first_title(headings: Sequence[Heading]) -> str:
     return next((each.title for each in headings if each.level == 1), "")
 
 
-def rst(text: str) -> Marked:
+def rst(text: str) -> MarkedText:
     """Find titles with an underline, or with an overline too. The order of styles is the level."""
     padded, headings, styles = f"\n{text}", list[Heading](), dict[tuple[str, bool], int]()
     least = at = 0
@@ -199,10 +199,10 @@ def rst(text: str) -> Marked:
         title = ROLE.sub("", named)
         headings.append(Heading(above if is_over else start, at - 1, level, _clean(title)))
         least = at
-    return Marked(text, headings, first_title(headings))
+    return MarkedText(text, headings, first_title(headings))
 
 
-def html(source: str) -> Marked:
+def html(source: str) -> MarkedText:
     """Return the visible text of HTML, with blank lines between blocks, and its headings."""
     parts, places, headings = list[str](), list[tuple[int, int, int]](), list[Heading]()
     length, gap, title, pre, at = 0, "", "", 0, 0
@@ -252,10 +252,10 @@ def html(source: str) -> Marked:
             opened = None if found["end"] else (int(name[1]), begun, len(parts))
     if at < len(source):
         put(at, len(source))
-    return Marked("".join(parts), headings, title or first_title(headings), places, source)
+    return MarkedText("".join(parts), headings, title or first_title(headings), places, source)
 
 
-def python(text: str) -> Marked:
+def python(text: str) -> MarkedText:
     """Find definitions and classes at the top level, with their decorators."""
     padded, headings = f"\n{text}", list[Heading]()
     decorated: int | None = None
@@ -270,4 +270,4 @@ def python(text: str) -> Marked:
             at = found.start()
             if not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
-    return Marked(text, headings)
+    return MarkedText(text, headings)

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from vocabtool.choices import SPLIT_SIZE, Split
 from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
 from vocabtool.documents.files import Readable, refuse_utf16
-from vocabtool.documents.headings import Heading, Marked, markdown, plain
+from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
 from vocabtool.documents.objects import Row, as_bytes, gather, kept_of
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
@@ -95,7 +95,7 @@ def sizes_of(request: Request) -> Sizes:
     return Sizes(size, options.overlap, measure)
 
 
-def cut(marked: Marked, split: Split, sizes: Sizes) -> list[Piece]:
+def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     """Return the pieces of a text, in order. Together they cover all that is not blank."""
     text, paths = marked.text, _paths(marked.headings)
     starts = [at for at, _ in paths]
@@ -134,7 +134,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
     return found
 
 
-def _sections(marked: Marked) -> list[int]:
+def _sections(marked: MarkedText) -> list[int]:
     """Return the bounds of sections. A heading without text of its own begins the next section."""
     text, bounds = marked.text, [0]
     before: Heading | None = None
@@ -275,11 +275,11 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 
 
 def read_text(
-    file: Readable, request: Request, mark: Callable[[str], Marked] = plain
+    file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
 ) -> Iterator[Batch]:
     """Read a file of text as pieces; ``mark`` finds its headings."""
 
-    def mark_file(file: Readable) -> Marked:
+    def mark_file(file: Readable) -> MarkedText:
         content = read_whole(file)
         refuse_utf16(content)
         text = decode(content)
@@ -289,7 +289,7 @@ def read_text(
 
 
 def read_pieces(
-    file: Readable, request: Request, mark: Callable[[Readable], Marked]
+    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
     """Read a file as pieces; ``mark`` returns its text and headings, or raises ``BadRow``.
 
@@ -305,7 +305,9 @@ def read_pieces(
         yield replace(batch, ids=None, parts=batch.ids)
 
 
-def _rows(file: Readable, request: Request, mark: Callable[[Readable], Marked]) -> Iterator[Row]:
+def _rows(
+    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
+) -> Iterator[Row]:
     try:
         marked = mark(file)
     except (BadRow, InvalidFile, UnsupportedFormat) as bad:
@@ -342,7 +344,7 @@ def read_whole(file: Readable) -> bytes:
     return b"".join(parts)
 
 
-def _in_source(marked: Marked, piece: Piece) -> Span:
+def _in_source(marked: MarkedText, piece: Piece) -> Span:
     """Return the start and end of a piece in the source."""
     first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
     last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1

@@ -358,7 +358,7 @@ class Loader:
             with closed_after(found):
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    documents = of_file(batch.named(told))
+                    documents = of_file(batch.with_source(told))
                     bad = int(not_utf8(documents.texts))
                     if self._compares:
                         documents = self._to_compare(documents, part)[0]
