@@ -134,7 +134,7 @@ def as_commonmark(text: str) -> list[tuple[int, str]]:
     """The headings outside lists and quotes, by markdown-it-py."""
     tokens = MarkdownIt("commonmark").parse(text)
     return [
-        (int(token.tag[1]), " ".join(following.content.split()))
+        (int(token.tag[1]), " ".join(following.content.replace("`", "").split()))
         for token, following in pairwise(tokens)
         if token.type == "heading_open" and token.level == 0
     ]
@@ -161,12 +161,20 @@ LINES = (
 @given(st.lists(st.sampled_from(LINES), max_size=12))
 def test_headings_of_markdown_are_commonmarks(lines: list[str]) -> None:
     """Fences, HTML, lists, rules and setext headings, in any order."""
-    # In a list or quote, and after an HTML block without its own end, the context decides.
-    text, depends = "\n".join(lines), ("- item", "1. item", "> quote", "<pre>", "<!-- x")
-    if not any(line in depends for line in lines):
-        text = f"intro\n\n{text}"
-        assert outline(headings.markdown(text)) == as_commonmark(text)
-    headings.markdown(text)
+    # In a list or quote, an HTML block and indented code, the context decides.
+    context = ("- item", "1. item", "> quote", "<pre>", "</pre>", "<!-- x", "    # E", "\t# G")
+    text = "intro\n\n" + "\n".join(line for line in lines if line not in context)
+    assert outline(headings.markdown(text)) == as_commonmark(text)
+    headings.markdown("\n".join(lines))
+    for code in (
+        "    # E",
+        "\t# G",
+        "- item\n---",
+        "> quote\n---",
+        "<pre>\n# A\n</pre>",
+        "<!--\n# A\n-->",
+    ):
+        assert outline(headings.markdown(code)) == as_commonmark(code) == []
 
 
 def test_headings_of_our_documentation() -> None:

@@ -35,7 +35,7 @@ FENCE_ENDS: Final = {
 }
 COMMENT_END: Final = re.compile("-->")
 RAW_END: Final = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
-NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|\||#{1,6}[ \t])|    |\t")
+NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|#{1,6}[ \t])|    |\t")
 CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
 RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
@@ -122,9 +122,9 @@ def _clean(title: str) -> str:
 def markdown(text: str) -> MarkedText:
     """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
     padded, headings, title = f"\n{text}", list[Heading](), ""
-    at = 0
+    at = least = 0  # where to search, and where the last block ended
     if front := FRONT.match(text):
-        at = front.end() + 1
+        at = least = front.end() + 1
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip("'\""))
     while found := MARKDOWN.search(padded, at):
@@ -140,12 +140,14 @@ def markdown(text: str) -> MarkedText:
             headings.append(Heading(found.start(), found.end() - 1, len(hashes), _clean(named)))
             at = found.end()
         else:
-            start = _paragraph(padded, at, found.start())
+            at, start = found.end(), _paragraph(padded, least, found.start())
+            if start is None and (found["under"][0] == "=" or found["under"] == "--"):
+                continue  # a line of text
             if start is not None:
                 level = 1 if found["under"][0] == "=" else 2
                 named = _clean(padded[start + 1 : found.start()])
                 headings.append(Heading(start, found.end() - 1, level, named))
-            at = found.end()
+        least = at
     return MarkedText(text, headings, title or first_title(headings))
 
 
