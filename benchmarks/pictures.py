@@ -10,7 +10,8 @@ from typing import Final
 WIDTH, LABELS, LINE, TOP = 760, 230, 34, 46  # pixels
 BARS: Final = WIDTH - LABELS - 130  # the longest bar; the figure stands behind it
 STYLE: Final = """
-text { font: 14px system-ui, sans-serif; fill: #7a8594 }
+text { font: 14px system-ui, sans-serif; fill: #59636e }
+@media (prefers-color-scheme: dark) { text { fill: #9aa5b1 } }
 .ours { font-weight: 700 } .bar { fill: #9aa5b1 } .bar.ours { fill: #c2571a }
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("vocabtool", "numpy", "pyarrow", "faiss-cpu", "tantivy", "tensorflow")
+NUMBER: Final = re.compile(r"[<>=~+-]* ?\d")  # how a figure begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,9 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with the title as a bold line."""
-        lines = [self.columns, ("---", *("---:" for _ in self.columns[1:])), *self.rows]
+        _, *others = zip(*self.rows, strict=True)
+        right = ["---:" if any(map(NUMBER.match, cells)) else "---" for cells in others]
+        lines = [self.columns, ("---", *right), *self.rows]
         return "\n".join((f"**{self.title}**", "", *(f"| {' | '.join(row)} |" for row in lines)))
 
 
@@ -70,7 +74,7 @@ def at_least(what: str, measured: float, wanted: float, shown: str) -> Goal:
 
 def goals(*found: Goal) -> Table:
     """Return goals as a table."""
-    rows = ((g.what, g.wanted, g.measured, "yes" if g.reached else "NO") for g in found)
+    rows = ((g.what, g.wanted, g.measured, "yes" if g.reached else "no") for g in found)
     return Table(title="Goals", columns=("", "wanted", "measured", "reached"), rows=tuple(rows))
 
 

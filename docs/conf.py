@@ -70,13 +70,43 @@ def formula_block(writer: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def literal_options(text: str) -> str:
-    """Format the names of options as code."""
-    return re.sub(r"(?<![\w`-])--?[a-zA-Z][\w-]*(?!\w|`)", r"``\g<0>``", text)
+OPTION = r"(?<![\w`-])--?[a-zA-Z][\w-]*(?!\w|`)"
+# Texts in backticks; options; ``onnx:NAME`` and the like; names and endings of files; ``''``.
+CODE = rf"`+[^`]+`+|{OPTION}|\b[\w-]+:(?:…|[A-Z][\w@:/.]*\w)|(?<![\w/])[a-z_]*\.[a-z]{{2,}}\b|''"
+
+
+def literals(text: str) -> str:
+    """Format the parts of a help text that are code."""
+    return re.sub(CODE, lambda found: f"``{found[0].strip('`')}``", text)
+
+
+def keep_options_whole(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Mark options and ``. FILE`` in the HTML of a page, so that lines do not break at hyphens."""
+
+    def mark(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == "<" else f'<span class="whole">{found[0]}</span>'
+
+    if "body" in context:
+        sourced = r'(?<=>)\.<span class="w"> </span>\.[\w./]+'
+        context["body"] = re.sub(rf"<[^>]*>|{OPTION}|{sourced}", mark, context["body"])
 
 
 def mark_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    lines[:] = map(literal_options, lines)
+    lines[:] = literals("\n".join(lines)).split("\n")
+
+
+EPILOGS: dict[str, str] = {}  # the command that has each of them first
+
+
+def mark_epilog(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Show a text that several commands share only once."""
+    name = context.command.name or ""
+    first = EPILOGS.setdefault("\n".join(lines), name)
+    mark_options(app, context, lines)
+    if context.command.epilog and first != name:
+        lines[:] = [f"MODEL is the same as for :ref:`{first} <command-{first}>`."]
 
 
 def option_lines(context: click.Context) -> Iterator[str]:
@@ -93,7 +123,7 @@ def option_lines(context: click.Context) -> Iterator[str]:
         yield f".. option:: {names}{value}"
         yield ""
         for line in (text, default and f"Default: {default}."):
-            yield f"    {literal_options(line.strip())}"
+            yield f"    {literals(line.strip())}"
             yield ""
 
 
@@ -187,7 +217,8 @@ def skip_generated(
 def finish_page(app: Sphinx, doctree: nodes.document) -> None:
     """Mark terminal tables, whose lines must not wrap; remove broken links; set dashes."""
     for block in doctree.findall(nodes.literal_block):
-        if "───" in block.astext():
+        text, told = block.astext(), block.get("language") == "console"
+        if "───" in text or (told and re.search(r"\S {3,}\S+ {2,}\S", text)):
             block["classes"].append("columns")
     for link in list(doctree.findall(nodes.reference)):
         if link.get("refuri") in ("https://", "FILE:LINE"):  # docutils takes them for addresses
@@ -199,10 +230,11 @@ def finish_page(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("doctree-read", finish_page)
+    app.connect("html-page-context", keep_options_whole)
     app.connect("autodoc-process-docstring", list_items)
     app.connect("autodoc-skip-member", skip_generated)
     app.connect("sphinx-click-process-description", mark_options)
     app.connect("sphinx-click-process-options", describe_options)
-    app.connect("sphinx-click-process-epilog", mark_options)
+    app.connect("sphinx-click-process-epilog", mark_epilog)
     app.connect("sphinx-click-process-arguments", drop_arguments)
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula_block, None))

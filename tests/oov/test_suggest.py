@@ -488,7 +488,7 @@ def test_reports(here: Path, tmp_path: Path) -> None:
         assert each["word"] in text
         assert f" {each['saved']} " in shown
         assert " ".join(each["parts"])[:12] in shown
-    assert f"{half['rate_before']:.3f}, then {half['rate_after']:.3f}" in shown
+    assert f"{half['rate_before']:.3f} before, {half['rate_after']:.3f} after" in shown
 
 
 ERRORS: dict[str, tuple[list[str], int, str]] = {

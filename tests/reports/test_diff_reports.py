@@ -160,12 +160,12 @@ Jaccard index 0.4000
  capitalised   1   0           1           0
  number        1   0           1           0
 
- ignoring               more of A   more of B   Jaccard   for example
- ──────────────────────────────────────────────────────────────────────
- case                           1           1    0.7500   Paris = paris
- Unicode forms (NFKC)           0           0    0.4000
- piece markers                  0           0    0.4000
- all of these                   1           1    0.7500   Paris = paris
+ ignoring               A also in B   B also in A   Jaccard   for example
+ ──────────────────────────────────────────────────────────────────────────
+ case                             1             1    0.7500   Paris = paris
+ Unicode forms (NFKC)             0             0    0.4000
+ piece markers                    0             0    0.4000
+ all of these                     1             1    0.7500   Paris = paris
 
 Spearman's rho -1.000 over the ranks of 2 common entries
  largest differences of rank   rank in A   rank in B   doublings
@@ -244,8 +244,8 @@ def test_the_page_tells_look_alikes_apart(tmp_path: Path) -> None:
     a = vocabulary([b"find", "né".encode()], "a")
     b = vocabulary(["\ufb01nd".encode(), b"ne\xcc\x81"], "b")
     page = saved(compared(a, b), tmp_path, "html").decode()
-    assert "= <bdi>\ufb01nd</bdi> (\\ufb01nd)" in page
-    assert "<bdi>né</bdi> = <bdi>ne\u0301</bdi> (ne\\u0301)" in page
+    assert "= <bdi>\ufb01nd</bdi> (U+FB01)" in page
+    assert "<bdi>né</bdi> = <bdi>ne\u0301</bdi> (U+0301)" in page
 
 
 def test_the_page_says_what_json_says(tmp_path: Path) -> None:
@@ -296,6 +296,7 @@ def test_titles_show_the_last_parts_of_paths(
     """Show as many parts as it takes to distinguish the models; the paths follow."""
     found = compared(vocabulary([b"x"], "a"), vocabulary([b"y"], "b"), labels=(a, b))
     page = saved(found, tmp_path, "html").decode()
-    assert f'<h1>{short_a} and {short_b}</h1>\n<p class="small">{a} and {b}</p>' in page
+    assert f"<h1>{short_a} and {short_b}</h1>" in page
+    assert page.count(f"<dd>{a}: ") == 1 + (a == b)
     assert f"<h2>Only in A: {short_a}</h2>" in page
     assert f"<h2>Only in B: {short_b}</h2>" in page

@@ -501,7 +501,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 
 
 def test_commands(tmp_path: Path) -> None:
-    """``words`` and ``oov`` on the command line; forking later causes no warning."""
+    """``words`` and ``oov`` on the command line; forking after ``words`` causes no warning."""
     file = tmp_path / "tokenizer.json"
     made("WordPiece").save(str(file))
     corpus = tmp_path / "corpus.txt"
@@ -512,17 +512,16 @@ def test_commands(tmp_path: Path) -> None:
         "from vocabtool.cli.main import cli\n"
         "assert not cli.main(standalone_mode=False)\n"
         "sys.stdout.flush()\n"
-        "child = os.fork()\n"
-        "os.waitpid(child, 0) if child else os._exit(0)\n"
     )
+    fork = "child = os.fork()\nos.waitpid(child, 0) if child else os._exit(0)\n"
     # This tests the tokenizers library; Python 3.12 itself warns about any thread.
-    run = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
+    run = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c"]
     options: dict[str, Any] = {"capture_output": True, "text": True, "env": environment}
-    shown = subprocess.run([*run, "words", tmp_path, "the fox %"], cwd=ROOT, **options)
+    shown = subprocess.run([*run, code + fork, "words", tmp_path, "the fox %"], cwd=ROOT, **options)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "%\t1\tunknown\t[UNK](unknown)" in shown.stdout
     asked = ["oov", str(file), str(corpus), "--format", "json", "--threads", "2"]
-    counted = subprocess.run([*run, *asked], cwd=ROOT, **options)
+    counted = subprocess.run([*run, code, *asked], cwd=ROOT, **options)
     assert (counted.returncode, counted.stderr) == (0, "")
     wanted = {"all": 15_000, "unknown": 5_000, "unknown_rate": 1 / 3}
     assert json.loads(counted.stdout)["tokens"] == wanted

@@ -35,8 +35,8 @@ class SplitWord:
     """A word in several pieces, or an unknown word.
 
     - ``pieces``: Number of pieces; an unknown word may have one, or none.
-    - ``count``, ``documents``: Number of occurrences, and of documents with the word. ``count`` is
-      off by at most ``error``. Both are exact if ``error`` is 0.
+    - ``count``: Number of occurrences, off by at most ``error``.
+    - ``documents``: Number of documents with the word, exact if ``error`` is 0.
     - ``known``: Whether the model knows all pieces.
     - ``kind``: The class of the word, ``None`` if it was not classified.
     - ``parts``: The pieces; empty if the word was not classified, or if its pieces depend on
@@ -99,8 +99,10 @@ class SplitWords:
     """The words that a subword model splits.
 
     - ``table``: Arrow table whose columns are the fields of :class:`SplitWord`. First come split
-      words (``listed``: their number), then random strings such as hashes (``random``: their
-      number), both in the chosen order, then unknown words of at most one piece.
+      words, then random strings such as hashes, both in the chosen order, then unknown words of at
+      most one piece.
+    - ``listed``: Number of split words in ``table``, without random strings.
+    - ``random``: Number of random strings in ``table``.
     - ``distinct``: Number of distinct split words, including random strings.
     - ``kinds``: Totals of the classified split words for each kind, by descending pieces.
     - ``languages``: Totals of the texts for each language or script, by descending documents.

@@ -118,11 +118,9 @@ def save_diff(
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
     """Return the report on a comparison; ``most`` and ``only`` are those of :func:`save_diff`."""
-    labels = (comparison.a.label, comparison.b.label)
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
-        title=" and ".join(short_names(*labels)),
-        subtitle=" and ".join(labels),
+        title=" and ".join(short_names(comparison.a.label, comparison.b.label)),
         sections=partial(_sections, comparison, most),
         data=partial(_data, comparison),
         lists={part: partial(_entries, comparison, part, most) for part in PARTS},
@@ -258,11 +256,13 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
             sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
         columns = (Column("largest differences of rank"), *_counts("rank in A", "rank in B"))
         shifts = comparison.shifts(PAGE_SHIFTS if page else entries)
+        noted = page and bool(shifts)
         blocks = [
             *[Plot(lambda: plots.ranks(comparison.ranks))] * page,
             Paragraph(sentence + "." * page),
             *[Paragraph("; ".join(_orders(comparison)) + ".", small=True)] * page,
             Table((*columns, Column("doublings", "doublings")), shifts),
+            *[Paragraph("doublings: log2 of rank in B / rank in A", small=True)] * noted,
         ]
         yield Section("Rank against rank", blocks)
     names = short_names(comparison.a.label, comparison.b.label)
@@ -273,15 +273,17 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
                 sample = comparison.sample(part, entries, kind=kind.kind)
                 shown = [part for entry in sample for part in ("  ", entry)][1:]
                 rows.append((kind.kind, count, tuple(shown)))
-        columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
+        first = Column("kind" if page else f"only in {name}")
+        columns = (first, *_counts("entries"), Column("lowest ids first"))
         yield Section(f"Only in {name}: {label}", [Table(columns, rows)])
     if use is not None and not page:
         yield Section("", _known_shares(use, page))
         yield from (Section("", _carriers(use, side, entries)) for side in SIDES)
     if comparison.cuts is not None and not page:
         yield from (Section("", [block]) for block in _cut_tables(comparison.cuts, entries))
-    notes = Notes(_notes(comparison))
-    yield Section("What was compared, and how", [Facts(facts), notes] if page else [notes])
+    notes = Notes(_notes(comparison, page))
+    rest = facts[3 + comparison.by_text :] if page else []
+    yield Section("What was compared, and how", [*[Facts(rest)] * bool(rest), notes])
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
@@ -341,20 +343,21 @@ def _counts(*names: str) -> tuple[Column, ...]:
 def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     columns = (
         Column("ignoring"),
-        *_counts("more of A", "more of B"),
+        *_counts("A also in B", "B also in A"),
         Column("Jaccard", "ratio"),
         Column("for example"),
     )
 
-    def code_points(entry: bytes) -> str:
-        """Return an entry with its code points escaped if NFKC would change it, else an empty text.
+    def code_points(entry: bytes, other: bytes) -> str:
+        """Return the code points that only ``entry`` has if NFKC would change it, else no text.
 
         Such an entry and its normal form often look the same.
         """
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""
-        return text.encode("ascii", "backslashreplace").decode()
+        differing = [char for char in text if not char.isascii() and char not in decode(other)]
+        return " ".join(f"U+{ord(char):04X}" for char in differing)
 
     rows = []
     for gain in comparison.gains:
@@ -362,7 +365,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         for a, b in gain.examples[: None if page else TERMINAL_EXAMPLES]:
             if parts:
                 parts.append(", " if page else " ")
-            of_a, of_b = code_points(a), code_points(b)
+            of_a, of_b = code_points(a, b), code_points(b, a)
             parts += [a, f" ({of_a}) = " if of_a else " = ", b, f" ({of_b})" if of_b else ""]
         rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
     yield Table(columns, rows)
@@ -398,7 +401,7 @@ def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
     """Yield the figures of both sides, and the words that only one of them cuts."""
     columns = (
         *(Column("own rule"), *_counts("words", "pieces")),
-        *(Column("pieces per word", "mean"), Column("in 2 or more", "percent")),
+        *(Column("pieces per word", "mean"), Column("in 2 or more pieces", "percent")),
         *_counts("unknown"),
     )
     sides = (("A", "B", cuts.a), ("B", "A", cuts.b))
@@ -451,15 +454,16 @@ def _orders(comparison: Diff) -> Iterator[str]:
         yield f"the ids of {name} {ORDERS[side.order]}"
 
 
-def _notes(comparison: Diff) -> Iterator[str]:
-    """Yield notes for the reader, one sentence each."""
+def _notes(comparison: Diff, page: bool = False) -> Iterator[str]:
+    """Yield notes for the reader, one sentence each; a page shows the orders beside the ranks."""
     yield from comparison.notes
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         if side.duplicates:
             yield f"repeated entries of {name}, which count once: {side.duplicates:,}"
         if side.merged:
             yield f"entries of {name} that folding made equal to an earlier one: {side.merged:,}"
-    yield from _orders(comparison)
+    if not (page and len(comparison.ranks)):
+        yield from _orders(comparison)
     use = comparison.use
     if use is not None:
         if not use.tokens:

@@ -424,9 +424,7 @@ def evaluation_report(found: Evaluation) -> Report:
         if rows:
             table = Table((Column(width=13), *means, Column()), cells, plain=True)
             sections.append([Paragraph(f"{split} ({rows[0].queries:,})"), table])
-    told = (
-        f"last column: nDCG@10 minus that of {REFERENCE}, with a 95 % interval (paired bootstrap)"
-    )
+    told = f"last column: nDCG@10 minus that of {REFERENCE}, with a 95% interval (paired bootstrap)"
     return _report(found.to_dict, *sections, [Paragraph(told), _notes(found.notes)])
 
 

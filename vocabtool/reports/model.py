@@ -46,14 +46,14 @@ class Column:
 class Table:
     """A table for people. ``bars``: name of a column that a page draws as bars, too.
 
-    ``small``: name of a column that a page shows in small print within the first column.
+    ``small``: names of columns that a page shows in small print within the first column.
     ``plain``: omit the lines on a terminal; elsewhere, separate cells by tabs.
     """
 
     columns: Sequence[Column]
     rows: Iterable[Row]
     bars: str | None = None
-    small: str | None = None
+    small: Sequence[str] = ()
     plain: bool = False
 
 

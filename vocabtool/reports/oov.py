@@ -32,7 +32,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.oov.lookalikes import Kind, clip, find_word
+from vocabtool.oov.lookalikes import COMMONEST, Kind, clip, find_word
 from vocabtool.oov.report import MOST_PIECES, CutOff, CutWord, OovReport, UnknownWord
 from vocabtool.oov.report import Figure as FigureName
 from vocabtool.oov.split_words import SplitWord, SplitWords
@@ -358,7 +358,7 @@ def _words(report: OovReport, page: bool) -> Table:
         if not page:
             example = _around(word.example, word.word, EXAMPLE_BYTES)
         rows.append((word.word, count(word.count), count(word.documents), like, example))
-    return Table(columns, rows, bars="count", small="example")
+    return Table(columns, rows, bars="count", small=["example"])
 
 
 def _around(example: bytes, word: bytes, width: int) -> str:
@@ -392,19 +392,28 @@ def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterato
     """Yield the figures of a subword model, its split words, and their kinds and languages."""
     yield Section("Words in pieces", _pieces(report, page))
     number = SPLIT_WORDS if page else SPLIT_WORDS // 2
-    title = "The split words, by what they cost"
-    yield Section(title, [_split_words(split.words(0, min(number, split.listed)), page)])
+    title = "The split words, by the pieces that they cost"
+    blocks: list[Block] = [_split_words(split.words(0, min(number, split.listed)), page)]
+    if split.listed > number:
+        told = f"These are {number:,} of {split.listed:,} split words. cost: count x (pieces - 1)."
+        blocks.append(Paragraph(told, small=True))
+    yield Section(title, blocks)
+    mean = Column("pieces per token", "mean")
     if split.kinds:
-        names = Column("what split words look like"), _count("words"), _count("tokens")
+        first = Column("kind" if page else "what split words look like")
         kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
-        table = Table((*names, Column("pieces per token", "mean")), kinds)
-        yield Section("What split words look like", [table])
+        table = Table((first, *map(_count, ("words", "tokens")), mean), kinds)
+        blocks = [table]
+        if split.listed > COMMONEST:
+            told = f"Only the first {COMMONEST:,} split words are classified."
+            blocks.append(Paragraph(told, small=True))
+        yield Section("What split words look like", blocks)
     if split.random:
         some = split.words(split.listed, min(split.random, RANDOM_WORDS))
         yield Section("Random strings", [_split_words(some, page, "random string")])
     columns = (
         *(Column("language or script"), _count("documents"), _count("tokens")),
-        *(Column("pieces per token", "mean"), Column("in 3 or more", "percent")),
+        *(mean, Column("in 3 or more pieces", "percent")),
     )
     languages = [
         (each.name, *each[1:3], each.fertility, each.tokens_split3 / max(each.tokens, 1))
@@ -438,7 +447,8 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
         count = Estimate if word.error > 0 else int
         cost = count(word.cost)
         row = (word.word, count(word.count), count(word.documents), word.pieces, cost)
-        parts, kind = b" ".join(word.parts), KINDS[word.kind] if word.kind else ""
+        parts = b" ".join(word.parts)
+        kind = KINDS[word.kind] if word.kind not in (None, "other") else ""
         example = word.example if page else _around(word.example, word.word, SPLIT_EXAMPLE_BYTES)
         rows.append((*row, parts, *[kind] * page, example))
     columns = (
@@ -447,16 +457,17 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
         Column("split into"),
     )
     columns += (*[Column("looks like")] * page, Column("example"))
-    return Table(columns, rows, bars="cost", small="example")
+    small = [column.name for column in columns[5:]]
+    return Table(columns, rows, bars="cost", small=small)
 
 
 def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
     """Show what is cut off of long documents, and the words that stand only there."""
     limit = cut.limit
     side = ", the start of a longer text is cut off" if limit.cuts_start else ""
-    special = f", {limit.special:,} of them special" * (limit.special > 0)
+    special = f" and {plural(limit.special, 'special one', 'special ones')}" * (limit.special > 0)
     unit = "token" if report.split is None else "piece"
-    stated = f"{plural(limit.places, unit, f'{unit}s')}{special}{side} ({limit.source})"
+    stated = f"{plural(limit.tokens, unit, f'{unit}s')}{special}{side} ({limit.source})"
     rows = (
         ("documents", cut.documents, report.documents, report.cut_document_rate),
         (f"{unit}s", cut.tokens, cut.all_tokens, report.cut_rate),
@@ -475,7 +486,7 @@ def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
         example = word.example if page else _around(word.example, word.word, EXAMPLE_BYTES)
         kind = KINDS[word.kind] if word.kind else ""
         words.append((word.word, word.count, word.documents, kind, example))
-    yield Table(columns, words, bars="count", small="example")
+    yield Table(columns, words, bars="count", small=["example"])
     if cut.words > len(words):
         yield Paragraph(f"These are {len(words):,} of {cut.words:,} such words.", small=True)
 
@@ -511,6 +522,6 @@ def _notes(report: OovReport, page: bool) -> Iterator[str]:
         yield sentence
     for bound in report.estimated:
         by = percent(bound.off_by) if bound.figure == "curve" else f"{bound.off_by:,.0f}"
-        sure = "at most" if bound.certain else "at most (99.7 % of the time)"
+        sure = "at most" if bound.certain else "at most (99.7% of the time)"
         yield f"estimated: {FIGURES[bound.figure]}, off by {by} {sure}"
     yield from report.notes

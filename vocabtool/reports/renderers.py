@@ -316,20 +316,22 @@ h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .rates { display: flex; flex-wrap: wrap; gap: .75rem; margin-bottom: .75rem; }
 .rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
 .rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
-.wide { overflow-x: auto; overflow-wrap: normal; }
+.wide { overflow-x: auto; overflow-wrap: normal; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
 th:last-child, td:last-child { padding-right: 0; }
 th { font-weight: 600; border-bottom: 1px solid var(--line); }
 td { border-bottom: 1px solid var(--line); }
-td bdi { display: inline-block; max-width: min(24rem, 50vw); overflow-wrap: break-word; }
+td bdi { display: inline-block; max-width: min(14rem, 30vw); overflow-wrap: break-word; }
+td:first-child bdi { max-width: none; overflow-wrap: anywhere; }
+td:first-child:has(bdi) { min-width: 8rem; }
 .list { min-width: 14rem; }
 .list bdi { display: inline; overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number { white-space: nowrap; }
 .bar { display: block; height: .3rem; background: var(--bar); opacity: .6; border-radius: .15rem; }
 .example, .small { font-size: .85rem; opacity: .75; }
-.example { display: block; }
+.example { display: block; font-weight: 400; }
 dt { font-weight: 600; }
 dd { margin: 0 0 .5rem; }
 ul { padding-left: 1.25rem; }
@@ -379,7 +381,7 @@ def render_summary(report: Report) -> str:
     blocks: Iterable[Block] = (block for each in report.sections(False) for block in each.blocks)
     tables = islice((block for block in blocks if isinstance(block, Table)), 2)
     rows = NOTEBOOK_ROWS
-    short = [replace(each, rows=islice(each.rows, rows), bars=None, small=None) for each in tables]
+    short = [replace(each, rows=islice(each.rows, rows), bars=None, small=()) for each in tables]
     return render_fragment(report.title, short)
 
 
@@ -424,21 +426,23 @@ def _table_element(table: Table) -> str:
     if not rows:
         return ""
     names = [column.name for column in table.columns]
-    small = names.index(table.small) if table.small else None
+    small = [names.index(name) for name in table.small]
     bars = names.index(table.bars) if table.bars else None
     longest = 1 if bars is None else max(row[bars] for row in rows)  # type: ignore[type-var] # numbers
-    kept = [at for at in range(len(names)) if at != small]
+    kept = [at for at in range(len(names)) if at not in small]
     look = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
-    head = "".join(f"<th{look[at]}>{_inert(names[at])}</th>" for at in kept)
+    bar = '<span class="bar" style="width:{:.1f}%"></span>'
+    titles = [_inert(name) + (bar.format(100) if name == table.bars else "") for name in names]
+    titles[0] += "".join(f'<span class="example">{_inert(name)}</span>' for name in table.small)
+    head = "".join(f"<th{look[at]}>{titles[at]}</th>" for at in kept)
     body = ""
     for row in rows:
         cells = {at: _cell_element(row[at], table.columns[at], row[0]) for at in range(len(row))}
         if bars is not None:
             share = 100 * row[bars] / longest  # type: ignore[operator] # the same
-            bar = f'<span class="bar" style="width:{share:.1f}%"></span>'
-            cells[0] = f"<b>{cells[0]}</b>{bar}"
-        if small is not None and cells[small]:
-            cells[0] += f'<span class="example">{cells[small]}</span>'
+            cells[0] = f"<b>{cells[0]}</b>{bar.format(share)}"
+        below = (cells[at] for at in small)
+        cells[0] += "".join(map('<span class="example">{}</span>'.format, filter(None, below)))
         looks = [' class="list"' if _is_list(row[at]) else look[at] for at in range(len(row))]
         line = "".join(f"<td{looks[at]}>{cells[at]}</td>" for at in kept)
         body += f"<tr>{line}</tr>"

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from vocabtool.oov.suggest import HalfCounts, Suggestions
 from vocabtool.reports.model import Column, Facts, Section, Table, percent
+from vocabtool.vocabulary import encode
 
 TERMINAL_WORDS: Final = 25
 PAGE_WORDS: Final = 100
@@ -37,16 +38,20 @@ def suggestion_section(found: Suggestions, page: bool) -> Section:
     """Show what the words save, and the first of them."""
     unit = "pieces per word" if found.flags else "unknown words"
     facts = []
-    for name, half in (("chosen on", found.chosen_on), ("held out", found.held_out)):
+    for name, half in (("that chose the words", found.chosen_on), ("held out", found.held_out)):
         rates = half.rate_before, half.rate_after
         before, after = (f"{rate:.3f}" if found.flags else percent(rate) for rate in rates)
-        facts.append((f"{unit}, {half.documents:,} documents {name}", f"{before}, then {after}"))
+        told = f"{before} before, {after} after the addition"
+        facts.append((f"{unit} in {half.documents:,} documents {name}", told))
+    saved = "pieces saved" if found.flags else "unknown words saved"
     columns = (
         *(Column("word to add"), Column("count", "count"), Column("pieces", "count")),
-        *(Column("saves", "count"), Column("in all", "count"), Column("made of")),
+        *(Column(saved, "count"), Column("saved so far", "count"), Column("made of")),
     )
     rows = [
-        (each.word, each.count, len(each.parts), each.saved, each.total, " ".join(each.parts))
+        (encode(each.word), each.count, len(parts), each.saved, each.total, " ".join(parts))
         for each in found.words[: PAGE_WORDS if page else TERMINAL_WORDS]
+        for parts in [each.parts]
     ]
-    return Section("Words to add", [Facts(facts), Table(columns, rows, bars="saves")])
+    table = Table(columns, rows, bars=saved, small=["made of"])
+    return Section("Words to add", [Facts(facts), table])

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, pairwise
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -95,8 +96,7 @@ class HFWordTokenizer:
 
     The first half is the tokenizer with its model replaced by a Unigram of one piece, which returns
     each pre-token as one unknown token. The second half is the model alone. Neither truncates, pads
-    or adds tokens. The library's ``encode`` gets many strings at once. ``encode_batch`` is not
-    used, because it starts threads, which cause warnings in processes that fork.
+    or adds tokens. The library gets many strings at once.
 
     ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed; entries and merges are
     removed from it. Nothing is executed.
@@ -281,7 +281,7 @@ class HFWordTokenizer:
         """
         shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
-            found = self._speller.encode(shown, is_pretokenized=True, add_special_tokens=False)
+            found = _encode(self._speller, shown)
         spelled: list[str | AddedToken] = found.tokens
         ids = np.array(found.ids, np.int64)
         for at in np.flatnonzero(ids).tolist():
@@ -293,7 +293,7 @@ class HFWordTokenizer:
         """Return the pieces of each string; no pieces for a string that the model rejects."""
         try:
             with library_errors("the tokenizers library fails on a word"):
-                found = self._model.encode(strings, is_pretokenized=True, add_special_tokens=False)
+                found = _encode(self._model, strings)
         except VocabtoolError:
             if len(strings) < 2:
                 return Pieces([], np.zeros(0, np.int64), np.zeros(len(strings) + 1, np.int64), [])
@@ -392,6 +392,20 @@ def library_errors(what: str) -> Iterator[None]:
         if type(error).__name__ != PANIC:
             raise
         raise InvalidFile(f"{what}: {error}") from error
+
+
+def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
+    """Return the library's ``Encoding`` of strings, for which it needs no more splitting at blanks.
+
+    In a thread beside the main one, other threads run meanwhile: the library's ``encode_batch``
+    releases the interpreter's lock, ``encode`` does not. The main thread does not call it, because
+    it starts threads, which cause a warning if the process forks later.
+    """
+    options = {"is_pretokenized": True, "add_special_tokens": False}
+    if current_thread() is main_thread():
+        return tokenizer.encode(strings, **options)
+    (found,) = tokenizer.encode_batch([strings], **options)
+    return found
 
 
 def _refuse_growth(document: Json) -> None:
