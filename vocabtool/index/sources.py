@@ -35,7 +35,7 @@ class Source:
     directory, and ids that contain its name (``docs/a.txt:1``) do not change.
     ``rules``: the version of the rules by which files are read. Under 1, folders were read without
     regard to ``.gitignore``, and Markdown, code and HTML line by line: a FILE that was recorded
-    then is read in the same way.
+    then is read in the same way, but its folders now also contain files of these formats.
     """
 
     name: str
