@@ -120,7 +120,7 @@ def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: s
     """On standard error, and in the report."""
     docs, out = tmp_path / "docs", str(tmp_path / "out")
     write(docs / "a.jsonl", texts(3))
-    for name in ("b.md", "c.md", "d.rst"):
+    for name in ("b.org", "c.org", "d.tex"):
         (docs / name).write_text("text\n")
     json_ = ("--format", "json")
     run = {
@@ -136,7 +136,7 @@ def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: s
     done = vocabtool(*run[command])
     (note,) = (each for each in json.loads(done.stdout)["notes"] if each.startswith(f"{docs}: "))
     assert f"vocabtool: {note}\n" in done.stderr
-    for fact in ("3 files", "2 .md, 1 .rst", f"'{docs}/**/*.md'"):
+    for fact in ("3 files", "2 .org, 1 .tex", "--include '*.ENDING'"):
         assert fact in note
 
 

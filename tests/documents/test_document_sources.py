@@ -54,6 +54,10 @@ def write_json(path: Path) -> None:
     path.write_text("\n".join(lines), "utf-8")
 
 
+def write_array(path: Path) -> None:
+    path.write_text(json.dumps(OBJECTS), "utf-8")
+
+
 def write_csv(path: Path, dialect: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(OBJECTS[0]), dialect=dialect, quoting=csv.QUOTE_ALL)
@@ -129,6 +133,7 @@ WRITTEN: dict[str, Callable[[Path], None]] = {
     "corpus.arrows": write_ipc,
     "corpus.tfrecord": write_records,
     "corpus.tfrecord-00000-of-00001": write_records,
+    "corpus.json": write_array,
     "written.tfrecord.gz": lambda path: write_records(path, "GZIP"),
 }
 PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
@@ -388,7 +393,7 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of documents at any depth, sorted, none hidden; others are told by endings."""
     monkeypatch.chdir(tmp_path)
     read = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
-    for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare", "c/x.gz"]:
+    for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.adoc", "c/bare", "c/x.gz"]:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(place).encode()
         Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
@@ -396,19 +401,19 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("c/link").symlink_to(tmp_path / "c")
     assert names("c") == read
     folder = tmp_path / "told"
-    in_folders = ("c/d.MD", "c/e.rst", "c/bare", "c/f.md.gz", ".git/g.md", "own/h.md")
-    for place in ("a.txt", "b.md", *in_folders):
+    in_folders = ("c/d.ORG", "c/e.tex", "c/bare", "c/f.org.gz", ".hid/g.org", "own/h.org")
+    for place in ("a.txt", "b.org", *in_folders):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text("text\n")
     assert names(str(folder)) == [str(folder / "a.txt")]
-    (note,) = left_out([folder, str(folder), folder / "a.txt"], folder / "own")
+    (note,) = left_out([folder, str(folder), folder / "a.txt"], own=folder / "own")
     assert note.startswith(f"{folder}: 5 files ")
-    assert f"'{folder}/**/*.md'" in note
+    assert "--include" in note
     counts = sorted(re.findall(r"\d+ (?:\.[a-z.]+|without)", note))
-    assert counts == ["1 .md.gz", "1 .rst", "1 without", "2 .md"]
-    assert left_out(folder / "own" / "h.md") == ()
+    assert counts == ["1 .org.gz", "1 .tex", "1 without", "2 .org"]
+    assert left_out(folder / "own" / "h.org") == ()
     assert left_out(iter(["text"])) == ()
-    with pytest.raises(NotFound, match=r"own: 1 file .*1 \.md\b"):
+    with pytest.raises(NotFound, match=r"own: 1 file .*1 \.org\b"):
         list(batches(str(folder / "own")))
 
 

@@ -101,13 +101,36 @@ def test_json_lines(tmp_path: Path) -> None:
         (f"{name}:4", "é\n", {}),
         (f"{name}:5", "", {"id": 7}),
     ]
-    for name in ("corpus.json.gz", "corpus.json"):
-        array = write(tmp_path / name, b'[\n{"text": "a"}]\n')
-        with pytest.raises(UnsupportedFormat, match=r"\.json.*--input-format \(format=\) jsonl"):
-            list(batches(array))
+    array = write(tmp_path / "corpus.json", b'[\n{"text": "a"}]\n')
     assert texts_of(batches(array, format="lines")) == [b"[", b'{"text": "a"}]']
     with pytest.raises(InvalidFile, match=r"corpus\.json: .*'body'"):
         list(batches(array, format="lines", field="body"))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "not JSON"),
+        (b'[{"text": "a"}', "not JSON"),
+        (b'{"text": "a"}', "expected a JSON array.*--input-format jsonl"),
+        (b'{"text": "a"}\n{"text": "b"}\n', "Extra data.*--input-format jsonl"),
+        (b'["a", 1]', r"corpus\.json:2: .*got a number"),
+        (b'[{"body": "a"}]', r"corpus\.json:1: .*'text'.*'body'"),
+        (b"[" * 10_000, "not JSON|nested too deeply"),
+        (b"\xff\xfe[\0", "UTF-16"),
+    ],
+)
+def test_json_array(tmp_path: Path, content: bytes, reason: str) -> None:
+    """An array of objects or texts is read as a whole; anything else is named."""
+    name = write(tmp_path / "corpus.json", content)
+    with pytest.raises(InvalidFile, match=reason):
+        list(batches(name))
+    name = write(tmp_path / "corpus.json", b'\xef\xbb\xbf[{"text": "\\ud83d", "n": 1}, "b"]')
+    assert [(d.id, d.fields) for d in documents(name)] == [
+        (f"{name}:1", {"n": 1}),
+        (f"{name}:2", {}),
+    ]
+    assert texts_of(batches(name)) == [b"\xed\xa0\xbd", b"b"]
 
 
 EXTRA = "JSON: Extra data"

@@ -188,6 +188,6 @@ def _compare(
     tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
     refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)
-    weighed = replace(weighed, notes=weighed.notes + left_out([*corpus]))
+    weighed = replace(weighed, notes=weighed.notes + left_out([*corpus], read))
     tell_notes(weighed.notes[len(comparison.notes) :])
     return weighed

@@ -154,8 +154,9 @@ def embed_command(
 ) -> None:
     """Write a vector for each document of FILE... into Parquet shards in DIR.
 
-    A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    also with .gz or .zst. FILE can be a folder or a quoted glob; - is standard input.
+    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
+    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
+    .epub; also with .gz or .zst. FILE can be a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 
@@ -300,5 +301,5 @@ def train_command(
         f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
         f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
     )
-    tell_notes((*trained.notes, *left_out([*files])))
+    tell_notes((*trained.notes, *left_out([*files], read)))
     tell_skipped(log.skipped)

@@ -182,11 +182,12 @@ def index_command(
 ) -> None:
     """Create an index of the documents of FILE... in DIR, or add to it.
 
-    A FILE has one document per line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
-    also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed (its
-    vectors are then used); - is standard input. DIR stores the names of FILE... and the options, so
-    that update can read the files again. FILE can also be the name of an index in a settings file,
-    which then has the FILEs, DIR and other options.
+    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
+    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
+    .epub; also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed
+    (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
+    options, so that update can read the files again. FILE can also be the name of an index in a
+    settings file, which then has the FILEs, DIR and other options.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
@@ -201,7 +202,7 @@ def index_command(
         asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
         build, index = _open(
-            folder, files, model, options, shape, (asked, beside) if force else None
+            folder, files, model, options, shape, read, (asked, beside) if force else None
         )
         with removed_if_empty(build):
             if index is None:
@@ -327,6 +328,7 @@ def _open(
     model: str | None,
     options: dict[str, Any],
     shape: dict[str, Any],
+    read: ReadOptions,
     force: tuple[str, list[str]] | None,
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and its index, or ``None`` if it has no index yet.
@@ -344,7 +346,7 @@ def _open(
     path = Path(folder)
     if force is not None and is_index(path):
         refuse_others(path, allow_index=True)
-        found = files_outside(list(files), path) or []
+        found = files_outside(list(files), path, read) or []
         asked, beside = force
         facts = facts_of([*found, *beside], "stat")
         build = build_folder(path, json.dumps([facts, asked], default=str))

@@ -230,7 +230,7 @@ def oov_command(
     for_people = kind in ("table", "text") and (file != "-" or width() is not None)
     tells_the_rule = mask is None and (kind == "json" or for_people)
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {_steps(words)}"
-    log, notes = ReadLog(), left_out([*files])
+    log, notes = ReadLog(), left_out([*files], read)
     documents = read_documents(files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES)
     if mask is not None:
         _print_masked(words, documents, mask, file, files, log)

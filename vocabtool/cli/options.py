@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting
+from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, EncoderKind, Split, Weighting
 from vocabtool.cli.settings import CONFIG_KEY, folder_of
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import VocabtoolError
@@ -309,6 +309,48 @@ def _input_format(of: str = "the FILEs") -> Decorator:
     )
 
 
+SPLITTING: Final = (
+    click.option(
+        "--split",
+        type=click.Choice(get_args(Split)),
+        help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
+        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole]",
+    ),
+    click.option(
+        "--split-size",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Most tokens of a piece, as the MODEL counts them, else words; never more than MODEL "
+        f"reads. [default: {SPLIT_SIZE}]",
+    ),
+    click.option(
+        "--overlap",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Tokens or words that a piece repeats from the one before it. [default: 0]",
+    ),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="GLOB",
+        help="Folders: read only files that match, such as '*.md' or 'docs/'; may be repeated. "
+        "[default: files with known endings]",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="Folders: leave out files and folders that match; may be repeated.",
+    ),
+    click.option(
+        "--gitignore/--no-gitignore",
+        default=True,
+        help="Folders: leave out what a .gitignore names. [default: gitignore]",
+    ),
+)
+
+
 def _on_error(what: str) -> Decorator:
     return click.option(
         "--on-error",
@@ -319,13 +361,21 @@ def _on_error(what: str) -> Decorator:
     )
 
 
+def _read_options(**given: Any) -> ReadOptions:
+    """Return the options for reading. Raises :class:`click.UsageError` if they do not agree."""
+    try:
+        return ReadOptions(**given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
     The argument is a :class:`ReadOptions`; there are no options for ids. ``of`` completes the help
     of ``--input-format``, and ``what`` completes the help of ``--on-error``.
     """
-    return gather("read", FIELD, _input_format(of), _on_error(what), into=ReadOptions)
+    return gather("read", FIELD, _input_format(of), *SPLITTING, _on_error(what), into=_read_options)
 
 
 DOCUMENTS = gather(
@@ -338,6 +388,7 @@ DOCUMENTS = gather(
     click.option(
         "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
     ),
+    *SPLITTING,
     _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
     click.option(
         "--on-duplicate",
@@ -346,7 +397,7 @@ DOCUMENTS = gather(
         show_default=True,
         help="What to do if several documents have the same id.",
     ),
-    into=ReadOptions,
+    into=_read_options,
 )
 
 VECTORS = click.option(

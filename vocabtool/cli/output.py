@@ -184,7 +184,7 @@ def read_documents(
         if update is None:
             yield from found
             return
-        total = extent(files, format=read.format).bytes
+        total = extent(files, options=read).bytes
         count = 0
         for batch in found:
             yield batch

@@ -6,8 +6,8 @@ The reader of each format is in a module of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
 MAX_EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
+SOURCE: Final = "source"  # the field of a piece that contains the name of its file
 MAX_NAMES: Final = 20  # field names in a message
 NOT_FINITE: Final = "contains NaN, infinity or a number too large for float32"
 
@@ -52,6 +53,8 @@ class Batch:
     ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
     ``fields``: for each row, all fields except the text; ``None`` unless requested.
     ``kinds``: types of the values of the kept fields, if known.
+    ``parts``: without ``ids``, what follows the source in the id of each document, such as
+    ``#Install``; ``None``: its number.
     ``vectors``: float32, shape (n, dim): the documents' own vectors, finite; ``None`` without them.
     """
 
@@ -62,6 +65,7 @@ class Batch:
     columns: Mapping[str, pa.StringArray] = field(default_factory=dict)
     fields: Sequence[dict[str, object]] | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    parts: pa.StringArray | None = None
     vectors: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -72,15 +76,27 @@ class Batch:
         return f"{self.source}:{self.numbers[row]}"
 
     def id_of(self, row: int) -> str:
-        """Return the id of a document, or its location if it has none."""
-        return self.place(row) if self.ids is None else decode(bytes(self.ids[row].as_buffer()))
+        """Return the id of a document; by default, its location."""
+        return decode(bytes(self.id_array()[row].as_buffer()))
 
     def id_array(self) -> pa.StringArray:
-        """Return the ids, or else the locations (FILE:LINE), as an Arrow ``string`` array."""
+        """Return the ids as an Arrow ``string`` array; by default, the locations (FILE:LINE)."""
         if self.ids is not None:
             return self.ids
+        if self.parts is not None:
+            return pc.binary_join_element_wise(
+                strings([encode(self.source)])[0], self.parts, strings([b""])[0]
+            )
         source = strings([encode(f"{self.source}:")])[0]
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
+
+    def with_source(self, source: str) -> Batch:
+        """Return the batch with another name of its source, also in the field that contains it."""
+        columns = dict(self.columns)
+        if self.parts is not None and (held := columns.get(SOURCE)) is not None:
+            old, new = (strings([encode(name)])[0] for name in (self.source, source))
+            columns[SOURCE] = pc.if_else(pc.equal(held, old), new, held)
+        return replace(self, source=source, columns=columns)
 
     def part(self, start: int, end: int) -> Batch:
         """Return the rows from ``start`` to ``end`` (exclusive) without a copy of the texts."""
@@ -104,6 +120,7 @@ class Batch:
             {name: choose(column) for name, column in self.columns.items()},
             self.fields and [self.fields[row] for row in rows.tolist()],
             self.kinds,
+            None if self.parts is None else choose(self.parts),
             None if self.vectors is None else self.vectors[rows],
         )
 
@@ -182,6 +199,15 @@ class Ahead:
         return True
 
 
+class Measure(Protocol):
+    """Counts the words or tokens of texts. ``most``: how many a model reads; ``None``: any."""
+
+    @property
+    def most(self) -> int | None: ...
+
+    def __call__(self, texts: Sequence[str], /) -> Sequence[int]: ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """Parameters for reading one source.
@@ -189,7 +215,8 @@ class Request:
     ``source``: the name for messages. ``options``: the read options. ``log``: counts invalid rows.
     ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
     of an iterable. ``whole``: whether all fields of a row are read. ``ahead``: documents to skip at
-    the start. If a reader does not skip them, the caller drops them.
+    the start. If a reader does not skip them, the caller drops them. ``measure``: how long pieces
+    of texts are; ``None``: in words.
     """
 
     source: str = ""
@@ -199,6 +226,7 @@ class Request:
     rows: int
     whole: bool
     ahead: Ahead
+    measure: Measure | None = None
 
     def refuse(self, number: int, reason: str) -> None:
         """Raise ``InvalidFile`` for an invalid row; with ``on_error="skip"``, count it as

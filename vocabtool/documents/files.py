@@ -5,8 +5,6 @@ The reader of each format parses the contents.
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +20,17 @@ from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from vocabtool.documents.batch import Document
+from vocabtool.documents.folders import (
+    BY_LINE,
+    CODECS,
+    GITIGNORE,
+    IGNORED,
+    SUFFIXES,
+    suffixes_of,
+    walk,
+)
 from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
-from vocabtool.documents.options import Format
+from vocabtool.documents.options import Format, ReadOptions
 from vocabtool.errors import (
     GIT_LFS,
     InvalidFile,
@@ -32,6 +39,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
+from vocabtool.system.messages import plural
 
 Name = str | PathLike[str]
 Source = Name | Iterable[Item] | Indexable | Queue
@@ -39,33 +47,14 @@ Sources = Source | Iterable[Name] | Sequence[Source]
 
 ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
 STDIN: Final = "-"
-SUFFIXES: Final[dict[str, Format]] = {
-    ".txt": "lines",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".tfrecord": "tfrecord",
-    ".tfrecords": "tfrecord",
-}
-SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
-CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 HEAD: Final = 256  # bytes in which UTF-16 has a zero byte, at least in a line end
 MAX_READ: Final = 1 << 31  # bytes that Arrow may read at once, for example a record batch
-JSON: Final = ".json"
-JSON_IS_NOT_LINES: Final = (
-    ".json is ambiguous; use --input-format (format=) jsonl for one object per line, or lines for "
-    "one text per line. A JSON array cannot be read: write one object per line"
-)
 MAX_ENDINGS: Final = 8  # suffixes in a message
 MAX_SHOWN: Final = 80  # characters of a name that may be a text
 MAYBE_TEXTS: Final = ". In Python, a list of strings names files: pass texts as iter(texts)"
+DEFAULTS: Final = ReadOptions()
+# Formats that are read from a file with a name of its own.
+WHOLE: Final = {"parquet": "Parquet", "docx": "DOCX", "epub": "EPUB"}
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -123,16 +112,15 @@ class Kind(NamedTuple):
     codec: str | None
 
 
-def find(name: str) -> list[str]:
+def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
     """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist.
 
-    A folder is searched at any depth for files with a known suffix. Hidden files and folders are
-    skipped.
+    :func:`walk` says which files of a folder are read.
     """
     if name != STDIN and Path(name).is_dir():
-        found = [str(Path(where) / file) for where, file in _walk(name) if _is_known(file)]
+        found = [file for file, why in walk(name, options) if why is None]
         if not found:
-            known, others = " ".join(SUFFIXES), left_out([name])
+            known, others = " ".join(SUFFIXES), left_out([name], options)
             raise NotFound(
                 f"{name}: the folder contains no documents (expected files that end in {known})"
                 + "".join(f"\n{note}" for note in others)
@@ -166,8 +154,10 @@ def reading_documents(name: str) -> Iterator[None]:
         raise NotFound(f"{str(error).replace(name, shown)}{MAYBE_TEXTS}") from error
 
 
-def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
-    """Return a note for each folder in ``sources`` that contains files of unknown formats.
+def left_out(
+    sources: Sources, options: ReadOptions = DEFAULTS, own: Path | None = None
+) -> tuple[str, ...]:
+    """Return a note for each folder in ``sources`` in which files are left out.
 
     The note counts these files by suffix. ``own``: the output folder; files in it are ignored.
     """
@@ -176,56 +166,36 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
     for folder in dict.fromkeys(names_of(sources) or []):
         if not Path(folder).is_dir():
             continue
-        endings = Counter(
-            "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :])
-            or "without a suffix"
-            for where, file in _walk(folder)
-            if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
+        whys = Counter(
+            why
+            for file, why in walk(folder, options)
+            if why is not None and not (own and Path(file).parent.resolve().is_relative_to(own))
         )
-        if endings:
-            most = endings.most_common(MAX_ENDINGS)
+        ignored = whys.pop(IGNORED, 0)
+        if whys:
+            most = whys.most_common(MAX_ENDINGS)
             shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
-            others = len(endings) - len(most)
+            others = len(whys) - len(most)
             more = f" and {others} other suffixes" if others else ""
-            files = "file" if endings.total() == 1 else "files"
+            files = "file" if whys.total() == 1 else "files"
             notes.append(
-                f"{folder}: {endings.total():,} {files} skipped: {shown}{more}; use a quoted glob "
-                f"such as '{folder.rstrip('/')}/**/*.md' to read them as text lines"
+                f"{folder}: {whys.total():,} {files} skipped: {shown}{more}; "
+                "--include '*.ENDING' reads files of other endings as text lines"
+            )
+        if ignored:
+            notes.append(
+                f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} that a "
+                f"{GITIGNORE} names skipped; --no-gitignore reads them"
             )
     return tuple(notes)
 
 
-def _walk(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the folder and the name of each file that is neither hidden nor in a hidden folder."""
+def kind_of(name: str, options: ReadOptions) -> Kind:
+    """Return the format of a file (``options`` or its suffix decide) and its compression.
 
-    def fail(error: OSError) -> None:
-        """Raise ``error``, because ``os.walk`` would silently skip an unreadable folder."""
-        raise error
-
-    for where, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from ((where, name) for name in files if not name.startswith("."))
-
-
-def _is_known(name: str) -> bool:
-    suffixes = _suffixes(name)
-    if suffixes and suffixes[-1] in CODECS:
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in SUFFIXES
-
-
-def _suffixes(name: str) -> list[str]:
-    """Return the suffixes of a file name in lower case, without the shard numbers in them."""
-    return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
-
-
-def kind_of(name: str, wanted: Format | None) -> Kind:
-    """Return the format of a file (``wanted`` if given, else by its suffix) and its compression.
-
-    Raises :class:`UnsupportedFormat` for archives, for unsupported compression, and for ``.json``,
-    which may contain one object per line or one value on many lines.
+    Raises :class:`UnsupportedFormat` for archives and for unsupported compression.
     """
-    suffixes = _suffixes(name)
+    suffixes = suffixes_of(name)
     last = suffixes.pop() if suffixes else ""
     if last in NOT_READ:
         raise UnsupportedFormat(
@@ -235,14 +205,17 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
         codec, last = CODECS[last], suffixes.pop() if suffixes else ""
     else:
         codec = None
-    if last == JSON and wanted is None:
-        raise UnsupportedFormat(JSON_IS_NOT_LINES)
-    kind = Kind(wanted or SUFFIXES.get(last, "lines"), codec)
-    if kind.format == "parquet" and (codec or name == STDIN):
+    found = options.format or SUFFIXES.get(last, "lines")
+    if found == "lines" and options.split not in (None, "line"):
+        found = "text"
+    if found in BY_LINE and options.split == "line":
+        found = "lines"
+    if found in WHOLE and (codec or name == STDIN):
         raise UnsupportedFormat(
-            "Parquet cannot be read from a stream or a compressed file; save it as a plain file"
+            f"{WHOLE[found]} cannot be read from a stream or a compressed file; save it as a plain "
+            "file"
         )
-    return kind
+    return Kind(found, codec)
 
 
 @contextmanager

@@ -7,14 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Final, Literal, TypedDict, get_args
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord"]
+from vocabtool.choices import SPLIT_SIZE, Split
+
+Format = Literal[
+    "lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json",
+    "text", "markdown", "rst", "html", "python", "code", "notebook", "pdf", "docx", "epub",
+]  # fmt: skip  # one name a line would be twenty lines
 OnError = Literal["raise", "skip"]
 OnDuplicate = Literal["error", "first", "last"]
 
 
-class ReadArguments(TypedDict, total=False):
+WHOLE_ROWS: Final = frozenset(
+    {"file", "line"}
+)  # how ``split`` leaves rows of tables and JSON whole
+
+
+class SplitArguments(TypedDict, total=False):
+    """Those arguments of :class:`ReadOptions` that choose files and split them into pieces."""
+
+    split: Split | None
+    split_size: int | None
+    overlap: int
+    include: Sequence[str]
+    exclude: Sequence[str]
+    gitignore: bool
+
+
+class ReadArguments(SplitArguments, total=False):
     """The keyword arguments of :class:`ReadOptions`."""
 
     field: str | None
@@ -42,9 +63,16 @@ class ReadOptions:
     compared.
     ``vector_field``: the field with the vector of a document, a list of numbers (Parquet, Arrow,
     JSON lines and Python objects). A row without it, or of another length, is invalid.
+    ``split``: where a text is cut into pieces, each a document. Default: by the format of the file:
+    lines of ``.txt``, headings of texts with headings, definitions of Python, blank lines of other
+    code; rows of tables and JSON are not split. ``split_size``: how many words a piece has at most,
+    or tokens, if the caller of the reader can count those of a model; default: 256, or what the
+    model reads. ``overlap``: how many of these a piece repeats from the end of the previous one.
+    ``include``, ``exclude``: patterns of file names, as in ``.gitignore``, for the files in
+    folders; without ``include``, all files with known endings. ``gitignore``: whether files in
+    folders that a ``.gitignore`` names are left out.
 
-    Raises ``ValueError`` for an invalid value of ``keep``, ``format``, ``on_error`` or
-    ``on_duplicate``.
+    Raises ``ValueError`` for an invalid value.
     """
 
     field: str | None = None
@@ -54,16 +82,37 @@ class ReadOptions:
     on_error: OnError = "raise"
     on_duplicate: OnDuplicate | None = "error"
     vector_field: str | None = None
+    split: Split | None = None
+    split_size: int | None = None
+    overlap: int = 0
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    gitignore: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, str):
-            raise ValueError(f"keep must be a list of names, got a string; use [{self.keep!r}]")
-        object.__setattr__(self, "keep", tuple(self.keep))
+        for name in ("keep", "include", "exclude"):
+            if isinstance(value := getattr(self, name), str):
+                what = "names" if name == "keep" else "patterns"
+                raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
+            object.__setattr__(self, name, tuple(value))
+        if self.split_size is not None and self.split_size < 1:
+            raise ValueError(f"split_size must be at least 1, got {self.split_size}")
+        if not 0 <= self.overlap < (self.split_size or SPLIT_SIZE):
+            most = (self.split_size or SPLIT_SIZE) - 1
+            raise ValueError(
+                f"overlap must be from 0 to {most} (split_size - 1), got {self.overlap}"
+            )
         for name, choices, or_none in (
             ("format", Format, " or None"),
             ("on_error", OnError, ""),
             ("on_duplicate", OnDuplicate, " or None"),
+            ("split", Split, " or None"),
         ):
             value, wanted = getattr(self, name), get_args(choices)
             if value not in wanted and not (or_none and value is None):
                 raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")
+
+    @property
+    def splits_rows(self) -> bool:
+        """Whether rows of tables and JSON are cut into pieces."""
+        return self.split is not None and self.split not in WHOLE_ROWS

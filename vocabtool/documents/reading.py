@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents import objects, tables, text_files, tfrecord
+from vocabtool.documents import archives, headings, objects, pieces, tables, text_files, tfrecord
 from vocabtool.documents.batch import (
     BATCH_BYTES,
     MAX_EXAMPLES,
@@ -32,6 +32,7 @@ from vocabtool.documents.batch import (
     Batch,
     Document,
     DuplicateCounter,
+    Measure,
     ReadLog,
     Repeat,
     Request,
@@ -39,6 +40,7 @@ from vocabtool.documents.batch import (
     SkipCounter,
 )
 from vocabtool.documents.files import (
+    DEFAULTS,
     STDIN,
     Container,
     Files,
@@ -88,9 +90,19 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "parquet": tables.read_parquet,
     "arrow": tables.read_arrow,
     "tfrecord": tfrecord.read,
+    "json": text_files.read_json,
+    "text": pieces.read_text,
+    "code": pieces.read_text,
+    "markdown": partial(pieces.read_text, mark=headings.markdown),
+    "rst": partial(pieces.read_text, mark=headings.rst),
+    "html": partial(pieces.read_text, mark=headings.html),
+    "python": partial(pieces.read_text, mark=headings.python),
+    "notebook": partial(pieces.read_pieces, mark=archives.notebook),
+    "pdf": partial(pieces.read_pieces, mark=archives.pdf),
+    "docx": archives.read_docx,
+    "epub": archives.read_epub,
 }
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
-DEFAULTS: Final = ReadOptions()
 
 
 def batches(
@@ -101,6 +113,7 @@ def batches(
     size: int = BATCH_BYTES,
     rows: int = MAX_ROWS,
     start: int = 0,
+    measure: Measure | None = None,
 ) -> Iterator[Batch]:
     """Yield the texts of ``sources`` in order, in batches; a batch never mixes two sources.
 
@@ -115,7 +128,8 @@ def batches(
     documents of an iterable or a queue in a batch. ``start``: number of documents to skip at the
     start. If invalid rows raise an error and ids of an ``id_field`` are not compared, skipped
     documents are not read (sequences, row groups of Parquet, record batches of Arrow IPC) or not
-    parsed (lines and records).
+    parsed (lines and records). ``measure``: counts the tokens of texts that are split into pieces;
+    without it, pieces are measured in words.
 
     Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
     repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for
@@ -124,7 +138,7 @@ def batches(
     if options.on_duplicate in ("first", "last") and log is None:
         wanted = "needs log=ReadLog(), which counts what is skipped"
         raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
-    request = _request(options, log, size, rows, start)
+    request = _request(options, log, size, rows, start, measure=measure)
     found = again = _batches(sources, request)
     if options.on_duplicate == "last":
         for source in each_source(sources):
@@ -133,7 +147,8 @@ def batches(
                 what_next = "Use 'first', or write the documents to a file."
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
         # A log of its own, so that invalid rows are counted only once.
-        found = _batches(sources, _request(options, ReadLog(), size, rows, 0))
+        first = _request(options, ReadLog(), size, rows, 0, measure=measure)
+        found = _batches(sources, first)
     if options.on_duplicate is not None:
         counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
         found = one_of_repeated(options.on_duplicate, found, again, counted)
@@ -158,6 +173,9 @@ def documents(
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
     for source in each_source(sources):
         if isinstance(source, Container):
+            if options.splits_rows:
+                wanted = "splits the documents of files; split others with batches(), or yourself"
+                raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
             asked = replace(request, source=source.name)
             for document in objects.documents(source.source, asked):
                 if request.ahead.left:
@@ -180,6 +198,7 @@ def _request(
     start: int,
     *,
     whole: bool = False,
+    measure: Measure | None = None,
 ) -> Request:
     if not 1 <= size <= text_files.MAX_LINE_BYTES:
         raise ValueError(
@@ -191,15 +210,26 @@ def _request(
     if log is None and not raises:
         raise ValueError("on_error='skip' needs log=ReadLog(), which counts what is skipped")
     compared = options.on_duplicate is not None and options.id_field is not None
-    ahead, log = Ahead(start, raises and not compared), log or ReadLog()
-    return Request(options=options, log=log, size=size, rows=rows, whole=whole, ahead=ahead)
+    # A row that is split gives several documents.
+    unread = raises and not compared and not options.splits_rows
+    return Request(
+        options=options,
+        log=log or ReadLog(),
+        size=size,
+        rows=rows,
+        whole=whole,
+        ahead=Ahead(start, unread),
+        measure=measure,
+    )
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
     """Yield the batches of all sources; they may still contain documents that are to be skipped."""
     for source in each_source(sources):
         if isinstance(source, Container):
-            yield from objects.batches(source.source, replace(request, source=source.name))
+            asked = replace(request, source=source.name)
+            for batch in objects.batches(source.source, asked):
+                yield pieces.split_rows(batch, asked)
         else:
             yield from _in_files(source.name, request)
 
@@ -207,20 +237,21 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
     """Yield the batches of the files that ``name`` matches. A file is opened when it is read."""
     with reading_documents(name):
-        files = find(name)
+        files = find(name, request.options)
     for file in files:
         before = request.log.bytes
         has_position = Path(file).is_file()  # a pipe has none
         with reading_documents(file):
-            kind = kind_of(file, request.options.format)
+            kind = kind_of(file, request.options)
             if request.options.vector_field is not None and kind.format not in WITH_LISTS:
                 wanted = "--vector-field (vector_field=) needs Parquet, Arrow or JSON lines"
                 raise InvalidFile(f"{wanted}, got the format {kind.format!r}")
+            asked = replace(request, source=file)
             with open_file(file, kind.codec) as readable:
-                for batch in READERS[kind.format](readable, replace(request, source=file)):
+                for batch in READERS[kind.format](readable, asked):
                     if has_position:
                         request.log.bytes = before + readable.tell()
-                    yield batch
+                    yield pieces.split_rows(batch, asked) if kind.format in ROWS else batch
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
@@ -231,6 +262,9 @@ def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
         if out < len(batch):
             yield batch.part(out, len(batch)) if out else batch
 
+
+# Formats whose texts are values of rows.
+ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 
@@ -360,18 +394,24 @@ class Extent(NamedTuple):
     bytes: int | None = None
 
 
-def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as in ReadOptions
+def extent(
+    sources: Sources,
+    *,
+    format: Format | None = None,  # noqa: A002 - as in ReadOptions
+    options: ReadOptions = DEFAULTS,
+) -> Extent:
     """Return the number of rows and bytes of all ``sources``, the argument of :func:`batches`.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``, the number of
     bytes for regular files. If a file is missing or damaged, both are unknown; the error is raised
-    when the file is read.
+    when the file is read. ``options``, or ``format`` alone: how the files are read.
     """
+    options = options if format is None else replace(options, format=format)
     parts: list[Extent] = []
     for source in each_source(sources):
         if isinstance(source, Files):
             try:
-                parts += [_of_file(file, format) for file in find(source.name)]
+                parts += [_of_file(file, options) for file in find(source.name, options)]
             except (VocabtoolError, OSError):
                 parts.append(Extent())
         else:
@@ -380,9 +420,13 @@ def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa
     return Extent(total(part.rows for part in parts), total(part.bytes for part in parts))
 
 
-def row_counts(name: str, wanted: Format | None) -> list[int] | None:
-    """Return the row count of each row group or record batch; ``None`` for other formats."""
-    kind = kind_of(name, wanted)
+def row_counts(name: str, options: ReadOptions) -> list[int] | None:
+    """Return the row count of each row group or record batch; ``None`` for other formats, and if
+    rows are split.
+    """
+    kind = kind_of(name, options)
+    if options.splits_rows:
+        return None
     if kind.format == "parquet":
         return tables.parquet_row_counts(name)
     return tables.arrow_row_counts(name) if kind == ("arrow", None) else None
@@ -394,8 +438,8 @@ def total(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count or 0 for count in known)
 
 
-def _of_file(name: str, wanted: Format | None) -> Extent:
+def _of_file(name: str, options: ReadOptions) -> Extent:
     if name == STDIN or not Path(name).is_file():
         return Extent()
-    counts = row_counts(name, wanted)
+    counts = row_counts(name, options)
     return Extent(None if counts is None else sum(counts), Path(name).stat().st_size)

@@ -1,4 +1,4 @@
-r"""Read text formats in blocks: text lines, JSON lines, CSV and TSV.
+r"""Read text formats: text lines, JSON lines, CSV and TSV in blocks, JSON arrays as a whole.
 
 Text lines: a line ends with ``\n`` or ``\r\n``; a lone CR, NUL, U+0085 and U+2028 are part of the
 text. An empty line is a document. The last line may lack a line end.
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from vocabtool.documents.batch import (
+    MAX_ROWS,
     BadRow,
     Batch,
     Request,
@@ -39,7 +40,7 @@ from vocabtool.documents.batch import (
     text_column,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
-from vocabtool.documents.objects import TEXT, Row, batch_of, numbers_of, row_of
+from vocabtool.documents.objects import TEXT, Row, batch_of, gather, numbers_of, row_of
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
@@ -102,6 +103,7 @@ PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
     int: lambda value: b"%d" % value,
 }
+ONE_A_LINE: Final = "--input-format jsonl (format=) reads one object per line"
 MAX_INTEGER_DIGITS: Final = 4300  # Python converts no longer string to int
 
 
@@ -120,6 +122,40 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
             rows = (_row(line, number, request) for number, line in enumerate(lines, first))
             batch = batch_of([row for row in rows if row is not None], request)
         yield from in_size(batch, request.size)
+
+
+def read_json(file: Readable, request: Request) -> Iterator[Batch]:
+    """Read each item of an array as a document. The file is read as a whole, up to 64 MiB.
+
+    Raises :class:`InvalidFile` if the file is too large or is no array.
+    """
+    content = b""
+    while len(content) <= MAX_LINE_BYTES and (more := file.read(MAX_LINE_BYTES + 1)):
+        content += more
+    if len(content) > MAX_LINE_BYTES:
+        raise InvalidFile(f"more than {MAX_LINE_BYTES:,} bytes of JSON; {ONE_A_LINE}")
+    refuse_utf16(content)
+    content = content.removeprefix(BOM)
+    try:
+        try:
+            items = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            items = _parse(content)  # accepts lone surrogates, and gives the reason
+    except BadRow as bad:
+        raise InvalidFile(
+            f"{str(bad).replace('of the line', 'of the file')}; {ONE_A_LINE}"
+        ) from bad
+    if not isinstance(items, list):
+        raise InvalidFile(f"expected a JSON array of objects; {ONE_A_LINE}")
+
+    def rows() -> Iterator[Row]:
+        for number, item in enumerate(items, 1):
+            try:
+                yield row_of(item, number, request, _spell)
+            except BadRow as bad:
+                request.refuse(number, str(bad))
+
+    return gather(rows(), request, MAX_ROWS)
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:

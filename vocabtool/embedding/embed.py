@@ -31,7 +31,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, VocabtoolError, no_documents
-from vocabtool.tokenization.token_limit import cut_note
+from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
 from vocabtool.vocabulary import encode, printable
 
 
@@ -177,7 +177,7 @@ def embed(
     if len({*options.keep}) < len(options.keep):
         raise ValueError(f"keep: a field may be named only once, got {', '.join(options.keep)}")
     with open_folder(Path(output)) as folder:
-        files = files_outside(sources, folder.path)
+        files = files_outside(sources, folder.path, options)
         watched = facts_of(files or (), "stat")
         weights = None if force else folder.weights()
         encoder = fit_encoder(open_encoder(model), weights, files, options)
@@ -202,6 +202,9 @@ def embed(
             batch_size=batch_size or encoder.max_batch,
             dtype=dtype,
             check=check,
+            split=options.split,
+            split_size=options.split_size,
+            overlap=options.overlap,
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
@@ -214,7 +217,8 @@ def embed(
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         there = {number: shard.counts.documents for number, shard in shards.items()}
-        reading = Reading(sources if files is None else files, options, plan, there)
+        measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
+        reading = Reading(sources if files is None else files, options, plan, there, measure)
         work = Work(
             folder=folder.path.absolute(),  # a worker may have another working directory
             plan=plan,
@@ -259,7 +263,7 @@ def embed(
             first_skipped=manifest.first_skipped,
             dropped=manifest.dropped,
             seconds=time.monotonic() - run.start,
-            notes=notes + left_out(sources, folder.path),
+            notes=notes + left_out(sources, options, folder.path),
         )
 
 

@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from vocabtool.choices import Check, Dtype
+from vocabtool.choices import Check, Dtype, Split
 from vocabtool.documents.files import STDIN, find, reading_documents
 from vocabtool.documents.options import Format, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
@@ -44,7 +44,7 @@ class Input:
     sha256: str | None = None
 
 
-def files_of(sources: Sources) -> list[str] | None:
+def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
     """Return the files of ``sources`` in order; ``None`` if the sources contain documents."""
     names = names_of(sources)
     if names is None:
@@ -52,17 +52,17 @@ def files_of(sources: Sources) -> list[str] | None:
     files = []
     for name in names:
         with reading_documents(name):
-            files += find(name)
+            files += find(name, options)
     return files
 
 
-def files_outside(sources: Sources, folder: Path) -> list[str] | None:
+def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
     """Return the files of ``sources`` that are not in the output ``folder``.
 
     Files in ``folder`` that a source (a folder or glob) includes are left out, and so never read.
     Raises :class:`VocabtoolError` if a source itself is in ``folder``.
     """
-    files = files_of(sources)
+    files = files_of(sources, options)
     if files is None:
         return None
     own = folder.resolve()
@@ -133,7 +133,7 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
     Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
     Raises :class:`NotFound` at the end if there was no document.
     """
-    options = ReadOptions(field=options.field, format=options.format, on_error="skip")
+    options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:
         log, is_bad = ReadLog(), True
@@ -158,6 +158,9 @@ OPTIONS: Final = {  # names of the fields in a message
     "format": "--input-format",
     "id_field": "--id-field",
     "keep": "--keep",
+    "split": "--split",
+    "split_size": "--split-size",
+    "overlap": "--overlap",
     "text": "--no-text",
     "exact": "--exact-words",
     "keeps": "--on-duplicate",
@@ -167,6 +170,7 @@ OPTIONS: Final = {  # names of the fields in a message
     "check": "--check",
     "source": "source=",
 }
+ADDED_LATER: Final = ("split", "split_size", "overlap")
 NO_CHECKSUMS: Final = " (the run stored file times, not hashes, so content cannot be compared)"
 TIME_ALONE: Final = " (only a run started with --check content can compare its content)"
 
@@ -197,6 +201,9 @@ class Plan:
     batch_size: int
     dtype: Dtype
     check: Check
+    split: Split | None = None
+    split_size: int | None = None
+    overlap: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -204,8 +211,16 @@ class Plan:
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def to_json(self) -> bytes:
-        """Return the content of ``_run.json``; equal plans give equal bytes."""
-        return json.dumps({"vocabtool_run": VERSION, **to_json(self)}, indent=1).encode() + b"\n"
+        """Return the content of ``_run.json``; equal plans give equal bytes.
+
+        Options that were added later are not written if they are not given, so that the plans of
+        earlier runs keep their bytes.
+        """
+        record = to_json(self)
+        for name in ADDED_LATER:
+            if not record[name]:
+                del record[name]
+        return json.dumps({"vocabtool_run": VERSION, **record}, indent=1).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:

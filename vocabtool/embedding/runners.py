@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from vocabtool.documents.batch import Measure
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
 from vocabtool.embedding.plan import Plan
@@ -54,6 +55,7 @@ class Reading:
     options: ReadOptions
     plan: Plan
     done: Mapping[int, int]
+    measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
         """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
@@ -64,7 +66,9 @@ class Reading:
         """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
-        read = batches(self.sources, self.options, log=log, size=READ_BYTES, rows=rows)
+        read = batches(
+            self.sources, self.options, log=log, size=READ_BYTES, rows=rows, measure=self.measure
+        )
         for slab in cut_slabs(read, plan.keep, plan.shard_rows, plan.batch_size):
             if slab.shard in self.done:
                 found[slab.shard] += slab.table.num_rows

@@ -48,8 +48,11 @@ class _BoundedFile(io.FileIO):
 class ZipArchive:
     """An open zip archive. ``names``: its files in stored order, as paths with ``/``."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names."""
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names.
+
+        ``most``: how many bytes may be unpacked; by default, it depends on the size of the file.
+        """
         self._file = _BoundedFile(path, "rb")
         try:
             with _damage("its directory"):
@@ -59,7 +62,8 @@ class ZipArchive:
             self._file.close()
             raise
         self.names = tuple(name for name in self._members if not name.endswith("/"))
-        self._limit = self._left = MAX_FREE + MAX_GROWTH * path.stat().st_size
+        self._limit = MAX_FREE + MAX_GROWTH * path.stat().st_size if most is None else most
+        self._left = self._limit
 
     def __enter__(self) -> Self:
         return self

@@ -235,7 +235,7 @@ class Index:
             if "fitted" not in options and weights.is_file():
                 options["fitted"] = FittedWeights.read(weights)
         elif names_of(sources) is not None and can_be_read_again(
-            files := files_outside(sources, outside) or []
+            files := files_outside(sources, outside, read) or []
         ):
             plain = replace(read, keep=(), on_duplicate="error")
             first = next(iter(documents(files, plain, log=ReadLog())), None)

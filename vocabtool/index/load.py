@@ -39,21 +39,30 @@ from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
+from vocabtool.index.sources import AS_SHIPPED, Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import cut_note
+from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
 MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``force``
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+ADDED_LATER: Final = (
+    "split",
+    "split_size",
+    "overlap",
+    "include",
+    "exclude",
+    "gitignore",
+    "vector_field",
+)
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
-    "--field, --id-field, --input-format, --keep and --on-duplicate), or read all FILEs again with "
-    "`vocabtool update` without FILE"
+    "--field, --id-field, --input-format, --keep, --on-duplicate and --split), or read all FILEs "
+    "again with `vocabtool update` without FILE"
 )
 
 AS_EMBEDDED: Final = (
@@ -187,6 +196,7 @@ class Loader:
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
+        self._measure: TokenMeasure | None = None
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
@@ -336,6 +346,8 @@ class Loader:
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
                 "embed`), or the model that made the vectors (--model)"
             )
+        if encoder is not None:
+            self._measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
@@ -366,11 +378,12 @@ class Loader:
                 size=BATCH_BYTES,
                 rows=BATCH_ROWS,
                 start=self._start,
+                measure=self._measure,
             )
             with closed_after(found), self._with_vectors(part) as with_vectors:
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    for documents in with_vectors(of_file(replace(batch, source=told))):
+                    for documents in with_vectors(of_file(batch.with_source(told))):
                         bad = int(not_utf8(documents.texts))
                         is_given = documents.vectors is not None and source == ENCODED
                         left = self._to_compare(documents, part)[0] if self._compares else documents
@@ -508,11 +521,16 @@ class Loader:
 
 
 def _identity(part: Part) -> list[object]:
-    """Return what identifies the options and the vectors of a part, as values for JSON."""
-    options = asdict(replace(part.options, on_error="raise"))
-    if part.options.vector_field is None:
-        del options["vector_field"]  # as before there was this option
-    found: list[object] = [*options.values()]
+    """Return what identifies the options and the vectors of a part, as values for JSON.
+
+    Options that were added later do not count if none is given, so that the plans of earlier loads
+    stay the same.
+    """
+    values = asdict(replace(part.options, on_error="raise"))
+    later = {name: values.pop(name) for name in ADDED_LATER}
+    found: list[object] = [*values.values()]
+    if replace(AS_SHIPPED, **later) != AS_SHIPPED:
+        found += later.values()
     if isinstance(part.vectors, str | os.PathLike):
         with reading(os.fspath(part.vectors)):
             stat = Path(part.vectors).stat()

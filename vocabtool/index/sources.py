@@ -25,6 +25,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 
 AS_SHIPPED: Final = ReadOptions()
 WAS_READ: Final = ", but the index was made from it; restore it, or name the FILEs to read"
+RULES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Source:
     that directory relative to the index, in case both were moved. So the FILE is found from any
     directory, and ids that contain its name (``docs/a.txt:1``) do not change.
     ``vectors``: path of the file with its documents' vectors, relative to ``at`` unless absolute.
+    ``rules``: the version of the rules by which files are read. Under 1, folders were read without
+    regard to ``.gitignore``, and Markdown, code and HTML line by line: a FILE that was recorded
+    then is read in the same way, but its folders now also contain files of these formats.
     """
 
     name: str
@@ -42,6 +46,13 @@ class Source:
     beside: str
     options: ReadOptions
     vectors: str | None = None
+    rules: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rules < RULES:
+            as_before = replace(self.options, split=self.options.split or "line", gitignore=False)
+            object.__setattr__(self, "options", as_before)
+            object.__setattr__(self, "rules", RULES)
 
     @property
     def path(self) -> str:
@@ -73,12 +84,12 @@ class Source:
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         """Return a source for a FILE named relative to the current working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
-        return cls(name, at, os.path.relpath(at, index), options)
+        return cls(name, at, os.path.relpath(at, index), options, rules=RULES)
 
     def is_there(self) -> bool:
         """Whether the name matches a file, or a folder that contains one."""
         try:
-            return any(map(os.path.exists, find(self.path)[:1]))
+            return any(map(os.path.exists, find(self.path, self.options)[:1]))
         except NotFound:
             return False
 
@@ -129,7 +140,7 @@ def parts_of_names(
     """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
     now on: the ``known`` ones and new ones.
     """
-    files = files_outside(sources, index)
+    files = files_outside(sources, index, options)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files
@@ -138,12 +149,12 @@ def parts_of_names(
     all_known, numbers = _remember(known, given)
     labels: dict[str, tuple[str, int]] = {}
     for source in given:
-        found = files_outside([source.name], index) or []
+        found = files_outside([source.name], index, options) or []
         for file in found:
             labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
         return [Part((sources,), options, labels, vectors=vectors)], all_known
-    notes = left_out(sources, index)
+    notes = left_out(sources, options, index)
     return [Part((files,), options, labels, notes=notes, vectors=vectors)], all_known
 
 
@@ -166,7 +177,7 @@ def parts_of_index(
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
     if sources is not None:
-        names, given_files = names_of(sources), files_outside(sources, index)
+        names, given_files = names_of(sources), files_outside(sources, index, options)
         if names is None or not can_be_read_again(given_files):
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
@@ -180,9 +191,10 @@ def parts_of_index(
             if source in known:
                 continue
             # Documents of this new FILE are recorded under the known folder or glob it is in.
-            inside = Path(source.path).is_relative_to(other.path)
             globbed = has_magic(other.path) and other.is_there()
-            if inside or (globbed and source.path in find(other.path)):
+            if Path(source.path).is_relative_to(other.path) or (
+                globbed and source.path in find(other.path, other.options)
+            ):
                 raise VocabtoolError(
                     f"{source.name} is a part of {other.name} and cannot be synced alone: sync "
                     f"{other.name}, or omit FILE to sync all"
@@ -195,10 +207,11 @@ def parts_of_index(
     taken: set[str] = set()
     for source in dict.fromkeys(chosen):
         if not source.is_there():
-            is_known = source.path in [other.path for other in known]
-            raise NotFound(f"{source.path}: does not exist{WAS_READ if is_known else ''}")
+            is_known = any(source.path == other.path for other in known)
+            raise NotFound(f"{source.path}: does not exist{WAS_READ * is_known}")
         name = source.from_anywhere
-        found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
+        files = files_outside([name], index, source.options) or []
+        found = {os.path.realpath(file): file for file in files}
         if not can_be_read_again(found.values()):
             raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
         files = [file for real, file in found.items() if real not in taken]
@@ -209,8 +222,8 @@ def parts_of_index(
         if shards_in(name) is not None:
             parts.append(Part((name,), source.options, labels, vectors=own))
             continue
+        notes = left_out(name, source.options, index)
         read: tuple[Sources, ...] = (files,)
-        notes = left_out(name, index)
         last = parts[-1] if parts else None
         like = (source.options, None, last.vectors if vectors is not None and last else own)
         if last is not None and (last.options, last.shards, last.vectors) == like:

@@ -440,7 +440,7 @@ class DocumentSource:
                 sizes.append(Size(extent([source.source]).rows, exact=True))
                 continue
             try:
-                sizes += [self._file_size(file) for file in find(source.name)]
+                sizes += [self._file_size(file) for file in find(source.name, self.options)]
             except (VocabtoolError, OSError):  # missing or unreadable: reading it raises the error
                 sizes.append(Size())
         whole = together(sizes)
@@ -448,11 +448,11 @@ class DocumentSource:
 
     def _file_size(self, file: str) -> Size:
         """Return the row count that the file states, else its number of lines (an estimate)."""
-        rows, size = extent(file, format=self.options.format)
+        rows, size = extent(file, options=self.options)
         if rows is not None or size is None:
             return Size(rows, rows is not None, size)
-        kind = kind_of(file, self.options.format)
-        if kind.codec is not None or kind.format not in BY_LINES:
+        kind = kind_of(file, self.options)
+        if kind.codec is not None or kind.format not in BY_LINES or self.options.splits_rows:
             return Size(None, False, size)
         step = BLOCK if size <= MAX_COUNTED else size // BLOCKS
         ends = looked = 0
@@ -487,9 +487,9 @@ class DocumentSource:
             raise ValueError(SEVERAL)  # read alone, each would give the same ids
         for source in sources:
             if isinstance(source, Files):
-                for file in find(source.name):
+                for file in find(source.name, self.options):
                     with reading(file):
-                        cuts.append((file, row_counts(file, self.options.format)))
+                        cuts.append((file, row_counts(file, self.options)))
             elif is_indexable(source.source):
                 held = len(source.source)
                 starts = range(0, held, SHARD_ROWS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, Unpack, cast, get_args, overload
 
 from vocabtool.documents.batch import Document, ReadLog, SkipCounter
 from vocabtool.documents.objects import Indexable, is_indexable
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from vocabtool.documents.files import Sources
-    from vocabtool.documents.options import Format, OnError
+    from vocabtool.documents.options import Format, OnError, SplitArguments
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -317,6 +317,7 @@ def stream(
     id_field: str | None = None,
     on_error: OnError = "raise",
     skipped: SkipCounter | None = None,
+    **pieces: Unpack[SplitArguments],
 ) -> Stream[Document]:
     """Return a stream of the documents of files, globs, iterables or queues.
 
@@ -326,7 +327,9 @@ def stream(
     can be read only once (standard input, an iterator, a queue), a second pass raises
     :class:`VocabtoolError`.
     """
-    options = ReadOptions(field=field, format=format, id_field=id_field, on_error=on_error)
+    options = ReadOptions(
+        field=field, format=format, id_field=id_field, on_error=on_error, **pieces
+    )
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
     if source.only_once():
         return Stream(Once(source))

@@ -162,7 +162,7 @@ class HFWordTokenizer:
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Split texts and look up the words. Equal chunks are processed once where possible."""
-        found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
+        found = self.chunks_of(texts)
         if found is None:
             return self._look_up(texts)
         of_texts, offsets = found
@@ -189,8 +189,15 @@ class HFWordTokenizer:
 
     def chunks(self, texts: pa.StringArray) -> pa.StringArray:
         """Return the parts of the texts that are cut one by one; else the texts themselves."""
-        found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
+        found = self.chunks_of(texts)
         return texts if found is None else found[0]
+
+    def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
+        """Return the parts of n texts that are cut one by one, and where those of each text begin.
+
+        The second array has shape (n + 1,). Returns ``None`` if texts must be cut as a whole.
+        """
+        return None if self._chunking is None else cut_into_chunks(texts, self._chunking)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
         """Return the library's ``Tokenizer`` with more added tokens. ``flags``: of ``AddedToken``.

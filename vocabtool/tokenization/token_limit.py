@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError
@@ -39,7 +40,7 @@ from vocabtool.formats.static_embedding import (
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
 from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
-from vocabtool.tokenization.text_arrays import Integers, starts_of
+from vocabtool.tokenization.text_arrays import Integers, starts_of, texts_array
 from vocabtool.tokenization.words import Words
 
 GIVEN: Final = "--limit"
@@ -50,6 +51,7 @@ LIKE_ROBERTA: Final = (
     *("mpnet", "longformer", "esm", "ibert", "data2vec-text", "layoutlmv3", "lilt", "luke"),
     "markuplm",
 )
+MAX_CACHED: Final = 1 << 18  # parts of texts whose tokens are counted once
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
 Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
@@ -215,6 +217,50 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
         return 0, 0
     cut = _tokens(found, most)[2]
     return int(np.count_nonzero(cut)), int(cut.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMeasure:
+    """Counts the tokens of texts, to split documents into pieces that a model reads.
+
+    ``most``: how many tokens of a text the model reads; ``None``: all.
+    """
+
+    words: Words
+    most: int | None
+    _cached: dict[bytes, int] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, words: Words | None, most: int | None) -> TokenMeasure | None:
+        """Return the measure of a model; ``None`` if it reads whole words, any number of them."""
+        if words is None or (most is None and not words.subword):
+            return None
+        return cls(words, most)
+
+    def __call__(self, texts: Sequence[str], /) -> list[int]:
+        """Return the number of tokens of each text."""
+        from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
+
+        tokenizer, array = self.words.tokenizer, texts_array(texts)
+        if isinstance(tokenizer, PieceTokenizer):
+            tokenizer = tokenizer.tokenizer
+        found = tokenizer.chunks_of(array) if isinstance(tokenizer, HFWordTokenizer) else None
+        if found is None:
+            return self._count(array)
+        chunks, offsets = found
+        parts, cached = chunks.view(pa.binary()).to_pylist(), self._cached
+        if new := [part for part in dict.fromkeys(parts) if part not in cached]:
+            if len(cached) > MAX_CACHED:
+                cached.clear()
+                new = [*dict.fromkeys(parts)]
+            cached.update(zip(new, self._count(texts_array(new)), strict=True))
+        counts = np.fromiter(map(cached.__getitem__, parts), np.int64, len(parts))
+        ends: list[int] = np.diff(starts_of(counts)[offsets]).tolist()
+        return ends
+
+    def _count(self, texts: pa.StringArray) -> list[int]:
+        counts: list[int] = np.diff(_tokens(self.words.look_up(texts), 0)[1]).tolist()
+        return counts
 
 
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:

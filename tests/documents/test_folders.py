@@ -1,0 +1,176 @@
+"""Which files of a folder are read: git is the oracle of ``.gitignore``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.documents import ReadOptions, batches, left_out
+from vocabtool.documents.folders import MAX_RULES, Rules, walk
+from vocabtool.errors import InvalidFile, NotFound
+
+ENVIRONMENT = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+PATHS = (
+    *("a.md", "b.md", "a b.md", "aa.md", "#x.md", "!x.md", "[a].md", "docs/a.md", "docs/b.rst"),
+    *("docs/deep/a.md", "docs/deep/er/c.md", "build/a.md", "build/docs/a.md", "deep/docs/x/b.md"),
+)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working tree of git with files at several depths."""
+    folder = tmp_path_factory.mktemp("tree")
+    git(folder, "init", "-q")
+    for path in PATHS:
+        write(folder / path, "text\n")
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def read(folder: Path, root: Path, **options: object) -> list[str]:
+    """The files of ``folder`` that are read, relative to ``root``."""
+    found = walk(str(folder), ReadOptions(**options))  # type: ignore[arg-type]
+    return sorted(Path(each.name).relative_to(root).as_posix() for each in found if not each.why)
+
+
+def untracked(folder: Path) -> list[str]:
+    """The files that git would add."""
+    listed = git(folder, "ls-files", "-z", "--others", "--exclude-standard").split("\0")
+    return sorted(path for path in listed if path and "/." not in f"/{path}")
+
+
+KNOWN = (
+    *("*.md", "/a.md", "docs/", "docs/*\n!docs/a.md", "/*\n!/docs", "/*\n!/docs/\ndocs/deep/*"),
+    *("**/deep", "docs/**", "docs/**/a.md", "a/**/b", "**/docs/**", "*\n!*/\n!*.rst", "[ab].md"),
+    *(
+        "[!a].md",
+        "[^a].md",
+        "\\[a\\].md",
+        "\\#x.md",
+        "\\!x.md",
+        "# comment",
+        "a\\ b.md",
+        "a b.md  ",
+    ),
+    *(
+        "[a-",
+        "[z-a].md",
+        "?.md",
+        "a?.md",
+        "build\n!build/a.md",
+        "*.md\n!docs/",
+        "deep/docs",
+        "d*s/*.md",
+    ),
+    *(
+        "a*.md\n\n!aa.md\r",
+        "**",
+        "/",
+        "//",
+        "docs//a.md",
+        "***/a.md",
+        "[]a].md",
+        "[a\\]].md",
+        "do\\cs",
+    ),
+)
+
+
+@pytest.mark.parametrize("rules", KNOWN)
+def test_patterns_are_gits(tree: Path, rules: str) -> None:
+    """Each feature of a pattern ignores the files that git ignores."""
+    (tree / ".gitignore").write_bytes(rules.encode())
+    assert read(tree, tree) == untracked(tree)
+
+
+@pytest.mark.sampled(2)
+@given(
+    rules=st.lists(
+        st.text(st.sampled_from("ab*?!/[]-docseprt.m \\"), min_size=1, max_size=10), max_size=4
+    )
+)
+def test_any_patterns_are_gits(tree: Path, rules: list[str]) -> None:
+    """Whatever the patterns."""
+    (tree / ".gitignore").write_text("\n".join(rules))
+    assert read(tree, tree) == untracked(tree)
+
+
+def test_inner_and_outer_patterns(tree: Path, tmp_path: Path) -> None:
+    """The innermost file decides; those above the folder count inside a working tree only."""
+    (tree / ".gitignore").write_text("a.md\ndeep/\n")
+    write(tree / "docs" / ".gitignore", "!a.md\n*.rst\n")
+    try:
+        assert read(tree, tree) == untracked(tree)
+        wanted = [path for path in untracked(tree) if path.startswith("docs/")]
+        assert read(tree / "docs", tree) == wanted == ["docs/a.md"]
+        assert "docs/b.rst" in read(tree / "docs", tree, gitignore=False)
+        assert left_out(tree / "docs") == (
+            f"{tree / 'docs'}: 2 files and folders that a .gitignore names skipped; "
+            "--no-gitignore reads them",
+        )
+    finally:
+        (tree / "docs" / ".gitignore").unlink()
+    write(tmp_path / ".gitignore", "*.md\n")  # no working tree
+    write(tmp_path / "x" / "a.md", "text\n")
+    assert read(tmp_path / "x", tmp_path) == ["x/a.md"]
+
+
+def test_include_and_exclude(tmp_path: Path) -> None:
+    """Patterns choose among the files; those of unknown endings are read as lines."""
+    for path in ("a.md", "b.py", "notes.org", "docs/c.md", "docs/deep/d.org", "old/e.md", ".f.md"):
+        write(tmp_path / path, "one\ntwo\n")
+    known = ["a.md", "b.py", "docs/c.md", "old/e.md"]
+    assert read(tmp_path, tmp_path) == known
+    assert read(tmp_path, tmp_path, exclude=["old/", "*.py"]) == ["a.md", "docs/c.md"]
+    assert read(tmp_path, tmp_path, include=["*.org"]) == ["docs/deep/d.org", "notes.org"]
+    assert read(tmp_path, tmp_path, include=["docs/"], exclude=["deep"]) == ["docs/c.md"]
+    assert read(tmp_path, tmp_path, include=["/*.md", "b.*"]) == ["a.md", "b.py"]
+    found = batches(str(tmp_path), ReadOptions(include=["*.org"]))
+    assert [each for batch in found for each in batch.texts.to_pylist()] == ["one", "two"] * 2
+    assert left_out(tmp_path, ReadOptions(exclude=["*.org"])) == ()
+    with pytest.raises(NotFound, match="contains no documents"):
+        list(batches(str(tmp_path), ReadOptions(include=["*.nothing"])))
+
+
+def test_binary_files_and_configuration(tmp_path: Path) -> None:
+    """A file with a zero byte, and JSON that is no array of objects, are left out and counted."""
+    (tmp_path / "video.ts").write_bytes(b"G\0" * 100)
+    (tmp_path / "late.c").write_bytes(b"int a;\n" * 2000 + b"\0")
+    write(tmp_path / "package.json", '{"name": "x"}')
+    write(tmp_path / "numbers.json", "[1, 2]")
+    write(tmp_path / "rows.json", ' [ {"text": "a"}]')
+    os.mkfifo(tmp_path / "pipe.md")  # is not opened to look at it
+    assert read(tmp_path, tmp_path) == ["late.c", "pipe.md", "rows.json"]
+    (note,) = left_out(tmp_path)
+    assert "3 files skipped: 2 .json, 1 binary;" in note
+
+
+def test_hostile_patterns(tmp_path: Path) -> None:
+    """Many stars need no exponential time, and a file of patterns has a limit."""
+    began = time.process_time()
+    rules = Rules(["*a" * 60 + "b", "**/a/" * 60 + "b", "[" * 1000, "(" * 1000 + "*"])
+    assert rules.decide("a" * 255, is_folder=False) is None
+    assert rules.decide("a/" * 1000 + "a", is_folder=False) is None
+    assert time.process_time() - began < 5
+    write(tmp_path / ".gitignore", "a\n" * (MAX_RULES + 1))
+    write(tmp_path / "a.md", "text")
+    with pytest.raises(InvalidFile, match=r"\.gitignore: more than .*--no-gitignore"):
+        list(batches(str(tmp_path)))
+    assert read(tmp_path, tmp_path, gitignore=False) == ["a.md"]

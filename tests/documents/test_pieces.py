@@ -1,0 +1,550 @@
+"""Files of text as pieces: headings as the owners of the formats see them, places, sizes, ids."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import docutils.core
+import docutils.nodes
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.conftest import ROOT
+from tests.documents.reading import batches, documents, ids_of
+from vocabtool import Document
+from vocabtool.choices import Split
+from vocabtool.documents import SkipCounter, headings, pieces
+from vocabtool.documents.headings import MarkedText
+from vocabtool.documents.pieces import Sizes
+from vocabtool.errors import InvalidFile
+
+GUIDE = """---
+title: "The guide"
+---
+
+Before.
+
+# Guide
+
+## Install
+
+Run this:
+
+```sh
+# not a heading
+pip install it
+```
+
+### Linux
+
+Use apt.
+
+## Install
+
+Again.
+
+Setext `code`
+=============
+
+Last [link](x.md) text. {#id}
+"""
+
+
+def made(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def parts(path: Path, **read: Any) -> list[tuple[str, str]]:
+    """The id of each piece without the file's name, and the text."""
+    return [(d.id.removeprefix(str(path)), d.text) for d in documents(str(path), **read)]
+
+
+def test_markdown(tmp_path: Path) -> None:
+    """Pieces, ids, fields and places of a file with all kinds of headings."""
+    path = made(tmp_path / "guide.md", GUIDE)
+    found: list[Any] = list(documents(str(path)))
+    assert [d.id.removeprefix(str(path)) for d in found] == [
+        *("", "#Guide > Install", "#Guide > Install > Linux", "#Guide > Install#2"),
+        "#Setext code",
+    ]
+    assert found[1].text.startswith("# Guide\n\n## Install\n\nRun this:")  # a heading alone
+    assert found[2] == Document(
+        f"{path}#Guide > Install > Linux",
+        "### Linux\n\nUse apt.",
+        {
+            "title": "The guide",
+            "path": "Guide > Install > Linux",
+            "source": str(path),
+            "line": 18,
+            "start": GUIDE.index("### Linux"),
+            "end": GUIDE.index("apt.") + 4,
+        },
+    )
+    for document in found:
+        assert GUIDE[document.fields["start"] : document.fields["end"]] == document.text
+    (batch,) = batches(str(path), keep=["title", "path", "line", "nothing"])
+    assert batch.columns["line"].to_pylist() == ["1", "7", "18", "22", "26"]
+    assert batch.columns["title"].to_pylist() == ["The guide"] * 5
+    assert batch.columns["nothing"].null_count == 5
+    assert [batch.place(row) for row in (0, 2)] == [f"{path}:1", f"{path}:18"]
+    assert ids_of([batch]) == [d.id for d in found]
+    assert ids_of([batch.with_source("other").only(batch.numbers.__eq__(18))]) == [
+        "other#Guide > Install > Linux"
+    ]
+    crlf = made(tmp_path / "crlf.md", "\ufeff" + GUIDE.replace("\n", "\r\n"))
+    assert [id_ for id_, _ in parts(crlf)] == [id_ for id_, _ in parts(path)]
+
+
+@pytest.mark.parametrize(
+    ("split", "wanted"),
+    [
+        ("file", ["# A\n\none two.\nthree\n\nfour"]),
+        ("line", ["# A", "", "one two.", "three", "", "four"]),
+        ("paragraph", ["# A", "one two.\nthree", "four"]),
+        ("heading", ["# A", "one two.\nthree\n\nfour"]),
+        ("tokens", ["# A", "one two.\nthree\n\nfour"]),
+    ],
+)
+def test_each_split(tmp_path: Path, split: Split, wanted: list[str]) -> None:
+    """What each choice makes of a small file; a whole file is not cut by its size."""
+    path = made(tmp_path / "a.md", "# A\n\none two.\nthree\n\nfour\n")
+    assert [text for _, text in parts(path, split=split, split_size=4)] == wanted
+    lines = made(tmp_path / "a.txt", "one two\n\nthree")
+    assert [text for _, text in parts(lines)] == ["one two", "", "three"]
+    assert parts(lines, split="file") == [("", "one two\n\nthree")]
+    assert parts(lines, split="paragraph") == [("", "one two"), ("#2", "three")]
+
+
+def outline(marked: MarkedText) -> list[tuple[int, str]]:
+    return [(each.level, each.title) for each in marked.headings]
+
+
+def as_commonmark(text: str) -> list[tuple[int, str]]:
+    """The headings outside lists and quotes, by markdown-it-py."""
+    tokens = MarkdownIt("commonmark").parse(text)
+    return [
+        (int(token.tag[1]), " ".join(following.content.replace("`", "").split()))
+        for token, following in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0
+    ]
+
+
+LINES = (
+    *("# A", "## B ##", "####### C", "#D", "text", "more", "", "", "===", "---", "  --", "```"),
+    *(
+        "````",
+        "~~~",
+        "``` x`y",
+        "    # E",
+        "- item",
+        "1. item",
+        "> quote",
+        "<!-- x",
+        "-->",
+        "<pre>",
+    ),
+    *("</pre>", "   ### F #", "#", "***", "\t# G", "| a |"),
+)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12))
+def test_headings_of_markdown_are_commonmarks(lines: list[str]) -> None:
+    """Fences, HTML, lists, rules and setext headings, in any order."""
+    # In a list or quote, an HTML block and indented code, the context decides.
+    context = ("- item", "1. item", "> quote", "<pre>", "</pre>", "<!-- x", "    # E", "\t# G")
+    text = "intro\n\n" + "\n".join(line for line in lines if line not in context)
+    assert outline(headings.markdown(text)) == as_commonmark(text)
+    headings.markdown("\n".join(lines))
+    for code in (
+        "    # E",
+        "\t# G",
+        "- item\n---",
+        "> quote\n---",
+        "<pre>\n# A\n</pre>",
+        "<!--\n# A\n-->",
+    ):
+        assert outline(headings.markdown(code)) == as_commonmark(code) == []
+
+
+def test_headings_of_our_documentation() -> None:
+    """The headings of real files are those of the library."""
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert len(files) > 30
+    for file in files:
+        text = file.read_text("utf-8")
+        wanted = [level for level, _ in as_commonmark(text)]
+        assert [level for level, _ in outline(headings.markdown(text))] == wanted, file
+
+
+RST = """
+=====
+Guide
+=====
+
+.. code:: python
+
+    Not
+    ===
+
+Install
+-------
+
+A paragraph
+of lines
+---
+Use :func:`apt`
+~~~~~~~~~~~~~~~
+
+Text::
+
+    Nor
+    ---
+
+----
+
+Install
+-------
+Ünïcode
+=======
+
+Other
++++++
+"""
+
+
+def as_docutils(text: str) -> list[tuple[int, str]]:
+    tree = docutils.core.publish_doctree(
+        text, settings_overrides={"report_level": 5, "halt_level": 5, "doctitle_xform": False}
+    )
+    found = []
+    for section in tree.findall(docutils.nodes.section):
+        level, above = 1, section.parent
+        while isinstance(above, docutils.nodes.section):
+            level, above = level + 1, above.parent
+        found.append((level, section[0].astext()))
+    return found
+
+
+def test_headings_of_rst_are_those_of_docutils() -> None:
+    """Overlines, directives, transitions, paragraphs, and levels in order of appearance."""
+    text = RST.replace("Use :func:`apt`\n~~~~~~~~~~~~~~~\n", "\nUse apt\n~~~~~~~\n")
+    text = text.replace("Ünïcode\n=======\n\nOther\n+++++\n", "")
+    assert outline(headings.rst(text)) == as_docutils(text)
+    marked = headings.rst("Use :func:`apt`\n~~~~~~~~~~~~~~~\n\nText\n")
+    assert outline(marked) == [(1, "Use apt")]
+
+
+PAGE = """<!DOCTYPE html><html><head><title>A &amp; B</title><style>h1 { }</style></head><body>
+<!-- <h1>no</h1> --><h1 class='x > y'>One <b>big</b></h1><p>Some  text
+here &lt;3.</p><script>if (a < b) "<h2>no</h2>"</script>
+<h2>Two</h2><ul><li>first<li>second</ul><pre>a
+  b</pre><h2>Two</h2>last"""
+
+
+def test_html(tmp_path: Path) -> None:
+    """Text without markup, in blocks; places are those of the file."""
+    path = made(tmp_path / "page.html", PAGE)
+    assert parts(path) == [
+        ("#One big", "One big\n\nSome text here <3."),
+        ("#One big > Two", "Two\n\nfirst\nsecond\n\na\n  b"),
+        ("#One big > Two#2", "Two\n\nlast"),
+    ]
+    found: list[Any] = [document.fields for document in documents(str(path))]
+    assert {each["title"] for each in found} == {"A & B"}
+    assert PAGE[found[1]["start"] : found[1]["end"]].startswith("Two</h2><ul>")
+    assert PAGE[found[2]["start"] :] == "Two</h2>last"
+    assert [each["line"] for each in found] == [2, 4, 5]
+
+
+class Texts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(data)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<p>",
+                "</p>",
+                "<b>",
+                "</b>",
+                "a",
+                " b ",
+                "&amp;",
+                "<br/>",
+                "<!-- x -->",
+                "1 < 2",
+                "<td>",
+            ]
+        ),
+        max_size=10,
+    )
+)
+def test_text_of_html_is_that_of_pythons_parser(tags: list[str]) -> None:
+    """The same characters, apart from blanks."""
+    parser = Texts()
+    parser.feed("".join(tags))
+    parser.close()
+    wanted = "".join("".join(parser.found).split())
+    assert "".join(headings.html("".join(tags)).text.split()) == wanted
+
+
+CODE = '''"""Module.
+
+def not_this(): inside a text
+"""
+import re
+
+@decorator(
+    1)
+def first():
+    """Text."""
+    return "\\"def x"
+
+LIMIT = 1
+class Second:
+    def method(self): ...
+    # comment ' with a quote
+async def third(): pass
+'''
+
+
+def test_python(tmp_path: Path) -> None:
+    """Definitions at the top level with their decorators, and the code between them."""
+    path = made(tmp_path / "code.py", CODE)
+    found = parts(path)
+    assert [id_ for id_, _ in found] == ["", "#first", "#2", "#Second", "#third"]
+    assert found[1][1].startswith("@decorator(\n    1)\ndef first")
+    assert found[2][1] == "LIMIT = 1"
+    own = parts(ROOT / "vocabtool" / "documents" / "pieces.py")
+    assert [id_ for id_, _ in own if "#cut" in id_] == ["#cut"]
+
+
+def test_other_code(tmp_path: Path) -> None:
+    """Cut at blank lines, and filled up to the size; the indentation of the first line stays."""
+    path = made(tmp_path / "code.c", "int a;\n\n  int b;\n\nint c;\n\nint d;\n")
+    wanted = [("", "int a;\n\n  int b;"), ("#2", "int c;\n\nint d;")]
+    assert parts(path, split_size=4) == wanted
+    assert parts(path, split_size=2)[1] == ("#2", "  int b;")
+
+
+def test_rows_are_split_if_asked(tmp_path: Path) -> None:
+    """The pieces of a row have numbers and its fields; a short row stays as it is."""
+    rows = [{"id": "a", "text": "one two three", "year": 1}, {"id": "b", "text": "four", "year": 2}]
+    path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
+    (batch,) = batches(
+        str(path), id_field="id", keep=["year", "start"], split="tokens", split_size=2
+    )
+    assert (ids_of([batch]), batch.texts.to_pylist()) == (
+        ["a#1", "a#2", "b"],
+        ["one two", "three", "four"],
+    )
+    assert batch.columns["year"].to_pylist() == ["1", "1", "2"]
+    assert batch.columns["start"].to_pylist() == ["0", "8", "0"]
+    assert parts(path, split="tokens", split_size=2)[0] == (":1#1", "one two")
+    for start in range(4):
+        found = documents(str(path), split="tokens", split_size=2, start=start)
+        assert [d.text for d in found] == ["one two", "three", "four"][start:]
+    held = batches(iter(["one two three"]), split="tokens", split_size=2)
+    assert ids_of(held) == ["texts:1#1", "texts:1#2"]
+    with pytest.raises(ValueError, match="texts: split='tokens'"):
+        list(documents(iter(["a"]), split="tokens"))
+
+
+# Laws.
+
+
+class Letters:
+    """A measure that is not additive: every letter counts, and a line end inside counts twice."""
+
+    most = 40
+
+    def __call__(self, texts: Sequence[str], /) -> list[int]:
+        return [len("".join(text.split())) + 2 * text.strip().count("\n") for text in texts]
+
+
+TEXTS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "# A\n",
+                "## B\n\n",
+                "word ",
+                "two words. ",
+                "\n",
+                "\n\n",
+                "x" * 70,
+                "é中 ",
+                "  ",
+                "```\n",
+            ),
+            *(
+                "Title\n-----\n",
+                "<p>",
+                "</p>",
+                "<h2>C</h2>",
+                "def f():\n",
+                "    pass\n",
+                "'",
+                '"""',
+            ),
+        ]
+    ),
+    max_size=40,
+).map("".join)
+MARKS: dict[str, Callable[[str], MarkedText]] = {
+    "plain": headings.plain,
+    "markdown": headings.markdown,
+    "rst": headings.rst,
+    "html": headings.html,
+    "python": headings.python,
+}
+
+
+@pytest.mark.parametrize("measure", [pieces.WORDS, Letters()], ids=["words", "letters"])
+@pytest.mark.parametrize("kind", MARKS)
+@given(
+    text=TEXTS,
+    split=st.sampled_from(["line", "paragraph", "heading", "tokens"]),
+    size=st.integers(4, 40),
+    overlap=st.integers(0, 3),
+)
+def test_pieces_cover_the_text(
+    kind: str, measure: Any, text: str, split: Split, size: int, overlap: int
+) -> None:
+    """In order, none above the size, all but blanks; the overlap is what is asked, or less."""
+    marked = MARKS[kind](text)
+    found = pieces.cut(marked, split, Sizes(size, overlap, measure))
+    cut = marked.text
+    assert all(count <= size for count in measure([cut[p.start : p.end] for p in found]))
+    assert all(cut[p.start : p.end].strip() for p in found)
+    end = 0
+    for piece in found:
+        assert not cut[end : piece.start].strip()
+        shared = cut[piece.start : end]
+        assert piece.end > end
+        assert measure([shared])[0] <= overlap + 2 * shared.count("\n")
+        end = piece.end
+    assert not cut[end:].strip()
+
+
+def test_overlap_in_words() -> None:
+    """Each piece of a section begins with the last words of the one before."""
+    text = " ".join(f"w{n}" for n in range(100))
+    found = pieces.cut(headings.plain(text), "tokens", Sizes(10, 3, pieces.WORDS))
+    words = [text[p.start : p.end].split() for p in found]
+    assert [len(each) for each in words[:-1]] == [10] * (len(words) - 1)
+    for before, after in pairwise(words):
+        assert after[:3] == before[-3:]
+    assert words[-1][-1] == "w99"
+
+
+@given(st.integers(0, 9), st.text("ab \n", max_size=30))
+def test_an_edit_leaves_the_ids_of_other_sections(section: int, edit: str) -> None:
+    """And their texts; of the section itself, the pieces before the edit."""
+    bodies = [" ".join(f"w{n}{m}" for m in range(50)) for n in range(10)]
+
+    def ids() -> dict[str, str]:
+        text = "\n\n".join(f"## S{n % 5}\n\n{body}" for n, body in enumerate(bodies))
+        marked, numbers = headings.markdown(text), dict[str, int]()
+        found = pieces.cut(marked, "heading", Sizes(20, 0, pieces.WORDS))
+        return {
+            pieces._new_id(piece.path, numbers): text[piece.start : piece.end] for piece in found
+        }
+
+    before = ids()
+    bodies[section] += edit
+    after = ids()
+    others = {id_: text for id_, text in before.items() if not id_.startswith(f"S{section % 5}")}
+    assert others.items() <= after.items()
+    same = [id_ for id_ in before if id_.startswith(f"S{section % 5}")]
+    assert before[same[0]] == after[same[0]]
+
+
+# Hostile files.
+
+
+@pytest.mark.parametrize("kind", MARKS)
+def test_hostile_texts_need_linear_time(kind: str) -> None:
+    """A megabyte of what opens and does not close."""
+    opened = (
+        *("<", "<!--", "<a ", "<a b='", "<h1>", "<pre>", "```\n", "`" * 9 + "\n", "~~~~\n", "# \n"),
+        *(
+            "===\n",
+            "a\n=\n",
+            "-\n",
+            "[",
+            "![](",
+            '"""',
+            "'",
+            '"\\',
+            "#" * 7,
+            "&",
+            "@\n",
+            " \t",
+            "a " * 9,
+        ),
+        *("<script>", "</p", "<a =", "---\n", "{#", "\\", "def f\n", "\n", "\r\n"),
+    )
+    began = time.process_time()
+    for each in opened:
+        marked = MARKS[kind](each * (200_000 // len(each)))
+        pieces.cut(marked, "heading", Sizes(64, 8, pieces.WORDS))
+    assert time.process_time() - began < 40
+    rolled = random.Random(3)
+    for _ in range(20):
+        text = "".join(rolled.choices(opened, k=2000))
+        pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS))
+
+
+def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is named, and skipped if asked; bytes that are not UTF-8 are kept."""
+    monkeypatch.setattr(pieces, "MAX_FILE_BYTES", 100)
+    for name, content, reason in (
+        ("long.md", b"x" * 101, "more than 100 bytes"),
+        ("wide.md", "text\n".encode("utf-16"), "UTF-16"),
+    ):
+        path = made(tmp_path / name, content)
+        with pytest.raises(InvalidFile, match=rf"{name}:1: .*{reason}.*--on-error skip"):
+            list(batches(str(path)))
+        skipped = SkipCounter()
+        assert list(batches(str(path), on_error="skip", skipped=skipped)) == []
+        assert skipped.count == 1
+    path = made(tmp_path / "raw.md", b"# \xff\n\nte\xfext")
+    (batch,) = batches(str(path))
+    assert batch.id_of(0) == f"{path}#\udcff"
+    with pytest.raises(InvalidFile, match=r"raw\.md: has no field 'id'"):
+        list(batches(str(path), id_field="id"))
+    assert list(batches(str(made(tmp_path / "empty.md", " \n")))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"split": "words"}, "split: wanted one of"),
+        ({"split_size": 0}, "split_size must be at least 1"),
+        ({"overlap": 256}, "overlap must be from 0 to 255"),
+        ({"split_size": 8, "overlap": 8}, "overlap must be from 0 to 7"),
+        ({"include": "*.md"}, "include must be a list of patterns"),
+    ],
+)
+def test_invalid_options(options: Any, reason: str) -> None:
+    """Each is named when the options are made."""
+    with pytest.raises(ValueError, match=reason):
+        list(batches("x.md", **options))

@@ -1,0 +1,269 @@
+"""Walk folders: which files are documents, and which are left out.
+
+Patterns are those of gitignore (git-scm.com/docs/gitignore), without the classes of POSIX such as
+``[[:alpha:]]``. They become regular expressions that need linear time, as in Python's ``fnmatch``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vocabtool.documents.options import Format, ReadOptions
+from vocabtool.errors import InvalidFile, reading
+
+SUFFIXES: Final[dict[str, Format]] = {
+    ".txt": "lines",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".rst": "rst",
+    ".rest": "rst",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".ipynb": "notebook",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".epub": "epub",
+    ".py": "python",
+    ".pyi": "python",
+}
+CODE: Final = (
+    "bash c cc clj cljs cpp cs cxx dart el erl ex exs f90 fish go gradle groovy h hh hpp hs java "
+    "jl js jsx kt kts lisp lua m mjs ml mli mm nim php pl pm proto ps1 pyx r rb rs scala scm sh "
+    "sql swift tcl tf ts tsx v vb vhd vue zig zsh"
+)
+SUFFIXES.update({f".{ending}": "code" for ending in CODE.split()})
+SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
+CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"})
+LIBRARIES: Final = {"pdf": "pypdf"}  # what reads such a file, if it is installed
+HEAD: Final = 8000  # bytes in which a binary file has a zero byte, as git looks for it
+ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
+GITIGNORE: Final = ".gitignore"
+MAX_RULES_BYTES: Final = 1 << 20
+MAX_RULES: Final = 10_000
+NEVER: Final = "(?!)"  # matches nothing
+BINARY: Final = "binary"
+IGNORED: Final = "ignored"
+
+
+class Rules:
+    """The patterns of a ``.gitignore``, or of an option. The last one that matches counts."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        """Read the patterns; blank lines and comments are none."""
+        found = [rule for line in lines if (rule := _rule(line)) is not None]
+        every = "|".join(rule.pattern.pattern for rule in found)
+        self._any = re.compile(every or NEVER, re.DOTALL)
+        self._last_first = found[::-1]
+
+    @classmethod
+    def read(cls, file: Path) -> Rules:
+        """Read a ``.gitignore``. Raises :class:`InvalidFile` if it is too large."""
+        with reading(str(file)), file.open("rb") as opened:
+            data = opened.read(MAX_RULES_BYTES + 1)
+            lines = data.decode("utf-8", "surrogateescape").split("\n")
+            if len(data) > MAX_RULES_BYTES or len(lines) > MAX_RULES:
+                raise InvalidFile(
+                    f"more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines of patterns; use "
+                    "--no-gitignore (gitignore=False) to read the folder without them"
+                )
+        return cls(lines)
+
+    def decide(self, path: str, *, is_folder: bool) -> bool | None:
+        """Return whether a path is ignored; ``None`` if no pattern matches it.
+
+        ``path``: relative to the folder of the patterns, with ``/``.
+        """
+        if self._any.fullmatch(path) is not None:
+            for rule in self._last_first:
+                if (is_folder or not rule.of_folders) and rule.pattern.fullmatch(path):
+                    return not rule.negated
+        return None
+
+
+class _Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    negated: bool
+    of_folders: bool
+
+
+def _rule(line: str) -> _Rule | None:
+    text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n"))
+    if not text or text.startswith("#"):
+        return None
+    negated = text.startswith("!")
+    of_folders = text.endswith("/")
+    text = text[negated:].removesuffix("/")
+    names = text.removeprefix("/").split("/") if "/" in text else ["**", text]
+    groups: list[list[str]] = [[]]  # names between **
+    for name in names:
+        if len(name) > 1 and not name.strip("*"):
+            groups.append([])
+        else:
+            groups[-1].append(_of_name(name))
+    first, *middle, last = (*groups, None) if len(groups) == 1 else groups
+    pattern = "/".join(first or ())
+    if last is not None:
+        pattern += "/" if first else ""
+        pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(each)}/)" for each in middle if each)
+        pattern += f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+"
+    try:
+        return _Rule(re.compile(pattern, re.DOTALL), negated, of_folders)
+    except re.error:  # such as [z-a], which matches nothing
+        return None
+
+
+def _of_name(glob: str) -> str:
+    """Return the regular expression of one name in a pattern."""
+    parts = [""]  # between stars
+    at = 0
+    while at < len(glob):
+        sign = glob[at]
+        at += 1
+        if sign == "*":
+            if parts[-1] or len(parts) == 1:
+                parts.append("")
+        elif sign == "?":
+            parts[-1] += "[^/]"
+        elif sign == "[":
+            end = at + (glob[at : at + 1] in ("!", "^"))
+            end += glob[end : end + 1] == "]"
+            while end < len(glob) and glob[end] != "]":
+                end += 1 + (glob[end] == "\\")
+            if end >= len(glob):
+                return NEVER
+            parts[-1] += _of_class(glob[at:end])
+            at = end + 1
+        else:
+            if sign == "\\" and at < len(glob):
+                sign = glob[at]
+                at += 1
+            parts[-1] += re.escape(sign)
+    first, *middle = parts
+    if not middle:
+        return first
+    last = middle.pop()
+    return first + "".join(f"(?>[^/]*?{each})" for each in middle) + f"[^/]*{last}"
+
+
+def _of_class(inside: str) -> str:
+    """Return the regular expression of ``[inside]``; a ``-`` between two characters is a range."""
+    negated = inside[:1] in ("!", "^")
+    signs = [pair[-1] for pair in re.findall(r"\\.|[^\\]|\\$", inside[negated:], re.DOTALL)]
+    found, at = "", 0
+    while at < len(signs):
+        found += re.escape(signs[at])
+        if at + 2 < len(signs) and signs[at + 1] == "-":
+            found += "-" + re.escape(signs[at + 2])
+            at += 2
+        at += 1
+    return f"(?!/)[{'^' * negated}{found}]"
+
+
+class FolderFile(NamedTuple):
+    """A file in a folder. ``why``: why it is left out: its ending, ``binary`` or ``ignored``."""
+
+    name: str
+    why: str | None
+
+
+class _Place(NamedTuple):
+    """Patterns, and how to make a path relative to their folder: ``add + path[cut:]``."""
+
+    rules: Rules
+    add: str
+    cut: int
+
+
+def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
+    """Yield the files of a folder at any depth, and ignored folders, each with why it is left out.
+
+    Hidden files and folders, links to folders, and what ``options`` exclude are not among them.
+    """
+    include = Rules(options.include) if options.include else None
+    exclude = Rules(options.exclude)
+    above = _above(folder) if options.gitignore else ()
+    pending: list[tuple[str, tuple[_Place, ...], bool]] = [("", above, include is None)]
+    while pending:
+        inside, places, is_chosen = pending.pop()
+        with os.scandir(Path(folder, inside)) as found:
+            entries = [*found]
+        if options.gitignore and any(each.name == GITIGNORE and each.is_file() for each in entries):
+            rules = Rules.read(Path(folder, inside, GITIGNORE))
+            places = (*places, _Place(rules, "", len(inside)))
+        for entry in entries:
+            path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)
+            if entry.name.startswith(".") or (not is_folder and entry.is_dir()):
+                continue
+            if exclude.decide(path, is_folder=is_folder):
+                continue
+            included = is_chosen or bool(include and include.decide(path, is_folder=is_folder))
+            name = str(Path(folder, path))
+            if _is_ignored(path, places, is_folder=is_folder):
+                yield FolderFile(name, IGNORED)
+            elif is_folder:
+                pending.append((f"{path}/", places, included))
+            elif included:
+                yield FolderFile(name, _why_not(entry, any_ending=include is not None))
+
+
+def _above(folder: str) -> tuple[_Place, ...]:
+    """Return the patterns of the folders above ``folder``, if it is in a working tree of git."""
+    here = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
+    root = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+    found = []
+    for each in reversed(here.parents):
+        if each.is_relative_to(root) and (each / GITIGNORE).is_file():
+            add = f"{here.relative_to(each).as_posix()}/"
+            found.append(_Place(Rules.read(each / GITIGNORE), add, 0))
+    return tuple(found)
+
+
+def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool:
+    """Return what the innermost patterns that match a path decide."""
+    for rules, add, cut in reversed([*places]):
+        decided = rules.decide(add + path[cut:], is_folder=is_folder)
+        if decided is not None:
+            return decided
+    return False
+
+
+def _why_not(entry: os.DirEntry[str], *, any_ending: bool) -> str | None:
+    """Return why a file is left out. ``any_ending``: unknown endings are read, as lines."""
+    suffixes = suffixes_of(entry.name)
+    ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
+    is_packed = bool(suffixes) and suffixes[-1] in CODECS
+    kind = SUFFIXES.get(ending.removesuffix(suffixes[-1]) if is_packed else ending)
+    if kind is None or (kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None):
+        return None if any_ending and kind is None else ending or "without a suffix"
+    if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
+        return None
+    with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
+        head = opened.read(HEAD)
+    if kind == "json":
+        return None if ARRAY.match(head) else ending
+    return BINARY if b"\0" in head else None
+
+
+def suffixes_of(name: str) -> list[str]:
+    """Return the suffixes of a file name in lower case, without the shard numbers in them."""
+    return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]

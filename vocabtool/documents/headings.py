@@ -1,0 +1,275 @@
+r"""Texts with headings: Markdown, reStructuredText, HTML, Python.
+
+Each function finds where headings are, and no more, with one regular expression that needs linear
+time on any input: a parser of the whole language is ten times slower, and may need much memory or
+recursion on files of others. Sources: the CommonMark specification 0.31 (fenced code, HTML blocks,
+ATX and setext headings outside lists and quotes); docutils, parsers/rst/states.py (sections); the
+HTML standard, section 13.2.5 (comments, quoted attributes and elements of raw text end with the
+file if nothing else ends them); the lexical analysis of the Python reference.
+
+The expressions begin with ``\n``, which Python's ``re`` looks for quickly, so a line end is put
+before the text: a match that starts at ``n`` is the line that starts at ``n`` of the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Final, NamedTuple
+
+MAX_TITLE: Final = 200  # characters of a heading that are kept
+MAX_PARAGRAPH: Final = 20  # lines of a setext heading
+
+FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
+FRONT_TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+MARKDOWN: Final = re.compile(
+    r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
+    r"|(?P<hashes>#{1,6})(?=[ \t\r\n]|\Z)(?P<title>[^\n]*)"
+    r"|(?P<under>=+|-+)[ \t]*\r?(?=\n|\Z)"
+    r"|<(?P<html>!--|(?i:script|pre|style|textarea)(?=[\s>])))"
+)
+FENCE_ENDS: Final = {
+    sign: re.compile(rf"\n {{0,3}}({sign}{{3,}})[ \t]*\r?(?=\n|\Z)") for sign in "`~"
+}
+COMMENT_END: Final = re.compile("-->")
+RAW_END: Final = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
+NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|#{1,6}[ \t])|    |\t")
+CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
+RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
+LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
+ATTRIBUTES: Final = re.compile(r"[ \t]*\{[#.:][^{}\n]*+\}$")
+
+RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
+ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
+SHORT: Final = 4  # a shorter underline must be as long as its title
+
+TAG: Final = re.compile(
+    r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
+    r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
+    r"(?P<inside>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*+)(?:>|\Z))",
+    re.DOTALL | re.IGNORECASE,
+)
+RAW: Final = {
+    name: re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE)
+    for name in ("script", "style", "textarea", "title", "template", "iframe", "noframes", "xmp")
+}
+LINE_BREAKS: Final = dict.fromkeys(("br", "li", "tr", "dt", "dd", "option"), "\n")
+BREAKS: Final = LINE_BREAKS | dict.fromkeys(
+    (
+        *("address", "article", "aside", "blockquote", "body", "div", "dl", "fieldset", "figure"),
+        *("figcaption", "footer", "form", "header", "hr", "main", "nav", "ol", "p", "pre"),
+        *("section", "table", "ul", "h1", "h2", "h3", "h4", "h5", "h6"),
+    ),
+    "\n\n",
+)
+BLANKS: Final = {"td": " ", "th": " "}
+
+PYTHON: Final = re.compile(
+    r"\"\"\"(?:[^\"\\]++|\\.|\"(?!\"\"))*+(?:\"\"\"|\Z)"
+    r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\Z)"
+    r"|\"(?:[^\"\\\n]++|\\.)*+|'(?:[^'\\\n]++|\\.)*+|\#[^\n]*+"
+    r"|\n(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)|(?P<at>@)|(?P<other>[^\W\d]))",
+    re.DOTALL,
+)
+CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
+
+
+class Heading(NamedTuple):
+    """A heading that begins at ``at``; its section contains text from ``body`` on.
+
+    ``level``: 1 for the highest. ``title``: ``""`` for text after a section that is not in it.
+    """
+
+    at: int
+    body: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
+
+    ``places``: for a text that is not the source itself, the offsets in the text, ascending, at
+    which parts of the source begin, and the start and end of each part in the source.
+    ``source``: that source.
+    """
+
+    text: str
+    headings: Sequence[Heading] = ()
+    title: str = ""
+    places: Sequence[tuple[int, int, int]] = field(default=(), repr=False)
+    source: str | None = field(default=None, repr=False)
+
+
+def plain(text: str) -> MarkedText:
+    """Return a text without headings."""
+    return MarkedText(text)
+
+
+def _clean(title: str) -> str:
+    """Return a title without markup of links, code and bold text."""
+    title = title.strip()
+    if "[" in title:
+        title = LINK.sub(r"\1", title)
+    if title.endswith("}"):
+        title = ATTRIBUTES.sub("", title)
+    return " ".join(title.replace("`", "").replace("**", "").split())[:MAX_TITLE]
+
+
+def markdown(text: str) -> MarkedText:
+    """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
+    padded, headings, title = f"\n{text}", list[Heading](), ""
+    at = least = 0  # where to search, and where the last block ended
+    if front := FRONT.match(text):
+        at = least = front.end() + 1
+        if stated := FRONT_TITLE.search(front[1]):
+            title = _clean(stated[1].strip("'\""))
+    while found := MARKDOWN.search(padded, at):
+        if fence := found["fence"]:
+            at = _end_of_fence(padded, found.end(), fence)
+        elif tag := found["html"]:
+            end = (COMMENT_END if tag == "!--" else RAW_END).search(padded, found.end())
+            at = len(padded) if end is None else end.end()
+        elif hashes := found["hashes"]:
+            named = found["title"]
+            if "#" in named:
+                named = CLOSING.sub("", named)
+            headings.append(Heading(found.start(), found.end() - 1, len(hashes), _clean(named)))
+            at = found.end()
+        else:
+            at, start = found.end(), _paragraph(padded, least, found.start())
+            if start is None and (found["under"][0] == "=" or found["under"] == "--"):
+                continue  # a line of text
+            if start is not None:
+                level = 1 if found["under"][0] == "=" else 2
+                named = _clean(padded[start + 1 : found.start()])
+                headings.append(Heading(start, found.end() - 1, level, named))
+        least = at
+    return MarkedText(text, headings, title or first_title(headings))
+
+
+def _end_of_fence(padded: str, at: int, fence: str) -> int:
+    for end in FENCE_ENDS[fence[0]].finditer(padded, at):
+        if len(end[1]) >= len(fence):
+            return end.end()
+    return len(padded)
+
+
+def _paragraph(padded: str, least: int, end: int) -> int | None:
+    """Return the line end before the paragraph that ends at ``end``; ``None`` if there is none."""
+    start = end
+    for _ in range(MAX_PARAGRAPH):
+        before = padded.rfind("\n", 0, start)
+        line = padded[before + 1 : start]
+        if before < least or not line.strip() or RULE.match(line):
+            break
+        start = before
+    if start == end or NO_PARAGRAPH.match(padded, start + 1):
+        return None
+    return start
+
+
+def first_title(headings: Sequence[Heading]) -> str:
+    return next((each.title for each in headings if each.level == 1), "")
+
+
+def rst(text: str) -> MarkedText:
+    """Find titles with an underline, or with an overline too. The order of styles is the level."""
+    padded, headings, styles = f"\n{text}", list[Heading](), dict[tuple[str, bool], int]()
+    least = at = 0
+    while found := RST.search(padded, at):
+        at, line = found.end(), found[0].strip()
+        start = padded.rfind("\n", 0, found.start()) if found.start() else -1
+        if start < least:
+            continue
+        named = padded[start + 1 : found.start()]
+        above = padded.rfind("\n", 0, start) if start else -1
+        is_over = above >= least and padded[above + 1 : start].strip() == line
+        width = len(named.strip())
+        if not width or (len(line) < width and len(line) < SHORT):
+            continue
+        if not is_over:
+            if named[0].isspace():
+                continue
+            before = padded[above + 1 : start].strip() if above >= least else ""
+            if before and not before.startswith(".. "):
+                continue  # a line of a paragraph
+        level = styles.setdefault((line[0], is_over), len(styles) + 1)
+        title = ROLE.sub("", named)
+        headings.append(Heading(above if is_over else start, at - 1, level, _clean(title)))
+        least = at
+    return MarkedText(text, headings, first_title(headings))
+
+
+def html(source: str) -> MarkedText:
+    """Return the visible text of HTML, with blank lines between blocks, and its headings."""
+    parts, places, headings = list[str](), list[tuple[int, int, int]](), list[Heading]()
+    length, gap, title, pre, at = 0, "", "", 0, 0
+    opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
+
+    def put(start: int, end: int) -> None:
+        """Add text of the source. Blanks are joined, except in ``pre``."""
+        nonlocal length, gap
+        data = unescape(source[start:end])
+        if not pre:
+            words = data.split()
+            if not words:
+                gap = gap or (" " if data else "")
+                return
+            ends_blank = data[-1].isspace()
+            if data[0].isspace():
+                gap = gap or " "
+            data = " ".join(words)
+        else:
+            ends_blank = False
+        data = (gap if length else "") + data
+        places.append((length, start, end))
+        parts.append(data)
+        length += len(data)
+        gap = " " if ends_blank else ""
+
+    while found := TAG.search(source, at):
+        if found.start() > at:
+            put(at, found.start())
+        at = found.end()
+        name = (found["name"] or "").lower()
+        if name in RAW and not found["end"]:
+            end = RAW[name].search(source, at)
+            stop = len(source) if end is None else end.start()
+            if name == "title" and not title:
+                title = " ".join(unescape(source[at:stop]).split())[:MAX_TITLE]
+            at = stop
+            continue
+        gap = max(gap, BREAKS.get(name) or BLANKS.get(name, ""), key=len) if name else gap
+        if name == "pre":
+            pre = max(pre + (-1 if found["end"] else 1), 0)
+        elif len(name) == 2 and name[0] == "h" and name[1] in "123456":
+            begun = length + len(gap if length else "")
+            if opened is not None:
+                named = " ".join("".join(parts[opened[2] :]).split())[:MAX_TITLE]
+                headings.append(Heading(opened[1], length, opened[0], named))
+            opened = None if found["end"] else (int(name[1]), begun, len(parts))
+    if at < len(source):
+        put(at, len(source))
+    return MarkedText("".join(parts), headings, title or first_title(headings), places, source)
+
+
+def python(text: str) -> MarkedText:
+    """Find definitions and classes at the top level, with their decorators."""
+    padded, headings = f"\n{text}", list[Heading]()
+    decorated: int | None = None
+    for found in PYTHON.finditer(padded):
+        if found["at"]:
+            decorated = found.start() if decorated is None else decorated
+        elif name := found["name"]:
+            at = found.start() if decorated is None else decorated
+            headings.append(Heading(at, at, 1, name[:MAX_TITLE]))
+            decorated = None
+        elif found["other"] and headings and headings[-1].title:
+            at = found.start()
+            if not CONTINUES.match(padded, at):
+                headings.append(Heading(at, at, 1, ""))
+    return MarkedText(text, headings)

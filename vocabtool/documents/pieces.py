@@ -1,0 +1,410 @@
+"""Cut texts into pieces that a model reads, each a document with an id and a place of its own.
+
+A text is cut at headings first (or at other places: ``ReadOptions.split``). A section that is
+longer than a piece may be is cut further: at blank lines, then at line ends, ends of sentences,
+blanks, and within a word only if the word alone is too long. Pieces are filled from the start, so
+that an edit leaves the pieces before it.
+
+    docs/install.md#Install > Linux      the first piece below these headings
+    docs/install.md#Install > Linux#2    the second one
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
+from vocabtool.documents.files import Readable, refuse_utf16
+from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
+from vocabtool.documents.objects import Row, as_bytes, gather, kept_of
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.vocabulary import decode
+
+MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
+WORD: Final = 16  # characters that count as a word, if there are fewer blanks
+MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
+BOM: Final = "\ufeff"
+BETWEEN: Final = " > "  # between the headings of a path
+
+# Where a text is cut, the best places first.
+PLACES: Final = (
+    re.compile(r"\n(?:[ \t\r]*+\n)++"),
+    re.compile(r"\n"),
+    re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])"),  # noqa: RUF001 - of Chinese and Japanese
+    re.compile(r"\s+"),
+)
+PARAGRAPH, LINE = PLACES[:2]
+BLANK: Final = re.compile(r"\s")
+
+Span = tuple[int, int]
+
+
+class CountWords:
+    """Counts runs without blanks; a text of few blanks has a word for each 16 characters."""
+
+    most: int | None = None
+
+    def __call__(self, texts: Sequence[str], /) -> list[int]:
+        """Return the number of words of each text."""
+        return [max(len(text.split()), len(text) // WORD) for text in texts]
+
+
+WORDS: Final = CountWords()
+
+
+class Piece(NamedTuple):
+    """A piece of a text, its offsets in characters, and the path of headings it is below."""
+
+    start: int
+    end: int
+    path: str
+
+
+class Sizes(NamedTuple):
+    """How long a piece and its overlap may be, as ``measure`` counts."""
+
+    size: int
+    overlap: int
+    measure: Measure
+
+
+def sizes_of(request: Request) -> Sizes:
+    """Return the sizes that the options ask for, at most what the model reads.
+
+    Raises ``ValueError`` if an overlap would leave no room for new text.
+    """
+    options, measure = request.options, request.measure or WORDS
+    size = options.split_size or SPLIT_SIZE
+    if measure.most is not None:
+        size = max(min(size, measure.most), 1)
+    if options.overlap >= size:
+        raise ValueError(
+            f"overlap must be below the {size:,} tokens that are read, got {options.overlap:,}"
+        )
+    return Sizes(size, options.overlap, measure)
+
+
+def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
+    """Return the pieces of a text, in order. Together they cover all that is not blank."""
+    text, paths = marked.text, _paths(marked.headings)
+    starts = [at for at, _ in paths]
+
+    def path_at(at: int) -> str:
+        found = bisect_right(starts, at) - 1
+        return paths[found][1] if found >= 0 else ""
+
+    if split == "heading":
+        bounds = _sections(marked)
+    elif split == "paragraph":
+        bounds = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
+    elif split == "line":
+        bounds = [0, *(found.end() for found in LINE.finditer(text)), len(text)]
+    else:
+        bounds = [0, len(text)]
+    sections = [span for pair in pairwise(bounds) if (span := _trim(text, pair))]
+    if split == "file":
+        return [Piece(start, end, "") for start, end in sections]
+    pieces = []
+    for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
+        # A section of several headings belongs to the last of them, the only one with a text.
+        path = path_at(section[1] - 1) if split == "heading" else None
+        pieces += [Piece(*span, path_at(span[0]) if path is None else path) for span in found]
+    return pieces
+
+
+def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
+    """Return where each section begins, and the path of headings down to it."""
+    found, above = [], list[Heading]()
+    for each in headings:
+        while above and above[-1].level >= each.level:
+            above.pop()
+        above.append(each)
+        found.append((each.at, BETWEEN.join(one.title for one in above if one.title)))
+    return found
+
+
+def _sections(marked: MarkedText) -> list[int]:
+    """Return the bounds of sections. A heading without text of its own begins the next section."""
+    text, bounds = marked.text, [0]
+    before: Heading | None = None
+    for each in marked.headings:
+        if before is None or each.level <= before.level or text[before.body : each.at].strip():
+            bounds.append(each.at)
+        before = each
+    return [*bounds, len(text)]
+
+
+def _trim(text: str, span: Span) -> Span | None:
+    """Return a span without blank lines at its start and blanks at its end; ``None`` if blank."""
+    part = text[span[0] : span[1]]
+    length = len(part.rstrip())
+    if not length:
+        return None
+    start = span[0] + len(part) - len(part.lstrip())
+    if (line := text.rfind("\n", span[0], start)) >= 0:
+        start = line + 1
+    elif not span[0] or text[span[0] - 1] == "\n":
+        start = span[0]
+    return start, span[0] + length
+
+
+def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
+    """Return the pieces of each section: the section itself if it is short enough."""
+    found = [[section] for section in sections]
+    # A word and its blank have two characters; a character may be several tokens.
+    sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // MAX_TOKENS
+    long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
+    counts = sizes.measure([text[slice(*sections[at])] for at in long])
+    long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]
+    if not long:
+        return found
+    atoms = _atoms(text, [sections[at] for at in long], sizes)
+    bodies = [_pack(text, parts, sizes) for parts in atoms]
+    checked = iter(_check(text, _with_overlaps(text, bodies, sizes), sizes))
+    for at, some in zip(long, bodies, strict=True):
+        found[at] = [span for _ in some for span in next(checked)]
+    return found
+
+
+Atom = tuple[int, int, int]  # start, end, count
+
+
+def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]]:
+    """Return the parts from which the pieces of each section are made, in order."""
+    body = sizes.size - sizes.overlap
+    done: list[list[Atom]] = [[] for _ in sections]
+    todo = [(number, *section) for number, section in enumerate(sections)]
+    for place in (*PLACES, None):
+        parts = [
+            (number, a, b)
+            for number, start, end in todo
+            for a, b in pairwise(_bounds(text, start, end, place, body))
+        ]
+        counts = sizes.measure([text[a:b].strip(" \t") for _, a, b in parts])
+        todo = []
+        for (number, a, b), count in zip(parts, counts, strict=True):
+            if count > body and place is not None:
+                todo.append((number, a, b))
+            else:
+                done[number].append((a, b, count))
+    return [sorted(each) for each in done]
+
+
+def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size: int) -> list[int]:
+    """Return where a part of a text is cut: at ``place``, else every few characters."""
+    if place is None:
+        return [*range(start, end, max(size // 4, 1)), end]
+    inner = (found.end() for found in place.finditer(text, start, end))
+    return [start, *dict.fromkeys(at for at in inner if start < at < end), end]
+
+
+def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
+    """Return pieces of as many atoms as fit, without overlaps, for which they leave room."""
+    begins = [atoms[0][0]]
+    total, most = 0, sizes.size
+    is_exact = isinstance(sizes.measure, CountWords)
+    for start, end, count in atoms:
+        if total and total + count > most:
+            begins.append(start)
+            total, most = 0, sizes.size - sizes.overlap
+        # A line end between two parts may be a token of its own.
+        total += count + (not is_exact and text[end - 1] == "\n")
+    return [span for span in pairwise([*begins, atoms[-1][1]]) if _trim(text, span)]
+
+
+def _with_overlaps(
+    text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
+) -> list[tuple[int, Span]]:
+    """Return where each piece begins with its overlap, and the piece without it."""
+    if not sizes.overlap:
+        return [(span[0], span) for spans in sections for span in spans]
+    tails: list[list[str]] = []  # the last words before each piece
+    for spans in sections:
+        tails.append([])
+        for start, end in spans[:-1]:
+            words = text[start:end].rsplit(None, sizes.overlap)
+            tails.append(words[1:] if len(words) > sizes.overlap else text[start:end].split())
+    distinct = [*dict.fromkeys(word for words in tails for word in words)]
+    counts = dict(zip(distinct, sizes.measure(distinct), strict=True))
+    found = []
+    for span, words in zip((span for spans in sections for span in spans), tails, strict=True):
+        total, start = 0, span[0]
+        for word in reversed(words):
+            total += counts[word]
+            if total > sizes.overlap:
+                break
+            start = text.rindex(word, 0, start)
+        found.append((start, span))
+    return found
+
+
+def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
+    """Return each piece with its overlap if that fits, else without it, and halved if need be.
+
+    Counts of parts need not add up to that of the whole.
+    """
+    spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
+    counts = sizes.measure([text[start:end] for start, end in spans])
+    found = []
+    for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
+        if count <= sizes.size or (first == start and end - start == 1):
+            found.append([span])
+            continue
+        parts = [(start, end)]
+        if first == start:
+            blank = BLANK.search(text, (start + end) // 2, end - 1)
+            middle = (start + end) // 2 if blank is None else blank.end()
+            parts = [(start, middle), (middle, end)]
+        left = [(part[0], part) for part in parts if _trim(text, part)]
+        found.append([one for each in _check(text, left, sizes) for one in each])
+    return found
+
+
+# ---- documents
+
+
+def read_text(
+    file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
+) -> Iterator[Batch]:
+    """Read a file of text as pieces; ``mark`` finds its headings."""
+
+    def mark_file(file: Readable) -> MarkedText:
+        content = read_whole(file)
+        refuse_utf16(content)
+        text = decode(content)
+        return mark("\n" + text[1:] if text.startswith(BOM) else text)  # of the same length
+
+    return read_pieces(file, request, mark_file)
+
+
+def read_pieces(
+    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
+) -> Iterator[Batch]:
+    """Read a file as pieces; ``mark`` returns its text and headings, or raises ``BadRow``.
+
+    Raises :class:`InvalidFile` if a text field or id field is requested: pieces have none.
+    """
+    for name in (request.options.field, request.options.id_field):
+        if name is not None:
+            raise InvalidFile(
+                f"has no field {name!r}, because it is read as text, in pieces with ids of their "
+                "own; read it alone, without --field and --id-field"
+            )
+    for batch in gather(_rows(file, request, mark), request, MAX_ROWS):
+        yield replace(batch, ids=None, parts=batch.ids)
+
+
+def _rows(
+    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
+) -> Iterator[Row]:
+    try:
+        marked = mark(file)
+    except (BadRow, InvalidFile, UnsupportedFormat) as bad:
+        request.refuse(1, str(bad))
+        return
+    options, source = request.options, request.source
+    title = marked.title or PurePath(source).stem
+    told = marked.text if marked.source is None else marked.source
+    numbers = dict[str, int]()
+    line, counted = 1, 0
+    for piece in cut(marked, options.split or "heading", sizes_of(request)):
+        start, end = _in_source(marked, piece) if marked.places else piece[:2]
+        if start > counted:
+            line += told.count("\n", counted, start)
+            counted = start
+        fields: dict[str, object] = {}
+        if request.whole or options.keep:
+            fields = {"title": title, "path": piece.path, SOURCE: source}
+            fields |= {"line": line, "start": start, "end": end}
+        id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
+        text = as_bytes(marked.text[piece.start : piece.end])
+        kept = kept_of(fields, options.keep)
+        yield Row(line, text, as_bytes(id_), kept, fields if request.whole else {})
+
+
+def read_whole(file: Readable) -> bytes:
+    """Return the content of a file. Raises ``BadRow`` if it is too large."""
+    parts, left = [], MAX_FILE_BYTES + 1
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    if not left:
+        raise BadRow(f"a file with more than {MAX_FILE_BYTES:,} bytes")
+    return b"".join(parts)
+
+
+def _in_source(marked: MarkedText, piece: Piece) -> Span:
+    """Return the start and end of a piece in the source."""
+    first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
+    last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1
+    return marked.places[max(first, 0)][1], marked.places[max(last, 0)][2]
+
+
+def _new_id(id_: str, numbers: dict[str, int]) -> str:
+    """Return the id, with a number from 2 if it is taken. ``numbers``: the last one of each id."""
+    number = numbers.get(id_, 0) + 1
+    found = id_
+    while number > 1 and (found := f"{id_}#{number}") in numbers:
+        number += 1
+    numbers[id_] = number
+    numbers[found] = max(numbers.get(found, 1), 1)
+    return found
+
+
+def split_rows(batch: Batch, request: Request) -> Batch:
+    """Return a batch with the pieces of its texts, for rows of tables and JSON.
+
+    A row of several pieces gives each its id with a number, ``ID#1`` and so on. Its kept fields
+    are those of the row; ``start``, ``end`` and ``path`` are the piece's if the row has none.
+    """
+    split = request.options.split
+    if split is None or not request.options.splits_rows:
+        return batch
+    sizes = sizes_of(request)
+    rows, texts, ids = list[int](), list[bytes](), list[bytes]()
+    own = batch.ids
+    if own is None:
+        own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
+    places: dict[str, list[bytes | None]] = {"start": [], "end": [], "path": []}
+    for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
+        text = decode(bytes(batch.texts[row].as_buffer()))
+        marked = markdown(text) if split == "heading" else plain(text)
+        pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
+        for number, piece in enumerate(pieces, 1):
+            rows.append(row)
+            texts.append(as_bytes(text[piece.start : piece.end]))
+            ids.append(b"%b#%d" % (id_, number) if len(pieces) > 1 else id_)
+            for name, places_of in places.items():
+                places_of.append(as_bytes(str(getattr(piece, name))))
+    at = np.array(rows, np.int64)
+    columns = {name: column.take(at) for name, column in batch.columns.items()}
+    for name, values in places.items():
+        if name in columns and columns[name].null_count == len(at):
+            columns[name] = strings(values)
+    fields: list[dict[str, object]] | None = None
+    if batch.fields is not None:
+        fields = [
+            {"start": int(start or 0), "end": int(end or 0)} | batch.fields[row]
+            for row, start, end in zip(rows, places["start"], places["end"], strict=True)
+        ]
+    return Batch(
+        batch.source,
+        strings(texts),
+        batch.numbers[at],
+        None if batch.ids is None else strings(ids),
+        columns,
+        fields,
+        batch.kinds,
+        strings(ids) if batch.ids is None else None,
+    )
