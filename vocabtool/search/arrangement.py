@@ -150,7 +150,7 @@ class Pager:
             limit = min(first_limit, max(limit, store.rows))
         return cls(store=store, arrangement=arrangement, search=search, start=start, limit=limit)
 
-    def wanted(self, k: int, candidates: int) -> int:
+    def candidates_for(self, k: int, candidates: int) -> int:
         """Return how many of the best candidates are needed for a page of ``k``."""
         return candidates if self._rearranges else self.start + k
 

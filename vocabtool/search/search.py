@@ -131,7 +131,7 @@ def search(
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         notes += _chance_note(candidates, chance)
-    wanted = pager.wanted(k, len(scores))
+    wanted = pager.candidates_for(k, len(scores))
     best = best_hits(
         store,
         query.searched,
