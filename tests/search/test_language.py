@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders.small_search import Doc, index_of
-from vocabtool import Hits, Index
+from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.evaluation.compare import evaluate
 from vocabtool.evaluation.judgements import JudgedQuery
@@ -340,3 +340,28 @@ def test_exclusions_hold_for_deleted_and_new_documents(tmp_path: Path) -> None:
     found: Any = index.search("kettle -red", vector=VECTOR)
     assert ids(found) == "ce"
     assert ids(index.search("tea OR green", vector=VECTOR)) == "ce"
+
+
+def test_many_words_that_are_asked_for(index: Index) -> None:
+    """Beyond a thousand terms, alternatives and exclusions are words."""
+    for query in (f"({'tea ' * 1_001}) OR blue", f'red -"{"tea " * 1_001}"'):
+        summary = index.search(query, vector=VECTOR).query
+        assert (summary.alternatives, summary.excluded) == ((), ())
+
+
+def test_nothing_but_fields_is_not_encoded(tmp_path: Path) -> None:
+    """The model sees no text; an empty list of queries stays one."""
+    seen: list[list[str]] = []
+
+    def encode(texts: list[str]) -> np.ndarray:
+        seen.append(list(texts))
+        return np.ones((len(texts), 2), np.float32)
+
+    index = Index.create(tmp_path / "index", encode, fingerprint="1")
+    with index.writer() as writer:
+        writer.add([Document("a", "tea", {"lang": "de"}), Document("b", "tea", {"lang": "en"})])
+    seen.clear()
+    found = index.search_many(["lang:de", "(lang:en).", "tea lang:de"], fusion="coverage")
+    assert ([ids(hits) for hits in found], seen) == (["a", "b", "a"], [["tea"]])
+    assert index.search("lang:de", fusion="dense")[0].score == 0
+    assert index.search_many([]) == []

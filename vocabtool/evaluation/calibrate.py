@@ -30,7 +30,7 @@ from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, s
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tokens import SHAPES
-from vocabtool.search.settings import Calibration, Settings
+from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def calibrate(
     vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
     # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
-    ten = Settings(fusion="keyword", depth=10)
+    ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
     words: list[LegScores] = []
     for query, terms, vector, copy in zip(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import compress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -602,7 +603,8 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        arrangement = Arrangement.of(sort, facets, cursor, group_by)
+        own = b"" if vector is None else vector.tobytes()
+        arrangement = Arrangement.of(sort, facets, cursor, group_by, own)
         more = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
         return self._search(self._snapshot, [text], vector, 1, settings, **more)[0]
 
@@ -653,20 +655,21 @@ class Index:
         held = manifest.configuration
         if chosen.a is None and manifest.calibration is not None:
             chosen = replace(chosen, a=manifest.calibration.a)
-        made: Vectors | list[None] = [None] * len(texts)
-        is_asked = given is None and texts != [None]
-        if is_asked and chosen.fusion != "keyword" and self._model.can_encode:
-            encoder = self._model.encoder
-            assert encoder is not None  # noqa: S101 - it can encode
-            read = [understand(snapshot, text or "", chosen.literal) for text in texts]
-            given = encoder.encode_queries([each.for_vector for each in read])
-            given = given * [[bool(each.for_vector or not each.operators)] for each in read]
+        made: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
                 made = np.asarray(given, np.float32)
             if made.shape != (len(texts), held.dim):
                 wanted = f"shape ({len(texts)}, {held.dim})"
                 raise ValueError(f"vectors must have {wanted}, got {made.shape}")
+        elif texts != [None] and chosen.fusion != "keyword" and self._model.can_encode:
+            encoder = self._model.encoder
+            assert encoder is not None  # noqa: S101 - it can encode
+            read = [understand(snapshot, text or "", chosen.literal) for text in texts]
+            has_words = [bool(each.for_vector or not each.operators) for each in read]
+            asked = [each.for_vector for each in compress(read, has_words)]
+            encoded = iter(encoder.encode_queries(asked) if asked else ())
+            made = [next(encoded) if each else None for each in has_words]
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
             chance = None

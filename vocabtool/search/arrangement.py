@@ -49,13 +49,15 @@ class SortKey(NamedTuple):
 class Arrangement:
     """How the candidates of a search are arranged: the arguments of ``Index.search``, parsed.
 
-    ``sort``: the most important key first. Without keys, the order is by score.
+    ``sort``: the most important key first. Without keys, the order is by score. ``vector``: the
+    bytes of the vector that the caller gave, by which a cursor knows the search.
     """
 
     sort: tuple[SortKey, ...] = ()
     facets: tuple[str, ...] = ()
     cursor: str | None = None
     group_by: str | None = None
+    vector: bytes = b""
 
     @classmethod
     def of(
@@ -64,6 +66,7 @@ class Arrangement:
         facets: str | Sequence[str],
         cursor: str | None,
         group_by: str | None,
+        vector: bytes = b"",
     ) -> Arrangement:
         """Parse the arguments: ``sort`` is ``FIELD[:desc]``, ``facets`` are names or ``A,B``."""
         keys = []
@@ -73,7 +76,9 @@ class Arrangement:
             keys.append(SortKey(name if falling else each.removesuffix(":asc"), falling))
         names = facets.split(",") if isinstance(facets, str) else facets
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-        return cls(sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by)
+        return cls(
+            sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by, vector=vector
+        )
 
     @property
     def fields(self) -> Iterator[tuple[str, str]]:
@@ -140,10 +145,9 @@ class Pager:
             settings = replace(settings, identifier=None)
         if callable(settings.rerank):
             settings = replace(settings, rerank=None)
-        # The vector of a text may differ in its last digits when it is computed again.
-        numbers = vector.tobytes() if text is None and vector is not None else b""
-        arranged = arrangement.sort, arrangement.group_by
-        search = _hash(repr((text, where, settings, *arranged, numbers)), 4)
+        # The vector that a model makes of a text may differ in its last digits the next time.
+        arranged = arrangement.sort, arrangement.group_by, arrangement.vector
+        search = _hash(repr((text, where, settings, *arranged, vector is None)), 4)
         start = 0
         if arrangement.cursor is not None:
             start, first_limit = _read_cursor(store, arrangement.cursor, search)

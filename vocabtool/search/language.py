@@ -38,6 +38,7 @@ from vocabtool.search.store import Store
 from vocabtool.system.ranking import Mask
 
 MAX_OPERATORS: Final = 100  # a text with more is no query of this language: all are words
+MAX_TERMS: Final = 1_000  # of an excluded phrase, and of all alternatives; then all are words
 MAX_DEPTH: Final = 20  # nested brackets; also in such a text all are words
 MAX_VALUE: Final = 1_000  # characters of a field's value
 MIN_EXCLUDED: Final = 2  # characters: ``-r`` is more likely an option of a command
@@ -88,16 +89,13 @@ class Operator:
 class Reading:
     """A query with its operators. ``text``: the query; white space replaces what is not searched.
 
-    It has the length of the query, so that places of words are places in the query.
+    It has the length of the query, so that places of words are places in the query. ``for_vector``:
+    the text of which the query's vector is made, empty if operators leave no word.
     """
 
     text: str
     operators: tuple[Operator, ...] = ()
-
-    @property
-    def for_vector(self) -> str:
-        """The text of which the query's vector is made."""
-        return " ".join(self.text.split()) if self.operators else self.text
+    for_vector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +120,26 @@ class Group:
 def understand(store: Store, text: str, literal: bool = False) -> Reading:
     """Find the operators of a query. ``literal``: treat the whole text as words."""
     if literal or MAYBE.search(text) is None:
-        return Reading(text)
+        return Reading(text, for_vector=text)
     parts = list(_parts(store, text))
     if not 0 < sum(part.kind in ("without", "with", "OR") for part in parts) <= MAX_OPERATORS:
-        return Reading(text)
+        return Reading(text, for_vector=text)
     whole = _tree_of(parts)
-    if whole is None:
-        return Reading(text)
     found = _Reader(store.cutter, text)
-    found.read(whole)
+    if whole is not None:
+        found.read(whole)
+    if whole is None or found.terms > MAX_TERMS:
+        return Reading(text, for_vector=text)
     searched = list(text)
     for start, end in found.signs:
         searched[start:end] = " " * (end - start)
     blanked = "".join(searched)
     excludes = all(each.kind == "without" for each in found.operators)  # or there are none
-    if excludes and not store.cutter.spans(blanked):
-        return Reading(text)
-    return Reading(blanked, tuple(found.operators))
+    has_words = bool(store.cutter.spans(blanked))
+    if excludes and not has_words:
+        return Reading(text, for_vector=text)
+    for_vector = " ".join(blanked.split()) if found.operators else blanked
+    return Reading(blanked, tuple(found.operators), for_vector * has_words)
 
 
 def rows_allowed_by(
@@ -162,6 +163,9 @@ def _rows_of(store: Store, asked: Asked) -> Mask:
         case Not(part):
             return ~_rows_of(store, part)
         case Junction(word, parts):
+            clauses = tuple(part for part in parts if isinstance(part, Clause))
+            if word == "all" and len(clauses) == len(parts):
+                return _rows_holding(store, clauses)
             masks = [_rows_of(store, part) for part in parts]
             mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
             return mask
@@ -222,7 +226,7 @@ def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None
     if quoted is None and (found[0].surface != word or found[0].surfaces or found[0].stop):
         return None
     terms = tuple(Term("words", stem) for each in found for stem in each.words)
-    return Clause(terms) if terms else None
+    return Clause(terms) if 0 < len(terms) <= MAX_TERMS else None
 
 
 def _condition(name: str, kind: Kind, value: str) -> str | None:
@@ -268,11 +272,11 @@ def _tree_of(parts: Sequence[Part]) -> Group | None:
 class _Reader:
     """Collects the operators of a query.
 
-    ``signs``: the spans that are not searched.
+    ``signs``: the spans that are not searched. ``terms``: how many terms alternatives have.
     """
 
     def __init__(self, cutter: Cutter, text: str) -> None:
-        self._cutter, self._text = cutter, text
+        self._cutter, self._text, self.terms = cutter, text, 0
         self.operators: list[Operator] = []
         self.signs: list[tuple[int, int]] = []
 
@@ -333,7 +337,8 @@ class _Reader:
                 clauses.append(Clause((Term("surfaces", word.surfaces[0]),)))
             elif not word.stop:
                 clauses.append(Clause(terms))
-        return [*clauses, *map(Clause, phrases.values())]
+        self.terms += len(clauses) + sum(map(len, phrases.values()))
+        return [*dict.fromkeys((*clauses, *map(Clause, phrases.values())))]
 
 
 def _all_of(parts: Sequence[Asked]) -> Asked | None:

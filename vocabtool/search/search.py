@@ -83,23 +83,26 @@ def search(
     """Return the best ``k`` documents of an index for a query.
 
     ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
-    (dim,); without it, or if it is zero, only keywords are searched. Without both, the documents
-    that satisfy ``where``, a condition on fields, are listed. ``chance``: the similarity that
-    random vectors reach. ``arrangement``: order, groups, page and facets. ``without``: a row to
-    leave out.
+    (dim,); without it, or if it is zero, only keywords are searched. Without a vector and words,
+    the documents that satisfy ``where``, a condition on fields, and the query's operators are
+    listed. ``chance``: the similarity that random vectors reach. ``arrangement``: order, groups,
+    page and facets. ``without``: a row to leave out.
     The order is by tier, score and id, unless the arrangement sorts by fields, or ``settings``
     change it by ``rerank`` or ``mmr``, which keep the order by tier. It does not depend on the
     order in which documents were added, unless scores tie at the end of a leg's list.
     Raises ``ValueError`` for ``k`` < 1, an invalid vector, condition, cursor or field, the fusion
     ``dense`` without a vector, and ``keyword`` and ``rerank`` without a text.
     """
-    _check_arguments(text, vector, k, where, settings)
     query = parse_query(store, text or "", settings)
+    only_operators = bool(query.operators) and not query.searched
+    no_vector = vector is None or (only_operators and not np.count_nonzero(vector))
+    is_list = no_vector and (text is None or only_operators)
+    _check_arguments(text, query, vector, k, where, settings, is_list)
     allowed = _findable_rows(store, query, where, without)
     limit = max(settings.limit(store.rows), k)
     pager = Pager.of(store, arrangement, (text, vector, where, settings), limit)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
-    if text is None and vector is None:
+    if is_list:
         return _list_documents(pager, query, settings, allowed, k, facets, facet_notes)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
@@ -122,7 +125,7 @@ def search(
             note = f"no document contains a word of the query: searched for {respelled!r} instead"
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions, cursor=None)
         if settings.empty != "nearest" or used is None:
-            notes += [] if {NO_MATCH, NO_FULFILMENT} & {*notes} else [NOTHING]
+            notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
             return Hits(
                 (), summarise(query, settings.fusion), tuple(notes), False, suggestions, facets
             )
@@ -171,8 +174,11 @@ def _list_documents(
             pager.store.documents.fetch_documents(rows[page.places]), page.further, strict=True
         )
     )
+    if query.operators:
+        notes = [_told(query), *notes]
     if not len(rows):
-        notes = [NO_MATCH if len(pager.store.live) else NO_DOCUMENTS, *notes]
+        found_none = NO_FULFILMENT if query.operators else NO_MATCH
+        notes = [found_none if pager.store.live.any() else NO_DOCUMENTS, *notes]
     notes = (*notes, *pager.last_note(page))
     understood = summarise(query, settings.fusion)
     return Hits(found, understood, notes, facets=facets, cursor=page.cursor)
@@ -186,11 +192,17 @@ def _chance_note(candidates: Candidates, chance: float) -> list[str]:
     return [f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"]
 
 
+def _told(query: Query) -> str:
+    return OPERATORS.format(", ".join(each.text for each in query.operators))
+
+
 def _no_document_contains(query: Query, where: str | None) -> str:
     """Return the note that no document has an identifier of the query."""
     names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
     codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
     which = "searchable document" if where is None else "document that satisfies the condition"
+    if query.operators:
+        which = "document that fulfils the rest of the query"
     return f"no {which} contains {' or '.join(codes)}"
 
 
@@ -240,14 +252,23 @@ def _make_hits(
 
 
 def _check_arguments(
-    text: str | None, vector: Vectors | None, k: int, where: str | None, settings: Settings
+    text: str | None,
+    query: Query,
+    vector: Vectors | None,
+    k: int,
+    where: str | None,
+    settings: Settings,
+    is_list: bool,
 ) -> None:
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if where is not None and not isinstance(where, str):
         wanted = "where must be one text, for example \"year >= 2020 and lang = 'en'\""
         raise ValueError(f"{wanted}, got {where!r}")
-    if text is None and vector is None:  # documents are listed
+    wordless = text is None or (query.operators and not query.searched)
+    if settings.rerank is not None and wordless:
+        raise ValueError("rerank needs the text of the query")
+    if is_list:
         return
     if vector is None:
         if settings.fusion == "dense":
@@ -256,8 +277,6 @@ def _check_arguments(
         raise ValueError(f"vector must be a row of finite numbers, got shape {vector.shape}")
     if text is None and settings.fusion == "keyword":
         raise ValueError("fusion='keyword' needs a text")
-    if text is None and settings.rerank is not None:
-        raise ValueError("rerank needs the text of the query")
 
 
 def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Mask:
@@ -283,7 +302,7 @@ def _first_notes(
     if text is not None and (quote := open_quote(text)) is not None:
         notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
     if query.operators:
-        notes.append(OPERATORS.format(", ".join(each.text for each in query.operators)))
+        notes.append(_told(query))
     if is_empty and query.operators:
         notes.append(NO_FULFILMENT)
     elif is_empty:
@@ -310,9 +329,6 @@ def ask_legs(
     the same upper and lower case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
-    if vector is None and query.operators and not query.words:  # list what fulfils the operators
-        rows = np.flatnonzero(allowed)[:limit]
-        found, listed = RankedRows(rows, np.ones(len(rows), np.float32)), len(rows)
     if vector is None:
         near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
     else:

@@ -8,6 +8,7 @@ other document are left out. The model is not run.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -41,16 +42,17 @@ def find_similar(
     rows = np.array([row])
     text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
     words = telling_words(store, text, mean_length)
-    return search(
+    found = search(
         store,
         " ".join(words) or None,
         store.vectors.take(rows)[0],
         k=k,
-        settings=Settings(a=a, guarantee=False, empty="nearest"),
+        settings=Settings(a=a, guarantee=False, empty="nearest", literal=True),
         where=where,
         explain=explain,
         without=row,
     )
+    return replace(found, cursor=None)  # there is no second page
 
 
 def telling_words(store: IndexStore, text: str, mean_length: float) -> list[str]:

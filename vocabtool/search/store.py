@@ -115,7 +115,8 @@ class FieldColumn:
     @property
     def size(self) -> int:
         """About how much memory the column needs, in bytes."""
-        return self.codes.nbytes + sum(map(getsizeof, self.values))
+        held = sum(map(getsizeof, (*self.values, *self.parts)))
+        return self.codes.nbytes + self.owners.nbytes + self.elements.nbytes + held
 
 
 def _elements(value: FieldValue) -> list[FieldValue]:
