@@ -54,6 +54,7 @@ from vocabtool.documents.files import (
     open_file,
     reading_documents,
 )
+from vocabtool.documents.folders import ROWS
 from vocabtool.documents.objects import END, is_indexable
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError
@@ -262,9 +263,6 @@ def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
         if out < len(batch):
             yield batch.part(out, len(batch)) if out else batch
 
-
-# Formats whose texts are values of rows.
-ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 

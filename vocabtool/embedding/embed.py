@@ -20,6 +20,7 @@ from vocabtool.embedding.plan import (
     changes,
     facts_of,
     files_outside,
+    rules_of,
     sample,
 )
 from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
@@ -205,6 +206,7 @@ def embed(
             split=options.split,
             split_size=options.split_size,
             overlap=options.overlap,
+            rules=rules_of(files or (), options),
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import RULES, ReadOptions
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
@@ -39,7 +39,7 @@ from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.sources import AS_SHIPPED, Part, in_scope, parts_of_index, parts_of_names
+from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
@@ -58,6 +58,7 @@ ADDED_LATER: Final = (
     "exclude",
     "gitignore",
     "vector_field",
+    "rules",
 )
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
@@ -523,13 +524,13 @@ class Loader:
 def _identity(part: Part) -> list[object]:
     """Return what identifies the options and the vectors of a part, as values for JSON.
 
-    Options that were added later do not count if none is given, so that the plans of earlier loads
-    stay the same.
+    Options that were added later do not count under the rules of that time, so that the plans of
+    earlier loads stay the same.
     """
     values = asdict(replace(part.options, on_error="raise"))
     later = {name: values.pop(name) for name in ADDED_LATER}
     found: list[object] = [*values.values()]
-    if replace(AS_SHIPPED, **later) != AS_SHIPPED:
+    if part.options.rules == RULES:
         found += later.values()
     if isinstance(part.vectors, str | os.PathLike):
         with reading(os.fspath(part.vectors)):
