@@ -260,6 +260,11 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
         return None if any_ending and kind is None else ending or "without a suffix"
     if options.rules < RULES and kind not in {*ROWS, "lines"} - {"json"}:
         return ending
+    has_fields = options.field is not None or options.id_field is not None
+    if (has_fields and not any_ending and kind not in {*ROWS, "lines"}) or (
+        is_packed and kind in ("json", "docx", "epub")  # an array? nor can archives be read
+    ):
+        return ending
     if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
         return None
     with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
