@@ -434,6 +434,18 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     assert index.snapshot().vectors.raw.take(np.array([0])).tolist() == [[1, 1]]
 
 
+def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
+    """Each piece has a vector; too few are refused before a document is added."""
+    text = "\n\n".join(f"# {letter}\n\n{letter}" for letter in "abc")
+    file = table(tmp_path / "x.parquet", {"text": [text, text + "\n\n# d\n\nd"]})
+    read, made = ReadOptions(split="heading"), some_vectors(7)
+    index = Index.create_for(tmp_path / "i", file, read=read, vectors=made, **EXACT)
+    with pytest.raises(VocabtoolError, match="2 vectors for 7 documents"):
+        index.load(file, read, vectors=made[:2], commit_rows=1)
+    assert index.load(file, read, vectors=made).added == 7
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(7)), made)
+
+
 def test_one_source_of_vectors(tmp_path: Path) -> None:
     """Not two; formats without lists have none, and without vectors there must be a model."""
     file = write_documents(tmp_path / "x.jsonl", 2)

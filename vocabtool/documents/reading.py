@@ -414,7 +414,9 @@ def extent(
                 parts.append(Extent())
         else:
             held = source.source
-            parts.append(Extent(len(held)) if is_indexable(held) else Extent())
+            parts.append(
+                Extent(len(held)) if not options.splits_rows and is_indexable(held) else Extent()
+            )
     return Extent(total(part.rows for part in parts), total(part.bytes for part in parts))
 
 

@@ -404,7 +404,7 @@ class Loader:
             if not given.has_ids and not part.is_stream:
                 self._check_order(part, given.name)
                 if not self._start:
-                    check_counts(given, part.sources, part.options)
+                    check_counts(given, part.sources, part.options, self._measure)
             with closing(Matcher(given, self._start)) as matcher:
 
                 def attach(batch: Batch) -> Iterator[Batch]:
