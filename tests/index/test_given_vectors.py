@@ -35,7 +35,7 @@ from vocabtool import (
     VocabtoolError,
     open_encoder,
 )
-from vocabtool.documents import ReadOptions
+from vocabtool.documents import ReadOptions, batches
 
 Vectors = NDArray[np.float32]
 COUNT: Final = 3000
@@ -604,6 +604,20 @@ def test_a_model_is_named_later(tmp_path: Path) -> None:
     assert scored(named.search("zab", k=1, fusion="dense")) == [("new", 0.0)]
     assert index.configuration.encoder is None  # named each time
     assert named.verify(model=True).encoded is not None
+
+
+def test_pieces_stay_as_they_were_given(tmp_path: Path) -> None:
+    """In words: a model that is named later does not cut the documents in its own tokens."""
+    (tmp_path / "x.md").write_text("w-w, w. " * 50)
+    read = ReadOptions(split_size=20)
+    texts = [text for batch in batches(tmp_path / "x.md", read) for text in batch.texts.to_pylist()]
+    made = as_npy(tmp_path, counted_letters.encode(texts))
+    index = Index.create_for(tmp_path / "i", tmp_path / "x.md", read=read, vectors=made, **EXACT)
+    assert index.load(tmp_path / "x.md", read, vectors=made).added == len(texts) == 5
+    encoder = open_encoder(counted_letters.encode, vocabulary=["w"])
+    encoder.max_tokens = 5
+    (tmp_path / "x.md").touch()  # so it is read again
+    assert Index.open(tmp_path / "i", encoder).update().unchanged == 5
 
 
 def test_another_model_is_refused(tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ class Loader:
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
                 "embed`), or the model that made the vectors (--model)"
             )
-        if encoder is not None:
+        if encoder is not None and self._before.manifest.configuration.encoder is not None:
             self._measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
