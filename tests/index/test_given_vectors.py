@@ -452,6 +452,8 @@ def test_one_source_of_vectors(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "i", dim=2)
     with pytest.raises(ValueError, match="--vector-field is given already"):
         index.load(file, vectors=np.ones((2, 2)), vector_field="v")
+    with pytest.raises(ValueError, match="vector_field has one vector for each row"):
+        index.load(file, vector_field="v", split="paragraph")
     (tmp_path / "x.csv").write_text("text,v\na,1\n")
     with pytest.raises(
         InvalidFile, match="needs Parquet, Arrow or JSON lines, got the format 'csv'"

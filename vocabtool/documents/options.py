@@ -108,6 +108,11 @@ class ReadOptions:
             raise ValueError(
                 f"overlap must be from 0 to {most} (split_size - 1), got {self.overlap}"
             )
+        if self.vector_field is not None and self.splits_rows:
+            raise ValueError(
+                f"split={self.split!r} cuts rows into pieces, but vector_field has one vector for "
+                "each row; use one of them"
+            )
         for name, choices, or_none in (
             ("format", Format, " or None"),
             ("on_error", OnError, ""),

@@ -54,7 +54,6 @@ from vocabtool.documents.files import (
     open_file,
     reading_documents,
 )
-from vocabtool.documents.folders import ROWS
 from vocabtool.documents.objects import END, is_indexable
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError
@@ -153,7 +152,8 @@ def batches(
     if options.on_duplicate is not None:
         counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
         found = one_of_repeated(options.on_duplicate, found, again, counted)
-    yield from _drop_start(found, request.ahead)
+    # Ids are those of rows until here.
+    yield from _drop_start(_split(found, request), request.ahead)
 
 
 def documents(
@@ -184,7 +184,8 @@ def documents(
                 else:
                     yield document
         else:
-            for batch in _drop_start(_in_files(source.name, request), request.ahead):
+            found = _split(_in_files(source.name, request), request)
+            for batch in _drop_start(found, request.ahead):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
@@ -229,8 +230,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
-            for batch in objects.batches(source.source, asked):
-                yield pieces.split_rows(batch, asked)
+            yield from objects.batches(source.source, asked)
         else:
             yield from _in_files(source.name, request)
 
@@ -252,7 +252,13 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
                 for batch in READERS[kind.format](readable, asked):
                     if has_position:
                         request.log.bytes = before + readable.tell()
-                    yield pieces.split_rows(batch, asked) if kind.format in ROWS else batch
+                    yield batch
+
+
+def _split(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
+    """Yield the batches with rows cut into pieces, if the options say so."""
+    for batch in batches:
+        yield batch if batch.parts is not None else pieces.split_rows(batch, request)
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
