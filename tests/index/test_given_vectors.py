@@ -654,6 +654,15 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     assert both.configuration.encoder == encoder.fingerprint
 
 
+def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> None:
+    """The first ones have no vector; those of the next file are another model's."""
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "v": [0, 0, 0, 0]}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "b", "v": [0, 1, 0, 9]}\n')
+    index = Index.create(tmp_path / "i", LETTERS)
+    with pytest.raises(OtherModel, match="agrees with its given vector by 0"):
+        index.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], vector_field="v")
+
+
 def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:
     """--vocabulary with --vectors: the fusion knows which words of a query are unknown."""
     (tmp_path / "words.txt").write_text("only00003\ntext\n")

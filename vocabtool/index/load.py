@@ -447,8 +447,8 @@ class Loader:
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
-            compare_given(self._path, batch, batch.vectors, encoder, held.metric)
-            self._is_compared = True
+            agreement = compare_given(self._path, batch, batch.vectors, encoder, held.metric)
+            self._is_compared = agreement.documents > 0
         return batch
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
