@@ -654,6 +654,18 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     assert both.configuration.encoder == encoder.fingerprint
 
 
+def test_an_equal_text_gets_the_given_vector(tmp_path: Path) -> None:
+    """The vector that agrees with the model's, not one that the model makes again."""
+    made = counted_letters.encode(["ab"]) + np.float32(2**-6)
+    (tmp_path / "a.jsonl").write_text('{"text": "ab"}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "ab"}\n')
+    index = Index.create(tmp_path / "i", LETTERS, **EXACT)
+    index.load(tmp_path / "a.jsonl", vectors=made)
+    index = Index.open(tmp_path / "i", LETTERS)
+    assert index.update(tmp_path / "b.jsonl").added == 1
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(2)), made[[0, 0]])
+
+
 def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> None:
     """The first ones have no vector; those of the next file are another model's."""
     (tmp_path / "a.jsonl").write_text('{"text": "a", "v": [0, 0, 0, 0]}\n')

@@ -163,9 +163,9 @@ def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
 def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
     """Return ids, texts and stored vectors, shape (n, dim), of the canaries of a commit.
 
-    They are spread over the index, and the same each time. Left out are rows with vectors that the
-    caller gave, unless the index was created without a model, and rows without a vector: the model
-    may know no word of a text.
+    They are spread over the index, and the same each time. Left out are rows with vectors that were
+    given in Python without a file of documents, unless the index was created without a model, and
+    rows without a vector: the model may know no word of a text.
     """
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "

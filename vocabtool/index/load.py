@@ -594,8 +594,9 @@ def _compare(
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     """Return, for each text, a row of the commit that has the same text, or -1.
 
-    The caller reuses the row's vector. So only rows from files qualify, deleted ones too: rows that
-    were added in Python may have vectors that the encoder did not make.
+    The caller reuses the row's vector. So only rows from files qualify, deleted ones too. Their
+    vectors are the encoder's, or were given and agree with it, as far as documents were compared;
+    nothing compared those of rows that were added in Python.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]
