@@ -58,7 +58,7 @@ BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"}
 ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 LIBRARIES: Final = {"pdf": "pypdf"}  # what reads such a file, if it is installed
 HEAD: Final = 8000  # bytes in which a binary file has a zero byte, as git looks for it
-ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
+ARRAY_OF_OBJECTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
 GITIGNORE: Final = ".gitignore"
 MAX_RULES_BYTES: Final = 1 << 20
 MAX_RULES: Final = 10_000
@@ -270,7 +270,7 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
     with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)
     if kind == "json":
-        return None if ARRAY.match(head) else ending
+        return None if ARRAY_OF_OBJECTS.match(head) else ending
     return BINARY if b"\0" in head else None
 
 

@@ -44,7 +44,7 @@ from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
+from vocabtool.tokenization.token_limit import CountTokens, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -197,7 +197,7 @@ class Loader:
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
-        self._measure: TokenMeasure | None = None
+        self._measure: CountTokens | None = None
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
@@ -348,7 +348,7 @@ class Loader:
                 "embed`), or the model that made the vectors (--model)"
             )
         if encoder is not None and self._before.manifest.configuration.encoder is not None:
-            self._measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
+            self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
