@@ -153,7 +153,7 @@ def batches(
         counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
         found = one_of_repeated(options.on_duplicate, found, again, counted)
     # Ids are those of rows until here.
-    yield from _drop_start(_split(found, request), request.ahead)
+    yield from _split_and_drop(found, request)
 
 
 def documents(
@@ -184,8 +184,7 @@ def documents(
                 else:
                     yield document
         else:
-            found = _split(_in_files(source.name, request), request)
-            for batch in _drop_start(found, request.ahead):
+            for batch in _split_and_drop(_in_files(source.name, request), request):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
@@ -255,15 +254,13 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
                     yield batch
 
 
-def _split(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    """Yield the batches with rows cut into pieces, if the options say so."""
-    for batch in batches:
-        yield batch if batch.parts is not None else pieces.split_rows(batch, request)
-
-
-def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
-    """Yield the batches without the documents at the start that are still to be skipped."""
-    for batch in batches:
+def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
+    """Yield the batches, with rows cut into pieces if the options say so, without the documents at
+    the start that are still to be skipped.
+    """
+    ahead, splits = request.ahead, request.options.splits_rows
+    for held in batches:
+        batch = pieces.split_rows(held, request) if splits and held.parts is None else held
         out = min(ahead.left, len(batch))
         ahead.left -= out
         if out < len(batch):
