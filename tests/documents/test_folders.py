@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import time
@@ -174,3 +175,17 @@ def test_hostile_patterns(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"\.gitignore: more than .*--no-gitignore"):
         list(batches(str(tmp_path)))
     assert read(tmp_path, tmp_path, gitignore=False) == ["a.md"]
+
+
+def test_rows_with_fields_are_read_without_the_texts_beside_them(tmp_path: Path) -> None:
+    """A folder of tables may have a README; compressed JSON is left out, as it may be no array."""
+    write(tmp_path / "a.jsonl", '{"id": "x", "body": "b"}')
+    write(tmp_path / "README.md", "# Read me")
+    with gzip.open(tmp_path / "package.json.gz", "wt") as file:
+        file.write('{"name": "x"}')
+    options = ReadOptions(field="body", id_field="id")
+    assert [batch.id_of(0) for batch in batches(str(tmp_path), options)] == ["x"]
+    (note,) = left_out(tmp_path, options)
+    assert "2 files skipped: " in note and "1 .md" in note and "1 .json.gz" in note
+    with pytest.raises(InvalidFile, match="has no field 'body'"):
+        [*batches(str(tmp_path / "README.md"), options)]

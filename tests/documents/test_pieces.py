@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
-from vocabtool.documents import SkipCounter, headings, pieces
+from vocabtool.documents import OnDuplicate, ReadLog, SkipCounter, headings, pieces
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
 from vocabtool.errors import InvalidFile
@@ -345,14 +345,14 @@ def test_other_code(tmp_path: Path) -> None:
 
 
 def test_rows_are_split_if_asked(tmp_path: Path) -> None:
-    """The pieces of a row have numbers and its fields; a short row stays as it is."""
+    """The pieces of a row have numbers and its fields; a short row is one piece."""
     rows = [{"id": "a", "text": "one two three", "year": 1}, {"id": "b", "text": "four", "year": 2}]
     path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
     (batch,) = batches(
         str(path), id_field="id", keep=["year", "start"], split="tokens", split_size=2
     )
     assert (ids_of([batch]), batch.texts.to_pylist()) == (
-        ["a#1", "a#2", "b"],
+        ["a#1", "a#2", "b#1"],
         ["one two", "three", "four"],
     )
     assert batch.columns["year"].to_pylist() == ["1", "1", "2"]
@@ -365,6 +365,18 @@ def test_rows_are_split_if_asked(tmp_path: Path) -> None:
     assert ids_of(held) == ["texts:1#1", "texts:1#2"]
     with pytest.raises(ValueError, match="texts: split='tokens'"):
         list(documents(iter(["a"]), split="tokens"))
+
+
+@pytest.mark.parametrize(("which", "kept"), [("first", ["x y", "z"]), ("last", ["new"])])
+def test_repeated_ids_are_those_of_rows(which: OnDuplicate, kept: list[str]) -> None:
+    """Not of pieces, of which the rows with an id may have different numbers."""
+    rows = [{"id": "a", "text": "x y z"}, {"id": "a", "text": "new"}, {"id": "a#1", "text": "b"}]
+    asked: Any = {"id_field": "id", "split": "tokens", "split_size": 2}
+    with pytest.raises(InvalidFile, match="the id 'a' is also the id of texts:1"):
+        list(batches(rows, **asked))
+    found = [*batches(rows, **asked, on_duplicate=which, log=ReadLog())]
+    assert [text for batch in found for text in batch.texts.to_pylist()] == [*kept, "b"]
+    assert ids_of(found) == [*(f"a#{n}" for n in range(1, len(kept) + 1)), "a#1#1"]
 
 
 # Laws.

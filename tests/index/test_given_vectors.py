@@ -35,7 +35,7 @@ from vocabtool import (
     VocabtoolError,
     open_encoder,
 )
-from vocabtool.documents import ReadOptions
+from vocabtool.documents import ReadOptions, batches
 
 Vectors = NDArray[np.float32]
 COUNT: Final = 3000
@@ -434,12 +434,26 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     assert index.snapshot().vectors.raw.take(np.array([0])).tolist() == [[1, 1]]
 
 
+def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
+    """Each piece has a vector; too few are refused before a document is added."""
+    text = "\n\n".join(f"# {letter}\n\n{letter}" for letter in "abc")
+    file = table(tmp_path / "x.parquet", {"text": [text, text + "\n\n# d\n\nd"]})
+    read, made = ReadOptions(split="heading"), some_vectors(7)
+    index = Index.create_for(tmp_path / "i", file, read=read, vectors=made, **EXACT)
+    with pytest.raises(VocabtoolError, match="2 vectors for 7 documents"):
+        index.load(file, read, vectors=made[:2], commit_rows=1)
+    assert index.load(file, read, vectors=made).added == 7
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(7)), made)
+
+
 def test_one_source_of_vectors(tmp_path: Path) -> None:
     """Not two; formats without lists have none, and without vectors there must be a model."""
     file = write_documents(tmp_path / "x.jsonl", 2)
     index = Index.create(tmp_path / "i", dim=2)
     with pytest.raises(ValueError, match="--vector-field is given already"):
         index.load(file, vectors=np.ones((2, 2)), vector_field="v")
+    with pytest.raises(ValueError, match="vector_field has one vector for each row"):
+        index.load(file, vector_field="v", split="paragraph")
     (tmp_path / "x.csv").write_text("text,v\na,1\n")
     with pytest.raises(
         InvalidFile, match="needs Parquet, Arrow or JSON lines, got the format 'csv'"
@@ -594,6 +608,20 @@ def test_a_model_is_named_later(tmp_path: Path) -> None:
     assert named.verify(model=True).encoded is not None
 
 
+def test_pieces_stay_as_they_were_given(tmp_path: Path) -> None:
+    """In words: a model that is named later does not cut the documents in its own tokens."""
+    (tmp_path / "x.md").write_text("w-w, w. " * 50)
+    read = ReadOptions(split_size=20)
+    texts = [text for batch in batches(tmp_path / "x.md", read) for text in batch.texts.to_pylist()]
+    made = as_npy(tmp_path, counted_letters.encode(texts))
+    index = Index.create_for(tmp_path / "i", tmp_path / "x.md", read=read, vectors=made, **EXACT)
+    assert index.load(tmp_path / "x.md", read, vectors=made).added == len(texts) == 5
+    encoder = open_encoder(counted_letters.encode, vocabulary=["w"])
+    encoder.max_tokens = 5
+    (tmp_path / "x.md").touch()  # so it is read again
+    assert Index.open(tmp_path / "i", encoder).update().unchanged == 5
+
+
 def test_another_model_is_refused(tmp_path: Path) -> None:
     """With the cosine, or with the dimensions; prompts belong to the model."""
     index, v = given_letters(tmp_path, "see: bbbb ", metric="cosine")
@@ -624,6 +652,27 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     both = Index.create(tmp_path / "k", encoder)
     assert both.load(file, BY_ID, vectors=v).added == 20
     assert both.configuration.encoder == encoder.fingerprint
+
+
+def test_an_equal_text_gets_the_given_vector(tmp_path: Path) -> None:
+    """The vector that agrees with the model's, not one that the model makes again."""
+    made = counted_letters.encode(["ab"]) + np.float32(2**-6)
+    (tmp_path / "a.jsonl").write_text('{"text": "ab"}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "ab"}\n')
+    index = Index.create(tmp_path / "i", LETTERS, **EXACT)
+    index.load(tmp_path / "a.jsonl", vectors=made)
+    index = Index.open(tmp_path / "i", LETTERS)
+    assert index.update(tmp_path / "b.jsonl").added == 1
+    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(2)), made[[0, 0]])
+
+
+def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> None:
+    """The first ones have no vector; those of the next file are another model's."""
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "v": [0, 0, 0, 0]}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "b", "v": [0, 1, 0, 9]}\n')
+    index = Index.create(tmp_path / "i", LETTERS)
+    with pytest.raises(OtherModel, match="agrees with its given vector by 0"):
+        index.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], vector_field="v")
 
 
 def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:

@@ -25,12 +25,13 @@ from vocabtool.documents.folders import (
     CODECS,
     GITIGNORE,
     IGNORED,
+    ROWS,
     SUFFIXES,
     suffixes_of,
     walk,
 )
 from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
-from vocabtool.documents.options import Format, ReadOptions
+from vocabtool.documents.options import RULES, Format, ReadOptions
 from vocabtool.errors import (
     GIT_LFS,
     InvalidFile,
@@ -206,6 +207,8 @@ def kind_of(name: str, options: ReadOptions) -> Kind:
     else:
         codec = None
     found = options.format or SUFFIXES.get(last, "lines")
+    if options.rules < RULES and options.format is None and found not in ROWS:
+        found = "lines"
     if found == "lines" and options.split not in (None, "line"):
         found = "text"
     if found in BY_LINE and options.split == "line":

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents.options import Format, ReadOptions
+from vocabtool.documents.options import RULES, Format, ReadOptions
 from vocabtool.errors import InvalidFile, reading
 
 SUFFIXES: Final[dict[str, Format]] = {
@@ -54,9 +54,11 @@ SUFFIXES.update({f".{ending}": "code" for ending in CODE.split()})
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"})
+# Formats whose texts are values of rows.
+ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 LIBRARIES: Final = {"pdf": "pypdf"}  # what reads such a file, if it is installed
 HEAD: Final = 8000  # bytes in which a binary file has a zero byte, as git looks for it
-ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
+ARRAY_OF_OBJECTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
 GITIGNORE: Final = ".gitignore"
 MAX_RULES_BYTES: Final = 1 << 20
 MAX_RULES: Final = 10_000
@@ -223,7 +225,7 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
             elif is_folder:
                 pending.append((f"{path}/", places, included))
             elif included:
-                yield FolderFile(name, _why_not(entry, any_ending=include is not None))
+                yield FolderFile(name, _why_not(entry, options))
 
 
 def _above(folder: str) -> tuple[_Place, ...]:
@@ -247,20 +249,28 @@ def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool
     return False
 
 
-def _why_not(entry: os.DirEntry[str], *, any_ending: bool) -> str | None:
-    """Return why a file is left out. ``any_ending``: unknown endings are read, as lines."""
+def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
+    """Return why a file is left out. If patterns include files, unknown ones are read, as lines."""
+    any_ending = bool(options.include)
     suffixes = suffixes_of(entry.name)
     ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
     is_packed = bool(suffixes) and suffixes[-1] in CODECS
     kind = SUFFIXES.get(ending.removesuffix(suffixes[-1]) if is_packed else ending)
     if kind is None or (kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None):
         return None if any_ending and kind is None else ending or "without a suffix"
+    if options.rules < RULES and kind not in {*ROWS, "lines"} - {"json"}:
+        return ending
+    has_fields = options.field is not None or options.id_field is not None
+    if (has_fields and not any_ending and kind not in {*ROWS, "lines"}) or (
+        is_packed and kind in ("json", "docx", "epub")  # an array? nor can archives be read
+    ):
+        return ending
     if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
         return None
     with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)
     if kind == "json":
-        return None if ARRAY.match(head) else ending
+        return None if ARRAY_OF_OBJECTS.match(head) else ending
     return BINARY if b"\0" in head else None
 
 

@@ -19,6 +19,7 @@ OnError = Literal["raise", "skip"]
 OnDuplicate = Literal["error", "first", "last"]
 
 
+RULES: Final = 2
 WHOLE_ROWS: Final = frozenset(
     {"file", "line"}
 )  # how ``split`` leaves rows of tables and JSON whole
@@ -70,7 +71,9 @@ class ReadOptions:
     model reads. ``overlap``: how many of these a piece repeats from the end of the previous one.
     ``include``, ``exclude``: patterns of file names, as in ``.gitignore``, for the files in
     folders; without ``include``, all files with known endings. ``gitignore``: whether files in
-    folders that a ``.gitignore`` names are left out.
+    folders that a ``.gitignore`` names are left out. ``rules``: the version of the rules by which
+    files are found and read. Under 1 (before version 0.2.0), Markdown, code, HTML and unknown
+    formats were read line by line, folders without them, and without regard to ``.gitignore``.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -88,6 +91,7 @@ class ReadOptions:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     gitignore: bool = True
+    rules: int = RULES
 
     def __post_init__(self) -> None:
         for name in ("keep", "include", "exclude"):
@@ -95,12 +99,19 @@ class ReadOptions:
                 what = "names" if name == "keep" else "patterns"
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
+        if self.rules < RULES:
+            object.__setattr__(self, "gitignore", False)
         if self.split_size is not None and self.split_size < 1:
             raise ValueError(f"split_size must be at least 1, got {self.split_size}")
         if not 0 <= self.overlap < (self.split_size or SPLIT_SIZE):
             most = (self.split_size or SPLIT_SIZE) - 1
             raise ValueError(
                 f"overlap must be from 0 to {most} (split_size - 1), got {self.overlap}"
+            )
+        if self.vector_field is not None and self.splits_rows:
+            raise ValueError(
+                f"split={self.split!r} cuts rows into pieces, but vector_field has one vector for "
+                "each row; use one of them"
             )
         for name, choices, or_none in (
             ("format", Format, " or None"),

@@ -365,8 +365,9 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
 def split_rows(batch: Batch, request: Request) -> Batch:
     """Return a batch with the pieces of its texts, for rows of tables and JSON.
 
-    A row of several pieces gives each its id with a number, ``ID#1`` and so on. Its kept fields
-    are those of the row; ``start``, ``end`` and ``path`` are the piece's if the row has none.
+    Each piece has the id of the row with a number, ``ID#1`` and so on, so that pieces of rows with
+    different ids never have the same. Its kept fields are those of the row; ``start``, ``end`` and
+    ``path`` are the piece's if the row has none.
     """
     split = request.options.split
     if split is None or not request.options.splits_rows:
@@ -384,7 +385,7 @@ def split_rows(batch: Batch, request: Request) -> Batch:
         for number, piece in enumerate(pieces, 1):
             rows.append(row)
             texts.append(as_bytes(text[piece.start : piece.end]))
-            ids.append(b"%b#%d" % (id_, number) if len(pieces) > 1 else id_)
+            ids.append(b"%b#%d" % (id_, number))
             for name, places_of in places.items():
                 places_of.append(as_bytes(str(getattr(piece, name))))
     at = np.array(rows, np.int64)

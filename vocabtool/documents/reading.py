@@ -152,7 +152,8 @@ def batches(
     if options.on_duplicate is not None:
         counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
         found = one_of_repeated(options.on_duplicate, found, again, counted)
-    yield from _drop_start(found, request.ahead)
+    # Ids are those of rows until here.
+    yield from _split_and_drop(found, request)
 
 
 def documents(
@@ -183,7 +184,7 @@ def documents(
                 else:
                     yield document
         else:
-            for batch in _drop_start(_in_files(source.name, request), request.ahead):
+            for batch in _split_and_drop(_in_files(source.name, request), request):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
@@ -228,8 +229,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
-            for batch in objects.batches(source.source, asked):
-                yield pieces.split_rows(batch, asked)
+            yield from objects.batches(source.source, asked)
         else:
             yield from _in_files(source.name, request)
 
@@ -251,20 +251,21 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
                 for batch in READERS[kind.format](readable, asked):
                     if has_position:
                         request.log.bytes = before + readable.tell()
-                    yield pieces.split_rows(batch, asked) if kind.format in ROWS else batch
+                    yield batch
 
 
-def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
-    """Yield the batches without the documents at the start that are still to be skipped."""
-    for batch in batches:
+def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
+    """Yield the batches, with rows cut into pieces if the options say so, without the documents at
+    the start that are still to be skipped.
+    """
+    ahead, splits = request.ahead, request.options.splits_rows
+    for held in batches:
+        batch = pieces.split_rows(held, request) if splits and held.parts is None else held
         out = min(ahead.left, len(batch))
         ahead.left -= out
         if out < len(batch):
             yield batch.part(out, len(batch)) if out else batch
 
-
-# Formats whose texts are values of rows.
-ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 
@@ -416,7 +417,9 @@ def extent(
                 parts.append(Extent())
         else:
             held = source.source
-            parts.append(Extent(len(held)) if is_indexable(held) else Extent())
+            parts.append(
+                Extent(len(held)) if not options.splits_rows and is_indexable(held) else Extent()
+            )
     return Extent(total(part.rows for part in parts), total(part.bytes for part in parts))
 
 

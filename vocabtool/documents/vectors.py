@@ -31,7 +31,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import parquet
 
-from vocabtool.documents.batch import NOT_FINITE, Batch, ReadLog, strings
+from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, strings
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.objects import as_bytes
 from vocabtool.documents.options import ReadOptions
@@ -389,21 +389,27 @@ class Matcher:
         return f"{name}: {left:,} of {count:,} vectors belong to no document that was read"
 
 
-def check_counts(given: GivenVectors, sources: Sources, options: ReadOptions) -> None:
+def check_counts(
+    given: GivenVectors,
+    sources: Sources,
+    options: ReadOptions,
+    measure: Measure | None = None,
+) -> None:
     """Count documents, before any is added, if vectors belong to them by position.
 
-    They are read once more, unless their number is known. Raises :class:`VocabtoolError` with both
-    counts, and if the options allow that documents are left out.
+    They are read once more, unless their number is known. ``measure``: as in :func:`batches`.
+    Raises :class:`VocabtoolError` with both counts, and if the options allow that documents are
+    left out.
     """
     if given.has_ids:
         return
     if options.on_duplicate in ("first", "last"):
         what = f"--on-duplicate {options.on_duplicate} leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
-    found = extent(sources, format=options.format).rows
+    found = extent(sources, options=options).rows
     if found is None:
         plain = replace(options, keep=(), id_field=None, on_duplicate=None)
-        found = sum(map(len, batches(sources, plain, log=ReadLog())))
+        found = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))
     if found != given.count:
         raise VocabtoolError(_counts(given, found))
 

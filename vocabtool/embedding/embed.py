@@ -20,6 +20,7 @@ from vocabtool.embedding.plan import (
     changes,
     facts_of,
     files_outside,
+    rules_of,
     sample,
 )
 from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
@@ -31,7 +32,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, VocabtoolError, no_documents
-from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
+from vocabtool.tokenization.token_limit import CountTokens, cut_note
 from vocabtool.vocabulary import encode, printable
 
 
@@ -205,6 +206,7 @@ def embed(
             split=options.split,
             split_size=options.split_size,
             overlap=options.overlap,
+            rules=rules_of(files or (), options),
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
@@ -217,7 +219,7 @@ def embed(
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         there = {number: shard.counts.documents for number, shard in shards.items()}
-        measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
+        measure = CountTokens.of(encoder.words, encoder.max_tokens)
         reading = Reading(sources if files is None else files, options, plan, there, measure)
         work = Work(
             folder=folder.path.absolute(),  # a worker may have another working directory

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from vocabtool.choices import Check, Dtype, Split
-from vocabtool.documents.files import STDIN, find, reading_documents
+from vocabtool.documents.files import STDIN, find, kind_of, reading_documents
+from vocabtool.documents.folders import ROWS
 from vocabtool.documents.options import Format, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
@@ -54,6 +55,15 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
         with reading_documents(name):
             files += find(name, options)
     return files
+
+
+def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
+    """Return the version of the rules if a file is read as text in pieces, else ``None``."""
+    for file in files:
+        with reading_documents(file):
+            if kind_of(file, options).format not in {*ROWS, "lines"}:
+                return options.rules
+    return None
 
 
 def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
@@ -161,6 +171,7 @@ OPTIONS: Final = {  # names of the fields in a message
     "split": "--split",
     "split_size": "--split-size",
     "overlap": "--overlap",
+    "rules": "the rules by which texts are cut",
     "text": "--no-text",
     "exact": "--exact-words",
     "keeps": "--on-duplicate",
@@ -170,7 +181,7 @@ OPTIONS: Final = {  # names of the fields in a message
     "check": "--check",
     "source": "source=",
 }
-ADDED_LATER: Final = ("split", "split_size", "overlap")
+ADDED_LATER: Final = ("split", "split_size", "overlap", "rules")
 NO_CHECKSUMS: Final = " (the run stored file times, not hashes, so content cannot be compared)"
 TIME_ALONE: Final = " (only a run started with --check content can compare its content)"
 
@@ -182,7 +193,8 @@ class Plan:
     ``encoder``, ``words``: fingerprints of the encoder and of its words; ``source``: the caller's
     name for a stream. ``keeps``: which of several documents with the same id is kept. Whether
     repeated ids and invalid rows are errors is not part of the plan, because the shards made before
-    an error are the same.
+    an error are the same. ``rules``: as in :class:`ReadOptions`, if a file is read as text, in
+    pieces: before, it was read line by line.
     """
 
     encoder: str
@@ -204,6 +216,7 @@ class Plan:
     split: Split | None = None
     split_size: int | None = None
     overlap: int = 0
+    rules: int | None = None
 
     @property
     def fingerprint(self) -> str:

@@ -92,10 +92,11 @@ def compare_with_given(path: Path, commit: Commit, encoder: Encoder) -> None:
 
 def compare_given(
     path: Path, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
-) -> None:
+) -> Agreement:
     """Compare a model with the given ``vectors`` of some documents, shape (n, dim).
 
-    Raises :class:`OtherModel` with the agreement of the worst of up to ``CANARIES`` documents.
+    Documents without a vector and blank ones cannot be compared. Raises :class:`OtherModel` with
+    the agreement of the worst of up to ``CANARIES`` documents.
     """
     rows = _spread(len(batch), CANDIDATES)
     texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]
@@ -103,7 +104,7 @@ def compare_given(
     chosen = _usable(texts, held)
     ids = [batch.id_of(int(rows[at])) for at in chosen]
     with _other_model(encoder):
-        _compare(path, ids, [texts[at] for at in chosen], held[chosen], encoder, metric)
+        return _compare(path, ids, [texts[at] for at in chosen], held[chosen], encoder, metric)
 
 
 @contextmanager
@@ -162,9 +163,9 @@ def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
 def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
     """Return ids, texts and stored vectors, shape (n, dim), of the canaries of a commit.
 
-    They are spread over the index, and the same each time. Left out are rows with vectors that the
-    caller gave, unless the index was created without a model, and rows without a vector: the model
-    may know no word of a text.
+    They are spread over the index, and the same each time. Left out are rows with vectors that were
+    given in Python without a file of documents, unless the index was created without a model, and
+    rows without a vector: the model may know no word of a text.
     """
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "

@@ -59,7 +59,7 @@ TYPES: Final[dict[Kind, pa.DataType]] = {
     **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},
     **{"boolean": pa.bool_(), "string": pa.string()},
 }
-ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
+EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
 def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
@@ -121,8 +121,8 @@ def export(
     """Write documents to a new file: see :meth:`Index.export`."""
     path, rows = Path(file), rows_in_order(snapshot, where)
     ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise ValueError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}")
+    if ending not in EXPORT_ENDINGS:
+        raise ValueError(f"{path}: expected a file that ends in {', '.join(EXPORT_ENDINGS)}")
     raw, done = snapshot.vectors.raw, 0
     with ExitStack() as opened:
         out = opened.enter_context(whole_file(path))  # closed last, so that it appears last

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import RULES, ReadOptions
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
@@ -39,12 +39,12 @@ from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.sources import AS_SHIPPED, Part, in_scope, parts_of_index, parts_of_names
+from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import TokenMeasure, cut_note
+from vocabtool.tokenization.token_limit import CountTokens, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -58,6 +58,7 @@ ADDED_LATER: Final = (
     "exclude",
     "gitignore",
     "vector_field",
+    "rules",
 )
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
@@ -196,7 +197,7 @@ class Loader:
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
-        self._measure: TokenMeasure | None = None
+        self._measure: CountTokens | None = None
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
@@ -346,8 +347,8 @@ class Loader:
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
                 "embed`), or the model that made the vectors (--model)"
             )
-        if encoder is not None:
-            self._measure = TokenMeasure.of(encoder.words, encoder.max_tokens)
+        if encoder is not None and self._before.manifest.configuration.encoder is not None:
+            self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
 
         def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
             batch, source, bad = read
@@ -403,7 +404,7 @@ class Loader:
             if not given.has_ids and not part.is_stream:
                 self._check_order(part, given.name)
                 if not self._start:
-                    check_counts(given, part.sources, part.options)
+                    check_counts(given, part.sources, part.options, self._measure)
             with closing(Matcher(given, self._start)) as matcher:
 
                 def attach(batch: Batch) -> Iterator[Batch]:
@@ -446,8 +447,8 @@ class Loader:
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
-            compare_given(self._path, batch, batch.vectors, encoder, held.metric)
-            self._is_compared = True
+            agreement = compare_given(self._path, batch, batch.vectors, encoder, held.metric)
+            self._is_compared = agreement.documents > 0
         return batch
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
@@ -523,13 +524,13 @@ class Loader:
 def _identity(part: Part) -> list[object]:
     """Return what identifies the options and the vectors of a part, as values for JSON.
 
-    Options that were added later do not count if none is given, so that the plans of earlier loads
-    stay the same.
+    Options that were added later do not count under the rules of that time, so that the plans of
+    earlier loads stay the same.
     """
     values = asdict(replace(part.options, on_error="raise"))
     later = {name: values.pop(name) for name in ADDED_LATER}
     found: list[object] = [*values.values()]
-    if replace(AS_SHIPPED, **later) != AS_SHIPPED:
+    if part.options.rules == RULES:
         found += later.values()
     if isinstance(part.vectors, str | os.PathLike):
         with reading(os.fspath(part.vectors)):
@@ -593,8 +594,9 @@ def _compare(
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     """Return, for each text, a row of the commit that has the same text, or -1.
 
-    The caller reuses the row's vector. So only rows from files qualify, deleted ones too: rows that
-    were added in Python may have vectors that the encoder did not make.
+    The caller reuses the row's vector. So only rows from files qualify, deleted ones too. Their
+    vectors are the encoder's, or were given and agree with it, as far as documents were compared;
+    nothing compared those of rows that were added in Python.
     """
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.documents.files import find
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import RULES, ReadOptions
 from vocabtool.documents.reading import Sources, left_out, names_of
 from vocabtool.documents.vectors import Given
 from vocabtool.embedding.plan import can_be_read_again, files_outside
@@ -25,7 +25,6 @@ from vocabtool.errors import NotFound, VocabtoolError
 
 AS_SHIPPED: Final = ReadOptions()
 WAS_READ: Final = ", but the index was made from it; restore it, or name the FILEs to read"
-RULES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,7 @@ class Source:
     that directory relative to the index, in case both were moved. So the FILE is found from any
     directory, and ids that contain its name (``docs/a.txt:1``) do not change.
     ``vectors``: path of the file with its documents' vectors, relative to ``at`` unless absolute.
-    ``rules``: the version of the rules by which files are read. Under 1, folders were read without
-    regard to ``.gitignore``, and Markdown, code and HTML line by line: a FILE that was recorded
-    then is read in the same way, but its folders now also contain files of these formats.
+    ``rules``: as in :class:`ReadOptions`; a FILE that was recorded under 1 is read as it was then.
     """
 
     name: str
@@ -50,9 +47,7 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.rules < RULES:
-            as_before = replace(self.options, split=self.options.split or "line", gitignore=False)
-            object.__setattr__(self, "options", as_before)
-            object.__setattr__(self, "rules", RULES)
+            object.__setattr__(self, "options", replace(self.options, rules=self.rules))
 
     @property
     def path(self) -> str:
@@ -84,7 +79,7 @@ class Source:
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         """Return a source for a FILE named relative to the current working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
-        return cls(name, at, os.path.relpath(at, index), options, rules=RULES)
+        return cls(name, at, os.path.relpath(at, index), options, rules=options.rules)
 
     def is_there(self) -> bool:
         """Whether the name matches a file, or a folder that contains one."""
@@ -139,9 +134,15 @@ def parts_of_names(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
     now on: the ``known`` ones and new ones.
+
+    A known FILE goes on by the rules under which it was recorded, if the options are the same.
     """
-    files = files_outside(sources, index, options)
     names = names_of(sources)
+    asked = replace(options, rules=1, on_error="raise")
+    held = [source.path for source in known if replace(source.options, on_error="raise") == asked]
+    if any(Source.from_name(name, index, options).path in held for name in names or ()):
+        options = replace(options, rules=1)
+    files = files_outside(sources, index, options)
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files
         return [Part((read,), options, {}, is_stream=True, vectors=vectors)], (*known,)

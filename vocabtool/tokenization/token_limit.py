@@ -220,7 +220,7 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenMeasure:
+class CountTokens:
     """Counts the tokens of texts, to split documents into pieces that a model reads.
 
     ``most``: how many tokens of a text the model reads; ``None``: all.
@@ -231,7 +231,7 @@ class TokenMeasure:
     _cached: dict[bytes, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, words: Words | None, most: int | None) -> TokenMeasure | None:
+    def of(cls, words: Words | None, most: int | None) -> CountTokens | None:
         """Return the measure of a model; ``None`` if it reads whole words, any number of them."""
         if words is None or (most is None and not words.subword):
             return None
