@@ -184,6 +184,27 @@ def test_nothing_of_the_file_is_run(project: Path) -> None:
     assert run("list", "notes", cwd=project, environ=environ).stdout == b"a\nb\nc\n"
 
 
+def test_no_reranker_of_the_file_is_run(project: Path) -> None:
+    """Nor a model whose kind the table of the command states; both need ``--trust``."""
+    told("index", "notes", "--quiet", cwd=project)
+    (project / "ranks.py").write_text(
+        "import pathlib\npathlib.Path('was-run').touch()\n"
+        "def last(query, texts):\n    return range(len(texts))\n"
+    )
+    table = '[index.notes.index]\nmodel = "ranks:last"\nencoder = "python"\n'
+    settings = SETTINGS.replace("weight = 1", 'rerank = "python:ranks:last"') + table
+    (project / "vocabtool.toml").write_text(settings)
+    environ, search = {"PYTHONPATH": str(project)}, ("search", "notes", "text error")
+    for command, key in ((search, "rerank"), (("index", "notes"), "model")):
+        done = run(*command, cwd=project, environ=environ)
+        assert done.returncode == 3
+        assert f"[index.notes] {key}: runs Python code".encode() in done.stderr
+    assert not (project / "was-run").exists()
+    done = run(*search, "--trust", cwd=project, environ=environ)
+    assert done.stdout.startswith(b" 1. "), done.stderr
+    assert (project / "was-run").exists()
+
+
 FOLDER = 'folder = "f"\n'
 CASES = [
     ("[index.x", "not TOML"),

@@ -13,7 +13,7 @@ In ``pyproject.toml`` the tables are ``[tool.vocabtool.index.docs]``. An existin
 name comes first. ``index NAME`` takes all options, and runs in the folder of the file, so that ids
 such as ``docs/a.txt:1`` do not depend on the place from which it is called. Other commands take the
 folder and the options in ``SHARED``. Options on the command line come first. The file is data:
-nothing of it is run, and ``python:`` as a model needs --trust on the command line.
+nothing of it is run, and values that begin with ``python:`` need --trust on the command line.
 """
 
 from __future__ import annotations
@@ -309,13 +309,15 @@ def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[
     _check(found, command, context, own, command.name or "index")
     options = _options(command)
     used = {key: each for key, each in {**chosen, **own}.items() if key in options}
-    is_code = str(used.get("model", "")).startswith("python:")
-    is_code |= found.values.get("encoder") == "python"
-    if "model" in used and is_code:
+    encoder = used.get("encoder") or found.values.get("encoder")
+    dangers = [
+        f"{key}: runs Python code"
+        for key, each in used.items()
+        if str(each).startswith("python:") or (key == "model" and encoder == "python")
+    ]
+    if dangers:
         if not context.params.get("trust"):
-            raise found.error(
-                "model: runs Python code; to allow it, pass --trust on the command line"
-            )
+            raise found.error(f"{dangers[0]}; to allow it, pass --trust on the command line")
         context.params["trust"] = False  # it allowed this; Python callables take no such option
     context.default_map = {
         str(options[key].name): _as_list(each) if options[key].multiple else each
