@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.embedding_server import serve
 from tests.cli.running import run
 from tests.conftest import ROOT
 from vocabtool import Index
@@ -205,6 +206,22 @@ def test_no_reranker_of_the_file_is_run(project: Path) -> None:
     assert (project / "was-run").exists()
 
 
+@pytest.mark.parametrize("model", ['"openai:m@URL"', '"m@URL"\nencoder = "openai"'])
+def test_nothing_is_sent_to_a_server_of_the_file(project: Path, model: str) -> None:
+    """Without ``--trust``: the key in the environment would go there, too."""
+    with serve() as server:
+        settings = SETTINGS.replace('"glove.txt"', model.replace("URL", server.url))
+        (project / "vocabtool.toml").write_text(settings)
+        environ = {"OPENAI_API_KEY": "secret"}
+        done = run("index", "notes", "--quiet", cwd=project, environ=environ)
+        assert done.returncode == 3
+        assert b"[index.notes] model: sends texts, and the key in the environment" in done.stderr
+        assert not server.requests
+        done = run("index", "notes", "--trust", "--quiet", cwd=project, environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert server.requests
+
+
 FOLDER = 'folder = "f"\n'
 CASES = [
     ("[index.x", "not TOML"),
@@ -221,6 +238,7 @@ CASES = [
     (f"[index.x]\n{FOLDER}zzz = 'm'", "[index.x] zzz: unknown key; see `vocabtool index --help`"),
     (f"[index.x]\n{FOLDER}trust = true", "[index.x] trust: not allowed here"),
     (f"[index.x]\n{FOLDER}force = true", "[index.x] force: not allowed here"),
+    (f"[index.x]\n{FOLDER}api-key-env = 'SECRET'", "[index.x] api-key-env: not allowed here"),
     (f"[index.x]\n{FOLDER}keep = ['a', 1]", "[index.x] keep: wanted a list of strings"),
     (f"[index.x]\n{FOLDER}threads = true", "[index.x] threads: wanted an integer, got True"),
     (f"[index.x]\n{FOLDER}threads = 0", "[index.x] threads: 0 is not in the range 1<=x<=64"),
