@@ -211,6 +211,15 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         list(batches(str(packed)))
 
 
+def test_attributes_need_linear_time(tmp_path: Path) -> None:
+    """200,000 characters of a name without a value; a quadratic expression would take minutes."""
+    named = f'<w:pStyle {"a" * 200_000} w:val="h"/>'
+    body = f"<w:p>{named}<w:t>One</w:t></w:p><w:p><w:t>text</w:t></w:p>"
+    styles = '<w:style w:styleId="h"><w:name w:val="heading 1"/></w:style>'
+    path = zipped(tmp_path / "a.docx", **{archives.DOCUMENT: body, archives.STYLES: styles})
+    assert parts(path) == [("#One", "One\n\ntext")]
+
+
 def book(path: Path, spine: str, **pages: str) -> Path:
     items = "".join(
         f'<item id="{name}" href="text/{name}.xhtml" media-type="application/xhtml+xml"/>'

@@ -513,6 +513,16 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
         pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS))
 
 
+def test_titles_and_strings_need_linear_time() -> None:
+    """200,000 characters; with a quadratic expression, each would run for minutes."""
+    blanks = " " * 200_000
+    assert headings.markdown(f"---\ntitle: x{blanks}y\n---\n").title == "x y"
+    assert headings.markdown(f"---\ntitle: 'x' {blanks}\n---\n").title == "x"
+    assert headings.markdown(f"# x{blanks}}}").title == "x }"
+    assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
+    assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
+
+
 def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is named, and skipped if asked; bytes that are not UTF-8 are kept."""
     monkeypatch.setattr(pieces, "MAX_FILE_BYTES", 100)

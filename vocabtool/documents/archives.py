@@ -39,7 +39,7 @@ MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a file
 MAX_UNPACKED: Final = 256 << 20  # bytes of a zip archive
 
-ATTRIBUTE: Final = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+ATTRIBUTE: Final = re.compile(r"""(?<![\w:.-])([\w:.-]++)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 HEADING_STYLE: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
 STYLES, DOCUMENT = "word/styles.xml", "word/document.xml"
 CONTAINER: Final = "META-INF/container.xml"

@@ -23,7 +23,7 @@ MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_PARAGRAPH: Final = 20  # lines of a setext heading
 
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
-FRONT_TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
     r"|(?P<hashes>#{1,6})(?=[ \t\r\n]|\Z)(?P<title>[^\n]*)"
@@ -39,7 +39,7 @@ NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|#{1,6}
 CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
 RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
-ATTRIBUTES: Final = re.compile(r"[ \t]*\{[#.:][^{}\n]*+\}$")
+ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
 
 RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
@@ -67,8 +67,8 @@ BREAKS: Final = LINE_BREAKS | dict.fromkeys(
 BLANKS: Final = {"td": " ", "th": " "}
 
 PYTHON: Final = re.compile(
-    r"\"\"\"(?:[^\"\\]++|\\.|\"(?!\"\"))*+(?:\"\"\"|\Z)"
-    r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\Z)"
+    r"\"\"\"(?:[^\"\\]++|\\.?|\"(?!\"\"))*+(?:\"\"\"|\Z)"
+    r"|'''(?:[^'\\]++|\\.?|'(?!''))*+(?:'''|\Z)"
     r"|\"(?:[^\"\\\n]++|\\.)*+|'(?:[^'\\\n]++|\\.)*+|\#[^\n]*+"
     r"|\n(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)|(?P<at>@)|(?P<other>[^\W\d]))",
     re.DOTALL,
@@ -126,7 +126,7 @@ def markdown(text: str) -> MarkedText:
     if front := FRONT.match(text):
         at = least = front.end() + 1
         if stated := FRONT_TITLE.search(front[1]):
-            title = _clean(stated[1].strip("'\""))
+            title = _clean(stated[1].strip().strip("'\""))
     while found := MARKDOWN.search(padded, at):
         if fence := found["fence"]:
             at = _end_of_fence(padded, found.end(), fence)
