@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import SkipCounter, archives
+from vocabtool.documents import SkipCounter, archives, headings
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 
@@ -238,6 +238,25 @@ def test_epub(tmp_path: Path) -> None:
     path = book(tmp_path / "a.epub", spine, **pages)
     assert parts(path) == [("#Two", "Two\n\n&b; second"), ("#One", "One\n\nfirst")]
     assert {d.fields["title"] for d in documents(str(path))} == {"A & B"}
+
+
+def test_limits_hold_for_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headings are counted over all pages, and no page is read after the limit of characters."""
+    spine = '<itemref idref="a"/><itemref idref="b"/>'
+    path = book(tmp_path / "a.epub", spine, a="<h1>A</h1>" * 2, b="<h1>B</h1>" * 2)
+    monkeypatch.setattr(headings, "MAX_HEADINGS", 3)
+    assert "more than 3 headings" in refused(path)
+    monkeypatch.setattr(archives, "MAX_CHARACTERS", 3)
+    monkeypatch.setattr(headings, "MAX_HEADINGS", 4)
+    read = set[str]()
+
+    def html(page: str) -> headings.MarkedText:
+        read.add(page)
+        return headings.html(page)
+
+    monkeypatch.setattr(archives, "html", html)
+    assert "more than 3 characters" in refused(path)
+    assert read == {"<h1>A</h1>" * 2}
 
 
 def test_damaged_books(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
 from vocabtool.documents import SkipCounter, headings, pieces
+from vocabtool.documents.batch import BadRow
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
 from vocabtool.errors import InvalidFile
@@ -521,6 +522,27 @@ def test_titles_and_strings_need_linear_time() -> None:
     assert headings.markdown(f"# x{blanks}}}").title == "x }"
     assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
     assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "limit"),
+    [
+        ("markdown", "#\n", "MAX_HEADINGS"),
+        ("markdown", "a\n-\n", "MAX_HEADINGS"),
+        ("rst", "aa\n--\n\n", "MAX_HEADINGS"),
+        ("html", "<h1>a</h1>", "MAX_HEADINGS"),
+        ("html", "<b>a", "MAX_PLACES"),
+        ("python", "def f\n", "MAX_HEADINGS"),
+    ],
+)
+def test_headings_and_places_have_limits(
+    kind: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file at the limit is read; a longer one is not."""
+    monkeypatch.setattr(headings, limit, 3)
+    assert len(MARKS[kind](text * 3).headings) == (3 if limit == "MAX_HEADINGS" else 0)
+    with pytest.raises(BadRow, match="more than 3"):
+        MARKS[kind](text * 4)
 
 
 def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
