@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
-from vocabtool.documents import SkipCounter, headings, pieces
+from vocabtool.documents import ReadArguments, SkipCounter, headings, pieces
 from vocabtool.documents.batch import BadRow
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
@@ -366,6 +366,22 @@ def test_rows_are_split_if_asked(tmp_path: Path) -> None:
     assert ids_of(held) == ["texts:1#1", "texts:1#2"]
     with pytest.raises(ValueError, match="texts: split='tokens'"):
         list(documents(iter(["a"]), split="tokens"))
+
+
+def test_kept_fields_of_pieces_count_for_the_size_of_a_batch(tmp_path: Path) -> None:
+    """Each piece has them again; fields of places are the row's own, if it has them."""
+    rows = [{"text": "word " * 40, "note": "n" * 1000}, {"text": "a b", "start": "own"}]
+    path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
+    read: ReadArguments = {"keep": ["note", "start"], "split": "tokens", "split_size": 1}
+    found = list(batches(str(path), size=10_000, **read))
+    assert [len(batch) for batch in found] == [10, 10, 10, 10, 2]
+    assert ids_of(found) == [
+        f"{path}:{row}#{n}" for row, most in ((1, 40), (2, 2)) for n in range(1, most + 1)
+    ]
+    assert {len(note) for each in found[:4] for note in each.columns["note"].to_pylist()} == {1000}
+    assert found[1].columns["start"].to_pylist() == [str(5 * n) for n in range(10, 20)]
+    assert found[4].columns["start"].to_pylist() == ["own", "own"]
+    assert [each.text for each in documents(str(path), start=39, **read)] == ["word", "a", "b"]
 
 
 # Laws.

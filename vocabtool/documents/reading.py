@@ -229,7 +229,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
             for batch in objects.batches(source.source, asked):
-                yield pieces.split_rows(batch, asked)
+                yield from pieces.split_rows(batch, asked)
         else:
             yield from _in_files(source.name, request)
 
@@ -251,7 +251,8 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
                 for batch in READERS[kind.format](readable, asked):
                     if has_position:
                         request.log.bytes = before + readable.tell()
-                    yield pieces.split_rows(batch, asked) if kind.format in ROWS else batch
+                    is_row = kind.format in ROWS
+                    yield from pieces.split_rows(batch, asked) if is_row else [batch]
 
 
 def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
