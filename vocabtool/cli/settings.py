@@ -243,6 +243,8 @@ def _check(
     """
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
+        if any("\0" in each for each in _as_list(value) if isinstance(each, str)):
+            raise found.error(f"{key}: contains a NUL character, got {value!r}", part)
         if key in own:
             if not value or not all(isinstance(each, str) for each in _as_list(value)):
                 raise found.error(f"{key}: wanted a list of FILEs, got {value!r}")
