@@ -574,6 +574,9 @@ def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         skipped = SkipCounter()
         assert list(batches(str(path), on_error="skip", skipped=skipped)) == []
         assert skipped.count == 1
+    monkeypatch.undo()
+    with pytest.raises(InvalidFile, match=r"number.html:1: .*4300 digits.*--on-error skip"):
+        list(batches(str(made(tmp_path / "number.html", f"&#{'1' * 5000};"))))
     path = made(tmp_path / "raw.md", b"# \xff\n\nte\xfext")
     (batch,) = batches(str(path))
     assert batch.id_of(0) == f"{path}#\udcff"

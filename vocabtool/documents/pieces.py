@@ -310,7 +310,7 @@ def _rows(
 ) -> Iterator[Row]:
     try:
         marked = mark(file)
-    except (BadRow, InvalidFile, UnsupportedFormat) as bad:
+    except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
     options, source = request.options, request.source
