@@ -28,8 +28,6 @@ from tests.index_changes import DIM as CHANGING_DIM
 from tests.index_changes import EXACT_BELOW, content, differs
 from vocabtool import Document, Index, VocabtoolError
 from vocabtool.errors import FolderInUse, InvalidCondition
-from vocabtool.index import contents
-from vocabtool.index.folder import Commit, read_commit
 
 SEED: Final = 6  # that of the writers of test_index_kills.py
 # Runs a command, and kills the process at a flush, numbered from 1.
@@ -213,29 +211,6 @@ def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
             break
     assert codes.count(-signal.SIGKILL) > 2
     assert codes[-1] == 0
-
-
-def test_a_copy_closes_the_generation_that_it_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer compacts while a copy begins: the transaction in the old database ends."""
-    index = made(tmp_path / "index", range(40))
-    index.delete([f"d{row}" for row in range(12)])
-    found: list[Commit] = []
-
-    def read(path: Path, earlier: Commit | None = None) -> Commit:
-        if len(found) == 1:
-            Index.open(path).compact()
-        found.append(read_commit(path, earlier))
-        return found[-1]
-
-    monkeypatch.setattr(contents, "read_commit", read)
-    assert len(index.copy(tmp_path / "new")) == 28
-    assert [commit.folder == found[0].folder for commit in found] == [True, False, False, False]
-    for commit in found:
-        with pytest.raises(VocabtoolError) as caught:
-            commit.database.fetch("SELECT 1")
-        assert "closed" in str(caught.value.__cause__)
 
 
 def test_two_copies_to_one_folder(tmp_path: Path) -> None:

@@ -183,8 +183,6 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 
     FILE is a FILE of index, so that another index can be made of it.
     """
-    from vocabtool.index.contents import vectors_beside
-
     with usage_errors():
         index = open_index(folder, {})
         with step_progress(quiet) as progress:
@@ -193,7 +191,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
         keep = "".join(f" --keep {quote(name)}" for name in index.manifest.fields)
         tell(f"{plural(count, 'document', 'documents')} written to {file}")
         if vectors and file.lower().endswith(".jsonl"):
-            keep += f" --vectors {quote(str(vectors_beside(Path(file))))}"
+            keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
         elif vectors:
             keep += " --vector-field vector"
         tell(f"to read them again: vocabtool index {quote(file)} --id-field id --field text{keep}")
