@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections import Counter
 from datetime import UTC, datetime
@@ -232,6 +233,25 @@ def test_what_an_export_contains(made: Path, tmp_path: Path) -> None:
         assert [{k: v for k, v in row.items() if v is not None} for row in rows] == wanted
         assert np.array_equal(np.array(table["vector"].to_pylist(), np.float32), matrix)
     assert names(tmp_path) == ["x.arrow", "x.jsonl", "x.parquet", "x.vectors.npy"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_exported_vectors_are_read_back_as_told(made: Path, tmp_path: Path, ending: str) -> None:
+    """The command that is told makes an index without a model, with the same vectors."""
+    file, again = tmp_path / f"it's {ending}.{ending}", tmp_path / "again"
+    errors = told("export", made, "-o", file, "--vectors")[1]
+    _, *command = shlex.split(errors.partition("to read them again: ")[2])
+    told(*command, "-o", again, "--quiet")
+    vectors = []
+    for folder in (made, again):
+        out = tmp_path / f"{folder.name}-out.jsonl"
+        told("export", folder, "-o", out, "--vectors", "--quiet")
+        vectors.append(np.load(out.with_suffix(".vectors.npy")))
+    assert vectors[0].shape == (7, 4)
+    assert np.array_equal(*vectors)
+    assert json_lines("list", again, "--field", "year") == json_lines(
+        "list", made, "--field", "year"
+    )
 
 
 def test_an_export_that_fails_changes_no_file(made: Path, tmp_path: Path) -> None:

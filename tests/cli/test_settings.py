@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.embedding_server import serve
 from tests.cli.running import run
 from tests.conftest import ROOT
 from vocabtool import Index
@@ -184,6 +185,43 @@ def test_nothing_of_the_file_is_run(project: Path) -> None:
     assert run("list", "notes", cwd=project, environ=environ).stdout == b"a\nb\nc\n"
 
 
+def test_no_reranker_of_the_file_is_run(project: Path) -> None:
+    """Nor a model whose kind the table of the command states; both need ``--trust``."""
+    told("index", "notes", "--quiet", cwd=project)
+    (project / "ranks.py").write_text(
+        "import pathlib\npathlib.Path('was-run').touch()\n"
+        "def last(query, texts):\n    return range(len(texts))\n"
+    )
+    table = '[index.notes.index]\nmodel = "ranks:last"\nencoder = "python"\n'
+    settings = SETTINGS.replace("weight = 1", 'rerank = "python:ranks:last"') + table
+    (project / "vocabtool.toml").write_text(settings)
+    environ, search = {"PYTHONPATH": str(project)}, ("search", "notes", "text error")
+    for command, key in ((search, "rerank"), (("index", "notes"), "model")):
+        done = run(*command, cwd=project, environ=environ)
+        assert done.returncode == 3
+        assert f"[index.notes] {key}: runs Python code".encode() in done.stderr
+    assert not (project / "was-run").exists()
+    done = run(*search, "--trust", cwd=project, environ=environ)
+    assert done.stdout.startswith(b" 1. "), done.stderr
+    assert (project / "was-run").exists()
+
+
+@pytest.mark.parametrize("model", ['"openai:m@URL"', '"m@URL"\nencoder = "openai"'])
+def test_nothing_is_sent_to_a_server_of_the_file(project: Path, model: str) -> None:
+    """Without ``--trust``: the key in the environment would go there, too."""
+    with serve() as server:
+        settings = SETTINGS.replace('"glove.txt"', model.replace("URL", server.url))
+        (project / "vocabtool.toml").write_text(settings)
+        environ = {"OPENAI_API_KEY": "secret"}
+        done = run("index", "notes", "--quiet", cwd=project, environ=environ)
+        assert done.returncode == 3
+        assert b"[index.notes] model: sends texts, and the key in the environment" in done.stderr
+        assert not server.requests
+        done = run("index", "notes", "--trust", "--quiet", cwd=project, environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert server.requests
+
+
 FOLDER = 'folder = "f"\n'
 CASES = [
     ("[index.x", "not TOML"),
@@ -195,11 +233,14 @@ CASES = [
     ("[index.x]\nmodel = 'm'", "[index.x] folder: missing"),
     ("[index.x]\nfolder = 3", "[index.x] folder: wanted a string, got 3"),
     (f"[index.x]\n{FOLDER}files = [1]", "[index.x] files: wanted a list of FILEs, got [1]"),
+    ('[index.x]\nfolder = "idx\\u0000"', "[index.x] folder: contains a NUL character"),
+    (f'[index.x]\n{FOLDER}files = ["a\\u0000b"]', "[index.x] files: contains a NUL character"),
     (f"[index.x]\n{FOLDER}files = []", "[index.x] files: wanted a list of FILEs, got []"),
     (f"[index.x]\n{FOLDER}modle = 'm'", "[index.x] modle: unknown key; did you mean model?"),
     (f"[index.x]\n{FOLDER}zzz = 'm'", "[index.x] zzz: unknown key; see `vocabtool index --help`"),
     (f"[index.x]\n{FOLDER}trust = true", "[index.x] trust: not allowed here"),
     (f"[index.x]\n{FOLDER}force = true", "[index.x] force: not allowed here"),
+    (f"[index.x]\n{FOLDER}api-key-env = 'SECRET'", "[index.x] api-key-env: not allowed here"),
     (f"[index.x]\n{FOLDER}keep = ['a', 1]", "[index.x] keep: wanted a list of strings"),
     (f"[index.x]\n{FOLDER}threads = true", "[index.x] threads: wanted an integer, got True"),
     (f"[index.x]\n{FOLDER}threads = 0", "[index.x] threads: 0 is not in the range 1<=x<=64"),

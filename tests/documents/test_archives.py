@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import SkipCounter, archives
+from vocabtool.documents import SkipCounter, archives, headings
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 
@@ -211,6 +211,15 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         list(batches(str(packed)))
 
 
+def test_attributes_need_linear_time(tmp_path: Path) -> None:
+    """200,000 characters of a name without a value; a quadratic expression would take minutes."""
+    named = f'<w:pStyle {"a" * 200_000} w:val="h"/>'
+    body = f"<w:p>{named}<w:t>One</w:t></w:p><w:p><w:t>text</w:t></w:p>"
+    styles = '<w:style w:styleId="h"><w:name w:val="heading 1"/></w:style>'
+    path = zipped(tmp_path / "a.docx", **{archives.DOCUMENT: body, archives.STYLES: styles})
+    assert parts(path) == [("#One", "One\n\ntext")]
+
+
 def book(path: Path, spine: str, **pages: str) -> Path:
     items = "".join(
         f'<item id="{name}" href="text/{name}.xhtml" media-type="application/xhtml+xml"/>'
@@ -229,6 +238,25 @@ def test_epub(tmp_path: Path) -> None:
     path = book(tmp_path / "a.epub", spine, **pages)
     assert parts(path) == [("#Two", "Two\n\n&b; second"), ("#One", "One\n\nfirst")]
     assert {d.fields["title"] for d in documents(str(path))} == {"A & B"}
+
+
+def test_limits_hold_for_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headings are counted over all pages, and no page is read after the limit of characters."""
+    spine = '<itemref idref="a"/><itemref idref="b"/>'
+    path = book(tmp_path / "a.epub", spine, a="<h1>A</h1>" * 2, b="<h1>B</h1>" * 2)
+    monkeypatch.setattr(headings, "MAX_HEADINGS", 3)
+    assert "more than 3 headings" in refused(path)
+    monkeypatch.setattr(archives, "MAX_CHARACTERS", 3)
+    monkeypatch.setattr(headings, "MAX_HEADINGS", 4)
+    read = set[str]()
+
+    def html(page: str) -> headings.MarkedText:
+        read.add(page)
+        return headings.html(page)
+
+    monkeypatch.setattr(archives, "html", html)
+    assert "more than 3 characters" in refused(path)
+    assert read == {"<h1>A</h1>" * 2}
 
 
 def test_damaged_books(tmp_path: Path) -> None:

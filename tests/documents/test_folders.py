@@ -90,6 +90,7 @@ KNOWN = (
         "[]a].md",
         "[a\\]].md",
         "do\\cs",
+        "\ufeffa.md",  # a byte order mark is no part of the pattern
     ),
 )
 

@@ -22,7 +22,8 @@ from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
-from vocabtool.documents import OnDuplicate, ReadLog, SkipCounter, headings, pieces
+from vocabtool.documents import OnDuplicate, ReadArguments, ReadLog, SkipCounter, headings, pieces
+from vocabtool.documents.batch import BadRow
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
 from vocabtool.errors import InvalidFile
@@ -379,6 +380,22 @@ def test_repeated_ids_are_those_of_rows(which: OnDuplicate, kept: list[str]) -> 
     assert ids_of(found) == [*(f"a#{n}" for n in range(1, len(kept) + 1)), "a#1#1"]
 
 
+def test_kept_fields_of_pieces_count_for_the_size_of_a_batch(tmp_path: Path) -> None:
+    """Each piece has them again; fields of places are the row's own, if it has them."""
+    rows = [{"text": "word " * 40, "note": "n" * 1000}, {"text": "a b", "start": "own"}]
+    path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
+    read: ReadArguments = {"keep": ["note", "start"], "split": "tokens", "split_size": 1}
+    found = list(batches(str(path), size=10_000, **read))
+    assert [len(batch) for batch in found] == [10, 10, 10, 10, 2]
+    assert ids_of(found) == [
+        f"{path}:{row}#{n}" for row, most in ((1, 40), (2, 2)) for n in range(1, most + 1)
+    ]
+    assert {len(note) for each in found[:4] for note in each.columns["note"].to_pylist()} == {1000}
+    assert found[1].columns["start"].to_pylist() == [str(5 * n) for n in range(10, 20)]
+    assert found[4].columns["start"].to_pylist() == ["own", "own"]
+    assert [each.text for each in documents(str(path), start=39, **read)] == ["word", "a", "b"]
+
+
 # Laws.
 
 
@@ -525,6 +542,37 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
         pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS))
 
 
+def test_titles_and_strings_need_linear_time() -> None:
+    """200,000 characters; with a quadratic expression, each would run for minutes."""
+    blanks = " " * 200_000
+    assert headings.markdown(f"---\ntitle: x{blanks}y\n---\n").title == "x y"
+    assert headings.markdown(f"---\ntitle: 'x' {blanks}\n---\n").title == "x"
+    assert headings.markdown(f"# x{blanks}}}").title == "x }"
+    assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
+    assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "limit"),
+    [
+        ("markdown", "#\n", "MAX_HEADINGS"),
+        ("markdown", "a\n-\n", "MAX_HEADINGS"),
+        ("rst", "aa\n--\n\n", "MAX_HEADINGS"),
+        ("html", "<h1>a</h1>", "MAX_HEADINGS"),
+        ("html", "<b>a", "MAX_PLACES"),
+        ("python", "def f\n", "MAX_HEADINGS"),
+    ],
+)
+def test_headings_and_places_have_limits(
+    kind: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file at the limit is read; a longer one is not."""
+    monkeypatch.setattr(headings, limit, 3)
+    assert len(MARKS[kind](text * 3).headings) == (3 if limit == "MAX_HEADINGS" else 0)
+    with pytest.raises(BadRow, match="more than 3"):
+        MARKS[kind](text * 4)
+
+
 def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is named, and skipped if asked; bytes that are not UTF-8 are kept."""
     monkeypatch.setattr(pieces, "MAX_FILE_BYTES", 100)
@@ -538,6 +586,9 @@ def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         skipped = SkipCounter()
         assert list(batches(str(path), on_error="skip", skipped=skipped)) == []
         assert skipped.count == 1
+    monkeypatch.undo()
+    with pytest.raises(InvalidFile, match=r"number.html:1: .*4300 digits.*--on-error skip"):
+        list(batches(str(made(tmp_path / "number.html", f"&#{'1' * 5000};"))))
     path = made(tmp_path / "raw.md", b"# \xff\n\nte\xfext")
     (batch,) = batches(str(path))
     assert batch.id_of(0) == f"{path}#\udcff"

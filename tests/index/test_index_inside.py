@@ -31,10 +31,11 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
+from vocabtool.index import contents as index_contents
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Commit, Manifest, read_commit
 from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
@@ -241,3 +242,26 @@ def test_a_matcher_goes_on_in_the_middle(tmp_path: Path) -> None:
             assert np.array_equal(given.take(np.array([1, 0])), made[[1, 0]])
     with open_vectors(file) as given:
         assert Matcher(given, 3000).finish() is None
+
+
+def test_a_copy_closes_the_generation_that_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer compacts while a copy begins: the transaction in the old database ends."""
+    index = made(tmp_path / "index", range(40))
+    index.delete([f"d{row}" for row in range(12)])
+    found: list[Commit] = []
+
+    def read(path: Path, earlier: Commit | None = None) -> Commit:
+        if len(found) == 1:
+            Index.open(path).compact()
+        found.append(read_commit(path, earlier))
+        return found[-1]
+
+    monkeypatch.setattr(index_contents, "read_commit", read)
+    assert len(index.copy(tmp_path / "new")) == 28
+    assert [commit.folder == found[0].folder for commit in found] == [True, False, False, False]
+    for commit in found:
+        with pytest.raises(VocabtoolError) as caught:
+            commit.database.fetch("SELECT 1")
+        assert "closed" in str(caught.value.__cause__)

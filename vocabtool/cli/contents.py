@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -189,6 +190,10 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
     if not quiet:
         keep = "".join(f" --keep {quote(name)}" for name in index.manifest.fields)
         tell(f"{plural(count, 'document', 'documents')} written to {file}")
+        if vectors and file.lower().endswith(".jsonl"):
+            keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
+        elif vectors:
+            keep += " --vector-field vector"
         tell(f"to read them again: vocabtool index {quote(file)} --id-field id --field text{keep}")
 
 

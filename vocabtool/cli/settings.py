@@ -13,7 +13,8 @@ In ``pyproject.toml`` the tables are ``[tool.vocabtool.index.docs]``. An existin
 name comes first. ``index NAME`` takes all options, and runs in the folder of the file, so that ids
 such as ``docs/a.txt:1`` do not depend on the place from which it is called. Other commands take the
 folder and the options in ``SHARED``. Options on the command line come first. The file is data:
-nothing of it is run, and ``python:`` as a model needs --trust on the command line.
+nothing of it is run. Values that begin with ``python:``, and models on a server (``openai:``), to
+which texts and the key in the environment are sent, need --trust on the command line.
 """
 
 from __future__ import annotations
@@ -42,12 +43,17 @@ FILES: Final = "files"
 FOLDER: Final = "folder"
 # Options of `index` that other commands take, too, if they have them.
 SHARED: Final = (
-    *("model", "vocabulary", "memory", "commit-rows", "threads", "calibrate", "api-key-env"),
+    *("model", "vocabulary", "memory", "commit-rows", "threads", "calibrate"),
     *("requests", "requests-per-minute", "tokens-per-minute", "timeout", "retries"),
 )
 PATHS: Final = ("model", "vocabulary")
 ALONE: Final = ("verify",)  # takes the folder only: with a model, it would encode documents
-BY_HAND: Final = ("config", "dry-run", "force", "help", "trust")  # only on the command line
+# Only on the command line: a file of others must not choose which secret is sent to a server.
+BY_HAND: Final = ("api-key-env", "config", "dry-run", "force", "help", "trust")
+DANGERS: Final = {
+    "python": "runs Python code",
+    "openai": "sends texts, and the key in the environment, to a server",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +243,8 @@ def _check(
     """
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
+        if any("\0" in each for each in _as_list(value) if isinstance(each, str)):
+            raise found.error(f"{key}: contains a NUL character, got {value!r}", part)
         if key in own:
             if not value or not all(isinstance(each, str) for each in _as_list(value)):
                 raise found.error(f"{key}: wanted a list of FILEs, got {value!r}")
@@ -309,14 +317,17 @@ def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[
     _check(found, command, context, own, command.name or "index")
     options = _options(command)
     used = {key: each for key, each in {**chosen, **own}.items() if key in options}
-    is_code = str(used.get("model", "")).startswith("python:")
-    is_code |= found.values.get("encoder") == "python"
-    if "model" in used and is_code:
+    encoder = used.get("encoder") or found.values.get("encoder")
+    dangers = [
+        f"{key}: {danger}"
+        for key, each in used.items()
+        for kind, danger in DANGERS.items()
+        if str(each).startswith(f"{kind}:") or (key == "model" and encoder == kind)
+    ]
+    if dangers:
         if not context.params.get("trust"):
-            raise found.error(
-                "model: runs Python code; to allow it, pass --trust on the command line"
-            )
-        context.params["trust"] = False  # it allowed this; Python callables take no such option
+            raise found.error(f"{dangers[0]}; to allow it, pass --trust on the command line")
+        context.params["trust"] = False  # it allowed this; these models take no such option
     context.default_map = {
         str(options[key].name): _as_list(each) if options[key].multiple else each
         for key, each in used.items()

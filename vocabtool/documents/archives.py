@@ -26,6 +26,7 @@ from vocabtool.documents.headings import (
     MAX_TITLE,
     TAG,
     Heading,
+    Headings,
     MarkedText,
     first_title,
     html,
@@ -39,7 +40,7 @@ MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a file
 MAX_UNPACKED: Final = 256 << 20  # bytes of a zip archive
 
-ATTRIBUTE: Final = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+ATTRIBUTE: Final = re.compile(r"""(?<![\w:.-])([\w:.-]++)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 HEADING_STYLE: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
 STYLES, DOCUMENT = "word/styles.xml", "word/document.xml"
 CONTAINER: Final = "META-INF/container.xml"
@@ -60,7 +61,7 @@ def notebook(file: Readable) -> MarkedText:
     cells = found.get("cells") if isinstance(found, dict) else None
     if not isinstance(cells, list):
         raise BadRow("not a notebook: expected an object with a list of cells")
-    parts, headings, length = list[str](), list[Heading](), 0
+    parts, headings, length = list[str](), Headings(), 0
     for number, cell in enumerate(cells, 1):
         source: Any = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
         lines: list[Any] = source if isinstance(source, list) else [source]
@@ -86,7 +87,7 @@ def pdf(file: Readable) -> MarkedText:
     except ImportError as error:
         raise UnsupportedFormat("PDF needs pypdf: pip install '.[documents]'") from error
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each small fault
-    parts, headings, length = list[str](), list[Heading](), 0
+    parts, headings, length = list[str](), Headings(), 0
     try:
         reader = pypdf.PdfReader(io.BytesIO(read_whole(file)))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -163,7 +164,7 @@ def docx(path: Path) -> MarkedText:
             if (STYLES in archive.names)
             else {}
         )
-    parts, headings, length = list[str](), list[Heading](), 0
+    parts, headings, length = list[str](), Headings(), 0
     line, level, at, hidden, cells = list[str](), 0, -1, 0, 0
     for name, is_end, tag in _tags(document):
         is_empty = tag["inside"].endswith("/")
@@ -233,13 +234,13 @@ def epub(path: Path) -> MarkedText:
             elif name == "title" and not is_end and not title:
                 title = " ".join(unescape(xml[tag.end() : xml.find("<", tag.end())]).split())
         pages = dict.fromkeys(items[each] for each in order if each in items)
-        marked = [html(_member(archive, page, "an EPUB")) for page in pages]
-    return _join(marked, title[:MAX_TITLE])
+        marked = (html(_member(archive, page, "an EPUB")) for page in pages)
+        return _join(marked, title[:MAX_TITLE])  # page by page, so that limits hold for all
 
 
 def _join(texts: Iterable[MarkedText], title: str) -> MarkedText:
     """Return texts as one, apart by a blank line."""
-    parts, headings, length = list[str](), list[Heading](), 0
+    parts, headings, length = list[str](), Headings(), 0
     for each in texts:
         for found in each.headings:
             headings.append(found._replace(at=found.at + length, body=found.body + length))

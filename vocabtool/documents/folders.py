@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,7 +83,8 @@ class Rules:
         """Read a ``.gitignore``. Raises :class:`InvalidFile` if it is too large."""
         with reading(str(file)), file.open("rb") as opened:
             data = opened.read(MAX_RULES_BYTES + 1)
-            lines = data.decode("utf-8", "surrogateescape").split("\n")
+            text = data.removeprefix(BOM_UTF8)  # git skips it, too
+            lines = text.decode("utf-8", "surrogateescape").split("\n")
             if len(data) > MAX_RULES_BYTES or len(lines) > MAX_RULES:
                 raise InvalidFile(
                     f"more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines of patterns; use "

@@ -19,11 +19,15 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Final, NamedTuple
 
+from vocabtool.documents.batch import BadRow
+
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_PARAGRAPH: Final = 20  # lines of a setext heading
+MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its bytes
+MAX_PLACES: Final = 1 << 20  # parts of text between tags
 
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
-FRONT_TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
     r"|(?P<hashes>#{1,6})(?=[ \t\r\n]|\Z)(?P<title>[^\n]*)"
@@ -39,7 +43,7 @@ NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|#{1,6}
 CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
 RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
-ATTRIBUTES: Final = re.compile(r"[ \t]*\{[#.:][^{}\n]*+\}$")
+ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
 
 RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
@@ -67,8 +71,8 @@ BREAKS: Final = LINE_BREAKS | dict.fromkeys(
 BLANKS: Final = {"td": " ", "th": " "}
 
 PYTHON: Final = re.compile(
-    r"\"\"\"(?:[^\"\\]++|\\.|\"(?!\"\"))*+(?:\"\"\"|\Z)"
-    r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\Z)"
+    r"\"\"\"(?:[^\"\\]++|\\.?|\"(?!\"\"))*+(?:\"\"\"|\Z)"
+    r"|'''(?:[^'\\]++|\\.?|'(?!''))*+(?:'''|\Z)"
     r"|\"(?:[^\"\\\n]++|\\.)*+|'(?:[^'\\\n]++|\\.)*+|\#[^\n]*+"
     r"|\n(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)|(?P<at>@)|(?P<other>[^\W\d]))",
     re.DOTALL,
@@ -86,6 +90,15 @@ class Heading(NamedTuple):
     body: int
     level: int
     title: str
+
+
+class Headings(list[Heading]):
+    """Headings of a file. Raises ``BadRow`` for more than ``MAX_HEADINGS``."""
+
+    def append(self, heading: Heading, /) -> None:
+        if len(self) >= MAX_HEADINGS:
+            raise BadRow(f"more than {MAX_HEADINGS:,} headings")
+        super().append(heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +134,12 @@ def _clean(title: str) -> str:
 
 def markdown(text: str) -> MarkedText:
     """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
-    padded, headings, title = f"\n{text}", list[Heading](), ""
+    padded, headings, title = f"\n{text}", Headings(), ""
     at = least = 0  # where to search, and where the last block ended
     if front := FRONT.match(text):
         at = least = front.end() + 1
         if stated := FRONT_TITLE.search(front[1]):
-            title = _clean(stated[1].strip("'\""))
+            title = _clean(stated[1].strip().strip("'\""))
     while found := MARKDOWN.search(padded, at):
         if fence := found["fence"]:
             at = _end_of_fence(padded, found.end(), fence)
@@ -178,7 +191,7 @@ def first_title(headings: Sequence[Heading]) -> str:
 
 def rst(text: str) -> MarkedText:
     """Find titles with an underline, or with an overline too. The order of styles is the level."""
-    padded, headings, styles = f"\n{text}", list[Heading](), dict[tuple[str, bool], int]()
+    padded, headings, styles = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
     least = at = 0
     while found := RST.search(padded, at):
         at, line = found.end(), found[0].strip()
@@ -206,7 +219,7 @@ def rst(text: str) -> MarkedText:
 
 def html(source: str) -> MarkedText:
     """Return the visible text of HTML, with blank lines between blocks, and its headings."""
-    parts, places, headings = list[str](), list[tuple[int, int, int]](), list[Heading]()
+    parts, places, headings = list[str](), list[tuple[int, int, int]](), Headings()
     length, gap, title, pre, at = 0, "", "", 0, 0
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
 
@@ -225,6 +238,8 @@ def html(source: str) -> MarkedText:
             data = " ".join(words)
         else:
             ends_blank = False
+        if len(places) >= MAX_PLACES:
+            raise BadRow(f"more than {MAX_PLACES:,} parts of text between tags")
         data = (gap if length else "") + data
         places.append((length, start, end))
         parts.append(data)
@@ -259,7 +274,7 @@ def html(source: str) -> MarkedText:
 
 def python(text: str) -> MarkedText:
     """Find definitions and classes at the top level, with their decorators."""
-    padded, headings = f"\n{text}", list[Heading]()
+    padded, headings = f"\n{text}", Headings()
     decorated: int | None = None
     for found in PYTHON.finditer(padded):
         if found["at"]:

@@ -310,7 +310,7 @@ def _rows(
 ) -> Iterator[Row]:
     try:
         marked = mark(file)
-    except (BadRow, InvalidFile, UnsupportedFormat) as bad:
+    except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
     options, source = request.options, request.source
@@ -362,50 +362,67 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
     return found
 
 
-def split_rows(batch: Batch, request: Request) -> Batch:
-    """Return a batch with the pieces of its texts, for rows of tables and JSON.
+def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
+    """Yield the pieces of a batch's texts, for rows of tables and JSON.
 
     Each piece has the id of the row with a number, ``ID#1`` and so on, so that pieces of rows with
     different ids never have the same. Its kept fields are those of the row; ``start``, ``end`` and
-    ``path`` are the piece's if the row has none.
+    ``path`` are the piece's if the row has none. Batches have about ``request.size`` bytes of text
+    and kept fields, which each piece has again.
     """
     split = request.options.split
     if split is None or not request.options.splits_rows:
-        return batch
+        yield batch
+        return
     sizes = sizes_of(request)
-    rows, texts, ids = list[int](), list[bytes](), list[bytes]()
+    kept = np.zeros(len(batch), np.int64)
+    for column in batch.columns.values():
+        kept += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    held, size = list[_RowPiece](), 0
     own = batch.ids
     if own is None:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
-    places: dict[str, list[bytes | None]] = {"start": [], "end": [], "path": []}
     for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
         text = decode(bytes(batch.texts[row].as_buffer()))
         marked = markdown(text) if split == "heading" else plain(text)
         pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
         for number, piece in enumerate(pieces, 1):
-            rows.append(row)
-            texts.append(as_bytes(text[piece.start : piece.end]))
-            ids.append(b"%b#%d" % (id_, number))
-            for name, places_of in places.items():
-                places_of.append(as_bytes(str(getattr(piece, name))))
-    at = np.array(rows, np.int64)
+            part = as_bytes(text[piece.start : piece.end])
+            held.append(_RowPiece(row, b"%b#%d" % (id_, number), part, piece))
+            size += len(part) + int(kept[row])
+            if size >= request.size or len(held) == MAX_ROWS:
+                yield _of_rows(batch, held)
+                held, size = [], 0
+    if held:
+        yield _of_rows(batch, held)
+
+
+class _RowPiece(NamedTuple):
+    row: int
+    id: bytes
+    text: bytes
+    piece: Piece
+
+
+def _of_rows(batch: Batch, held: Sequence[_RowPiece]) -> Batch:
+    """Return pieces of the rows of a batch as a batch."""
+    at = np.array([each.row for each in held], np.int64)
     columns = {name: column.take(at) for name, column in batch.columns.items()}
-    for name, values in places.items():
-        if name in columns and columns[name].null_count == len(at):
-            columns[name] = strings(values)
-    fields: list[dict[str, object]] | None = None
-    if batch.fields is not None:
-        fields = [
-            {"start": int(start or 0), "end": int(end or 0)} | batch.fields[row]
-            for row, start, end in zip(rows, places["start"], places["end"], strict=True)
-        ]
+    for name in columns.keys() & {"start", "end", "path"}:
+        values = strings([as_bytes(str(getattr(each.piece, name))) for each in held])
+        columns[name] = pc.coalesce(columns[name], values)
+    ids = strings([each.id for each in held])
     return Batch(
         batch.source,
-        strings(texts),
+        strings([each.text for each in held]),
         batch.numbers[at],
-        None if batch.ids is None else strings(ids),
+        None if batch.ids is None else ids,
         columns,
-        fields,
+        batch.fields
+        and [
+            {"start": each.piece.start, "end": each.piece.end} | batch.fields[each.row]
+            for each in held
+        ],
         batch.kinds,
-        strings(ids) if batch.ids is None else None,
+        ids if batch.ids is None else None,
     )

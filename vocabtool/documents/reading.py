@@ -259,12 +259,12 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
     the start that are still to be skipped.
     """
     ahead, splits = request.ahead, request.options.splits_rows
-    for held in batches:
-        batch = pieces.split_rows(held, request) if splits and held.parts is None else held
-        out = min(ahead.left, len(batch))
-        ahead.left -= out
-        if out < len(batch):
-            yield batch.part(out, len(batch)) if out else batch
+    for rows in batches:
+        for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
+            out = min(ahead.left, len(batch))
+            ahead.left -= out
+            if out < len(batch):
+                yield batch.part(out, len(batch)) if out else batch
 
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use

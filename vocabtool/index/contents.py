@@ -402,6 +402,7 @@ def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, Open
         commit = read_commit(path, first)  # the transaction begins to read
         try:
             with ExitStack() as tried:
+                tried.callback(first.database.close)  # of an older generation, or the same
                 tried.callback(commit.database.close)
                 meta = tried.enter_context((commit.folder / KEYWORDS / META).open("rb"))
                 files = {

@@ -390,7 +390,8 @@ class Index:
         - ``where``: only documents that satisfy this condition.
         - ``vectors``: also the vectors as stored, in float32: a fixed-size list in the column
           ``vector``, or for JSON lines a matrix in a file beside it, ``NAME.vectors.npy``, of shape
-          (documents, dim).
+          (documents, dim). It appears just before the JSON lines: a process that is killed
+          between the two leaves it beside older ones.
 
         Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, all numbers of a field that
         are not integers are 64-bit floating-point numbers. Raises ``ValueError`` for another
