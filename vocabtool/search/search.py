@@ -175,7 +175,7 @@ def _list_documents(
         )
     )
     if query.operators:
-        notes = [_told(query), *notes]
+        notes = [_operators_note(query), *notes]
     if not len(rows):
         found_none = NO_FULFILMENT if query.operators else NO_MATCH
         notes = [found_none if pager.store.live.any() else NO_DOCUMENTS, *notes]
@@ -192,7 +192,7 @@ def _chance_note(candidates: Candidates, chance: float) -> list[str]:
     return [f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"]
 
 
-def _told(query: Query) -> str:
+def _operators_note(query: Query) -> str:
     return OPERATORS.format(", ".join(each.text for each in query.operators))
 
 
@@ -302,7 +302,7 @@ def _first_notes(
     if text is not None and (quote := open_quote(text)) is not None:
         notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
     if query.operators:
-        notes.append(_told(query))
+        notes.append(_operators_note(query))
     if is_empty and query.operators:
         notes.append(NO_FULFILMENT)
     elif is_empty:
