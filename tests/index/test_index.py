@@ -695,8 +695,9 @@ def other(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def test_another_encoder_is_refused(tmp_path: Path) -> None:
     """With both fingerprints, or where none made the vectors; what needs no encoder works."""
-    with pytest.raises(VocabtoolError, match="without a model"):
-        Index.open(made(tmp_path / "own").path, counted_letters.encode)
+    own = Index.open(made(tmp_path / "own").path, counted_letters.encode)
+    with pytest.raises(OtherModel, match=r"cosine"):
+        own.search("amber")
     index = Index.create(tmp_path / "index", counted_letters.encode)
     add(index, [Document("x", "amber")])
     wrong = Index.open(tmp_path / "index", other)

@@ -24,7 +24,7 @@ from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 
 AS_SHIPPED: Final = ReadOptions()
-WAS_READ: Final = ", but the index was made from it; restore it, or name the FILEs to read"
+WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def parts_of_index(
     for source in dict.fromkeys(chosen):
         if not source.is_there():
             is_known = any(source.path == other.path for other in known)
-            raise NotFound(f"{source.path}: does not exist{WAS_READ * is_known}")
+            raise NotFound(f"{source.path}: does not exist{WAS_READ.format(index) * is_known}")
         name = source.from_anywhere
         files = files_outside([name], index, source.options) or []
         found = {os.path.realpath(file): file for file in files}
