@@ -19,7 +19,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from tokenize import TokenError
@@ -188,7 +187,7 @@ class ParquetVectors(GivenVectors):
                     file.write(block.data)
                 file.flush()
             shape = (self.count, self.dim)
-            self._copy = partial(np.memmap, file, np.float32, "r", 0, shape)
+            self._copy = lambda: np.memmap(file, np.float32, "r", 0, shape)
         if self._copy is not None:
             found: Vectors = self._copy()[rows]
             return found
@@ -321,7 +320,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
         raise InvalidFile(f"truncated: expected {wanted:,} bytes of numbers, got {size - start:,}")
     if not wanted:
         return lambda: np.zeros([min(length, 1) for length in shape], np.float32)
-    return partial(np.memmap, file, dtype, "r", start, shape, "F" if is_fortran else "C")
+    return lambda: np.memmap(file, dtype, "r", start, shape, "F" if is_fortran else "C")
 
 
 class Matcher:
@@ -334,17 +333,18 @@ class Matcher:
         self._given = given
         self._next = start
         self._rows = SeenIds() if given.has_ids else None
-        first = 0
-        for ids in given.ids():
-            assert self._rows is not None  # noqa: S101 - there are ids
-            for row in self._rows.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
-                id_ = bytes(ids[row].as_buffer())
-                earlier = self._rows.first_place(id_).rpartition(":")[2]
-                what = (
-                    f"row {first + row:,}: the id {decode(id_)!r} is also the id of row {earlier}"
-                )
-                raise InvalidFile(what, file=given.name)
-            first += len(ids)
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            first = 0
+            for ids in given.ids():
+                assert self._rows is not None  # noqa: S101 - there are ids
+                for row in self._rows.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
+                    id_ = bytes(ids[row].as_buffer())
+                    earlier = self._rows.first_place(id_).rpartition(":")[2]
+                    what = f"the id {decode(id_)!r} is also the id of row {earlier}"
+                    raise InvalidFile(f"row {first + row:,}: {what}", file=given.name)
+                first += len(ids)
+            stack.pop_all()
 
     def close(self) -> None:
         """Delete the table of ids."""

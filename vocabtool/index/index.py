@@ -604,10 +604,9 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        own = b"" if vector is None else vector.tobytes()
-        arrangement = Arrangement.of(sort, facets, cursor, group_by, own)
-        more = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
-        return self._search(self._snapshot, [text], vector, 1, settings, **more)[0]
+        arrangement = Arrangement.of(sort, facets, cursor, group_by)
+        more = {"k": k, "where": where, "explain": explain}
+        return self._search(self._snapshot, [text], vector, 1, settings, arrangement, **more)[0]
 
     def search_many(
         self,
@@ -635,8 +634,8 @@ class Index:
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         arrangement = Arrangement.of(sort, facets, None, group_by)
-        more = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
-        return self._search(snapshot, texts, vectors, threads, settings, **more)
+        more = {"k": k, "where": where, "explain": explain}
+        return self._search(snapshot, texts, vectors, threads, settings, arrangement, **more)
 
     def _search(
         self,
@@ -645,6 +644,7 @@ class Index:
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
         settings: Mapping[str, Any],
+        arrangement: Arrangement,
         **more: Any,
     ) -> list[Hits]:
         """Return the hits of each query: a text, a ``given`` vector or both. All use one commit."""
@@ -677,7 +677,10 @@ class Index:
             if vector is not None and manifest.chance is not None:
                 scale = np.linalg.norm(vector) if held.metric == "inner-product" else 1.0
                 chance = manifest.chance.similarity * float(scale)
-            return search(snapshot, text, vector, settings=chosen, chance=chance, **more)
+            own = b"" if given is None or vector is None else vector.tobytes()
+            arranged = replace(arrangement, vector=own)
+            asked: Any = {"settings": chosen, "chance": chance, "arrangement": arranged, **more}
+            return search(snapshot, text, vector, **asked)
 
         if len(texts) == 1:
             return [ask(texts[0], made[0])]

@@ -66,7 +66,6 @@ class Arrangement:
         facets: str | Sequence[str],
         cursor: str | None,
         group_by: str | None,
-        vector: bytes = b"",
     ) -> Arrangement:
         """Parse the arguments: ``sort`` is ``FIELD[:desc]``, ``facets`` are names or ``A,B``."""
         keys = []
@@ -76,9 +75,7 @@ class Arrangement:
             keys.append(SortKey(name if falling else each.removesuffix(":asc"), falling))
         names = facets.split(",") if isinstance(facets, str) else facets
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-        return cls(
-            sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by, vector=vector
-        )
+        return cls(sort=tuple(keys), facets=counted, cursor=cursor, group_by=group_by)
 
     @property
     def fields(self) -> Iterator[tuple[str, str]]:
