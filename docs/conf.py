@@ -72,7 +72,8 @@ def formula_block(writer: Any, node: nodes.math_block) -> None:
 
 OPTION = r"(?<![\w`-])--?[a-zA-Z][\w-]*(?!\w|`)"
 # Texts in backticks; options; ``onnx:NAME`` and the like; names and endings of files; ``''``.
-CODE = rf"`+[^`]+`+|{OPTION}|\b[\w-]+:(?:…|[A-Z][\w@:/.]*\w)|(?<![\w/*])\*?[a-z_]*\.[a-z]{{2,}}\b|''"
+FILE = r"(?<![\w/*])\*?[a-z_]*\.[a-z]{2,}\b"
+CODE = rf"`+[^`]+`+|{OPTION}|\b[\w-]+:(?:…|[A-Z][\w@:/.]*\w)|{FILE}|''"
 
 
 def literals(text: str) -> str:
