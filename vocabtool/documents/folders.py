@@ -72,7 +72,7 @@ class Rules:
     """The patterns of a ``.gitignore``, or of an option. The last one that matches counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Read the patterns; blank lines and comments are none."""
+        """Read the patterns; skip blank lines and comments."""
         found = [rule for line in lines if (rule := _rule(line)) is not None]
         every = "|".join(rule.pattern.pattern for rule in found)
         self._any = re.compile(every or NEVER, re.DOTALL)

@@ -432,7 +432,7 @@ def checksum_of(given: ArrayLike) -> str:
 def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
     """Return how long the vectors are: the ``given`` ones, or those in a field of the documents.
 
-    Of the documents, only the first are read. Raises :class:`NotFound` if there are none.
+    Reading ends at the first vector. Raises :class:`NotFound` if no document has one.
     """
     if given is not None:
         with open_vectors(given) as opened:

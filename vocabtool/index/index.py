@@ -423,7 +423,7 @@ class Index:
     ) -> int:
         """Delete documents in one commit; return how many.
 
-        ``ids``: their ids, of which some may be unknown. ``where``: a condition instead.
+        ``ids``: their ids; an unknown id is ignored. ``where``: a condition, instead of ids.
         ``force``: do so even if more than a third of all documents satisfy the condition.
         ``dry_run``: only return the number. Raises :class:`VocabtoolError` for too many documents,
         :class:`InvalidCondition`, and :class:`FolderInUse` if another process is writing.

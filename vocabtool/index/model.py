@@ -36,7 +36,7 @@ from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
-COMPARED: Final = (*WRAPPED, "fingerprint")  # options of which an error tells both values
+COMPARED: Final = (*WRAPPED, "fingerprint")  # an error shows both values of these
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # Models that an index never opens by their recorded name, and why.
 NAMED_EACH_TIME: Final = {

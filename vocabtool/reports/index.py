@@ -154,7 +154,11 @@ def stats_report(index: Index, found: IndexStats) -> Report:
         f"{found.generation}{unfinished}"
     )
     fields = (
-        Item(f"  {safe(each.name)}: {_field_facts(each)}", _values(each.frequent), 6)
+        Item(
+            f"  {safe(each.name)}: {_field_facts(each)}",
+            list(filter(None, [_values(each.frequent)])),
+            6,
+        )
         for each in found.fields
     )
     facts = Facts(_stats_facts(index, found), NAMES)
@@ -175,7 +179,8 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
         words = plural(found.tokens, "running word", "running words")
         share = percent(found.tokens_unknown / max(found.tokens, 1))
         yield "unknown", f"{found.tokens_unknown:,} of {words} ({share})"
-        yield from (("", line) for line in _values(found.unknown_words))
+        if found.unknown_words:
+            yield "", _values(found.unknown_words)
     sizes = ", ".join(f"{name} {_size(size)}" for name, size in found.files.items())
     yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
@@ -190,13 +195,13 @@ def _field_facts(field: FieldStats) -> str:
     return told
 
 
-def _values(counted: Iterable[ValueCount]) -> list[str]:
-    """Return one line with values and counts, or none."""
+def _values(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
+    """Return values and counts on one line; ``form`` is that of a pair of them."""
     shown = []
     for each in counted:
         value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)
-        shown.append(f"{safe(value)[:LEAD]} {each.count:,}")
-    return [", ".join(shown)] * bool(shown)
+        shown.append(form.format(safe(value)[:width], each.count))
+    return ", ".join(shown)
 
 
 def _size(size: int) -> str:
@@ -412,12 +417,8 @@ def _no_vector(found: Hits) -> str:
 
 def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
     """Return the counted values of a field: ``facet lang: en (12), de (3)``."""
-    told = []
-    for each in counts:
-        is_flag = isinstance(each.value, bool)
-        shown = str(each.value).lower() if is_flag else safe(str(each.value))[:WIDTH]
-        told.append(f"{shown} ({each.count:,})")
-    return Paragraph(f"facet {name}: {', '.join(told) or 'no document with a value'}")
+    told = _values(counts, "{} ({:,})", WIDTH) or "no document with a value"
+    return Paragraph(f"facet {name}: {told}")
 
 
 def _hit(number: int, hit: Hit, no_vector: str) -> Item:

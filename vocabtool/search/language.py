@@ -52,14 +52,14 @@ AFTER: Final = ".,;:!?"  # punctuation of a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Exclusion:
     """Rows that do not fulfil ``part``."""
 
     part: Asked
 
 
 @dataclass(frozen=True, slots=True)
-class Junction:
+class Combination:
     """Rows that fulfil all ``parts``, or any of them."""
 
     word: Literal["all", "any"]
@@ -67,7 +67,7 @@ class Junction:
 
 
 # What operators ask of a row: terms in a row, a condition on fields, or a combination.
-Asked: TypeAlias = "Clause | str | Not | Junction"
+Asked: TypeAlias = "Clause | str | Exclusion | Combination"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,9 @@ def _rows_of(store: Store, asked: Asked) -> Mask:
             return _rows_holding(store, (asked,))
         case str():
             return store.where(asked)
-        case Not(part):
+        case Exclusion(part):
             return ~_rows_of(store, part)
-        case Junction(word, parts):
+        case Combination(word, parts):
             clauses = tuple(part for part in parts if isinstance(part, Clause))
             if word == "all" and len(clauses) == len(parts):
                 return _rows_holding(store, clauses)
@@ -202,7 +202,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     if text[start] == "-":
         clause = _exclusion(store.cutter, text, start + 1, end)
         if clause is not None:
-            return Part("without", start, end, Not(clause))
+            return Part("without", start, end, Exclusion(clause))
     named = NAMED.match(text, start, end)
     if named is not None and (kind := store.fields.get(named["name"])) is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
@@ -210,7 +210,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
         span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
         condition = _condition(named["name"], kind, " ".join(text[slice(*span)].split()))
         if condition is not None and named["no"]:
-            return Part("without", start, end, Not(condition))
+            return Part("without", start, end, Exclusion(condition))
         if condition is not None:
             return Part("with", start, end, condition)
     return Part("words", start, end)
@@ -286,7 +286,7 @@ class _Reader:
             alternatives = run if len(run) > 1 else []
             asked = [each for each in map(self._demand, alternatives) if each is not None]
             if 1 < len(run) == len(asked):
-                self._add("one of", run[0].start, run[-1].end, Junction("any", tuple(asked)))
+                self._add("one of", run[0].start, run[-1].end, Combination("any", tuple(asked)))
                 self._blank(group.parts, run[0].start, run[-1].end)
                 continue
             for part in run:
@@ -321,7 +321,7 @@ class _Reader:
         for run in _runs(part.parts):
             asked = [each for each in map(self._demand, run) if each is not None]
             if 1 < len(run) == len(asked):
-                every.append(Junction("any", tuple(asked)))
+                every.append(Combination("any", tuple(asked)))
             else:
                 every += asked
         return _all_of(every)
@@ -343,7 +343,7 @@ class _Reader:
 
 def _all_of(parts: Sequence[Asked]) -> Asked | None:
     if len(parts) > 1:
-        return Junction("all", tuple(parts))
+        return Combination("all", tuple(parts))
     return parts[0] if parts else None
 
 
