@@ -156,7 +156,7 @@ def stats_report(index: Index, found: IndexStats) -> Report:
     fields = (
         Item(
             f"  {safe(each.name)}: {_field_facts(each)}",
-            list(filter(None, [_values(each.frequent)])),
+            [_values(each.frequent)] if each.frequent else [],
             6,
         )
         for each in found.fields
