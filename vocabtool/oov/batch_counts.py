@@ -1,4 +1,4 @@
-"""One batch of documents: take it from a stream, count its words, find examples of them."""
+"""Take one batch of documents from a stream, count its words, and find examples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Document = TypeVar("Document", bound="str | bytes | HasText")
 
 
 def take_batch(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield the documents of the next batch; their number and total length are limited."""
+    """Yield the documents of the next batch, limited in number and total length."""
     size = 0
     for document in islice(documents, BATCH_ROWS):
         yield document
@@ -42,7 +42,7 @@ def take_batch(documents: Iterator[Document]) -> Iterator[Document]:
 
 
 def text_of(document: str | bytes | HasText) -> bytes:
-    """Return the text of a document. Raise ``TypeError`` if it has none."""
+    """Return the text of a document. Raise ``TypeError`` if the document has none."""
     if isinstance(document, str | bytes):
         return text_bytes(document)
     if not hasattr(document, "text"):
@@ -55,19 +55,18 @@ def text_of(document: str | bytes | HasText) -> bytes:
 class BatchCounts:
     """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    - ``words``: Binary Arrow array of the words themselves.
-    - ``positions``: int64, position in the vocabulary, or -1. ``known``: bool. ``pieces``: int32,
-      number of pieces, ``None`` for a model of whole words. ``counts``: int64, number of
-      occurrences. All of shape (u,).
-    - ``listed``: int64, shape (v,), ascending, the indexes in ``words`` of the v words that are
-      unknown or split.
-    - ``documents``: int64, number of texts with the listed word. ``first``: int64, the index of
-      the first of these texts. ``shares``: float64, relative position of the first occurrence in
-      that text, from 0 to 1. All of shape (v,).
+    Arrays have length u. The arrays from ``listed`` on have length v: the unknown or split words.
+
+    - ``positions``: Position in the vocabulary, -1 if absent.
+    - ``pieces``: Number of pieces; ``None`` for a model of whole words.
+    - ``listed``: Index in ``words``, ascending.
+    - ``documents``: Number of texts with the word.
+    - ``first``: Index of the first text with the word.
+    - ``shares``: Relative position of the word in that text, from 0 to 1.
     - ``texts_unknown``: Number of texts with an unknown word.
-    - ``languages``: For subword models, the result of :func:`count_languages`.
+    - ``languages``: The result of :func:`count_languages`.
     - ``blanks``: Number of skipped words that are only blanks.
-    - ``cut``: With a limit of tokens, what is cut off; ``read`` is of shape (u,).
+    - ``cut``: What the token limit cuts off; ``None`` without a limit.
     """
 
     words: pa.BinaryArray
@@ -86,7 +85,7 @@ class BatchCounts:
 
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
-    """Count the words of a looked-up batch, without blanks. Equal distinct words are merged."""
+    """Count the words of a batch. Blanks are skipped for a subword model."""
     found = without_blanks(every)
     cut = None if limit is None else cut_off(every, limit)
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
@@ -143,11 +142,11 @@ def find_examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example for each of k words: a text with it, or the part around it if that is long.
+    """Return an example of each of k words: a text, clipped around the word if long.
 
-    ``rows``: shape (k,), the index of each word's text. ``shares``: shape (k,), the relative
-    position of the word in its text, from 0 to 1. :func:`find_word` searches near this position. If
-    it does not find the word, because the rule changed it, the part is cut out around the position.
+    - ``rows``: shape (k,), the index of each word's text.
+    - ``shares``: shape (k,), where to search: the word's relative position in the text, from 0 to
+      1.
     """
     if not words:
         return []

@@ -1,11 +1,10 @@
 """Count unknown words of a stream of documents in bounded memory.
 
-:class:`OovCounter` is public. :class:`OovCounts` counts the words of one vocabulary.
+All counts are exact while the distinct words fit the budget. After that:
 
-All counts are exact as long as the distinct words fit the budget. Otherwise, the rarest words are
-dropped, and a bound is kept: no dropped word occurred more often. A word that is stored later may
-have been dropped before, so its count may be too low by the bound. The number of distinct words is
-then estimated from a sample of hashes.
+- The rarest words are dropped. A bound is kept: no dropped word occurred more often.
+- A word that is stored later may have been dropped before. Its count may be too low by the bound.
+- The number of distinct words is estimated from a sample of hashes.
 """
 
 from __future__ import annotations
@@ -86,9 +85,10 @@ FIGURES: Final = np.dtype(
 class OovCounter:
     """A counter of the words that one model does not know.
 
-    ``words`` comes from :meth:`Words.of`. ``budget`` is the number of bytes for distinct words; if
-    they need more, the rarest words are dropped. ``limit``: how many tokens of a text the model
-    reads (:meth:`TokenLimit.of`), to count what is cut off; ``None``: all.
+    - ``words``: The result of :meth:`Words.of`.
+    - ``budget``: Number of bytes for distinct words. If they need more, the rarest are dropped.
+    - ``limit``: How many tokens of a text the model reads (:meth:`TokenLimit.of`). The report then
+      says what is cut off. ``None`` means that the model reads all tokens.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class OovCounter:
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Yield the documents unchanged, and count them.
 
-        A batch of documents is counted when the next one begins, or when the stream ends or is
-        closed. A document is a text or an object with a ``text`` attribute.
+        A document is a text or an object with a ``text`` attribute. A batch is counted when the
+        next batch begins, or when the stream ends or is closed.
         """
         if isinstance(documents, str | bytes):
             raise TypeError("expected several documents, got one text; put it in a list")
@@ -123,7 +123,6 @@ class OovCounter:
                 self._add(*self._count(texts))
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
-        """Return ``texts``, how many of them are not UTF-8, and the word counts of each lookup."""
         limits = (self.limit, *[None] * len(self.words.others))
         ways = [
             count_batch(words.look_up(texts), limit)
@@ -132,7 +131,6 @@ class OovCounter:
         return texts, not_utf8(texts), ways
 
     def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
-        """Add a batch's counts to the totals. ``broken``: how many texts are not UTF-8."""
         self._not_utf8 += broken
         self._blanks += ways[0].blanks
         for counts, batch in zip(self._counts, ways, strict=True):
@@ -141,9 +139,10 @@ class OovCounter:
     def report(
         self, *, model: str = "", sources: tuple[str, ...] = (), order: SplitOrder = "cost"
     ) -> OovReport:
-        """Return the counts so far. ``model`` and ``sources`` are names to show in the report.
+        """Return the counts so far.
 
-        ``order``: the figure by which a subword model's split words are sorted, descending.
+        ``model`` and ``sources`` are names to show in the report. ``order`` is the figure by which
+        a subword model's split words are sorted, descending.
         """
         headers = [
             Header(
@@ -181,9 +180,7 @@ class OovCounter:
 class OovCounts:
     """Counts words, batch by batch, as known or unknown to one vocabulary.
 
-    ``vocabulary_size`` is the number of stored entries. ``budget`` is the approximate number of
-    bytes for distinct words; examples may need another quarter of that number. If words exceed the
-    budget, the rarest are dropped, and the report says so.
+    ``budget``: approximate number of bytes for distinct words. Examples may need a quarter more.
     """
 
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
@@ -204,7 +201,6 @@ class OovCounts:
         self._histogram: NDArray[np.int64] | None = None
 
     def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
-        """Add the counts of a batch. ``texts`` are its texts, from which examples are taken."""
         self.documents += len(texts)
         self.documents_unknown += batch.texts_unknown
         self.tokens += int(batch.counts.sum())
@@ -227,10 +223,7 @@ class OovCounts:
             self._merge()
 
     def _merge(self) -> None:
-        """Add the words of the waiting batches to the words of all batches.
-
-        Many batches are added at once, because each time all words are hashed again.
-        """
+        """Merge many batches at once, because each merge hashes all words again."""
         batches = [batch for batch, _ in self._waiting]
         if not batches:
             return
@@ -260,10 +253,6 @@ class OovCounts:
             self._prune()
 
     def _add_examples(self, held: int, rows_of: Sequence[NDArray[np.int32]]) -> None:
-        """Add an example of each listed word whose row is ``held`` or higher.
-
-        ``rows_of``: for each waiting batch, the rows of its words.
-        """
         room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
         without = np.arange(len(self._words)) >= held
         for (batch, texts), rows in zip(self._waiting, rows_of, strict=True):
@@ -277,7 +266,6 @@ class OovCounts:
             self._examples.update(zip(words, found, strict=True))
 
     def _prune(self) -> None:
-        """Drop the rarest words until half of the budget is free."""
         words, figures = self._words, self._figures
         if not self._bound:
             self._sample(words, figures)
@@ -313,10 +301,8 @@ class OovCounts:
     ) -> OovReport:
         """Return the counts so far.
 
-        ``vocabulary`` is used to classify words and to list unused entries. ``notes`` are further
-        notes for the user. ``others`` are reports on other lookups. ``order``: the figure by which
-        a subword model's split words are sorted. ``spell`` returns the pieces of a word.
-        ``limit``: how many tokens of a text the model reads.
+        ``vocabulary`` classifies words and lists unused entries. ``spell`` returns the pieces of a
+        word.
         """
         self._merge()
         held = self._figures
@@ -413,7 +399,7 @@ SIGMAS: Final = 3
 class Sample:
     """A sample of the added hashes: those that begin with at least k zero bits.
 
-    This is about one hash in ``2 ** k``. When the sample is full, k is increased.
+    When the sample is full, k is increased.
     """
 
     def __init__(self) -> None:
@@ -421,7 +407,6 @@ class Sample:
         self._zeros = 0
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Add hashes, which may contain duplicates."""
         self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
             self._hashes = np.unique(self._hashes)
@@ -440,7 +425,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """Return a hash of each word, computed from two checksums; it is the same in every run."""
+    """The hashes are the same in every run."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

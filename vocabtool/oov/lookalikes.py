@@ -1,7 +1,6 @@
 """Classify unknown words, and find similar entries and example texts.
 
-Each word has one kind: the first of :data:`Kind` whose definition fits. Reports classify their most
-frequent unknown words.
+A word has the first kind of :data:`Kind` whose definition fits.
 """
 
 from __future__ import annotations
@@ -64,10 +63,9 @@ def classify(
     *,
     misspellings: bool = True,
 ) -> list[Likeness]:
-    """Return the kind of each word, and the similar entry, if any, that has the lowest id.
+    """Return the kind of each word, and the similar entry with the lowest id.
 
-    ``entries`` are in id order. ``examples``: for each word, a text that may contain the word with
-    its original capitals. Without ``misspellings``, no word gets the kind "misspelling".
+    ``examples``: for each word, a text that may contain the word with its original capitals.
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar(folds, entries, misspellings)
@@ -90,7 +88,6 @@ def classify(
 
 
 def _shape(written: str, common: set[str | None]) -> Kind:
-    """Return a word's kind from its characters. ``common``: the vocabulary's main scripts."""
     first = next(filter(str.isalpha, written), None)
     if first is None:
         return "number" if any(map(str.isnumeric, written)) else "symbol"
@@ -105,10 +102,10 @@ def _shape(written: str, common: set[str | None]) -> Kind:
 def is_random(written: str) -> bool:
     """Return whether a word looks like base64, a hash or another random string.
 
-    - Eight or more hexadecimal characters in which letters and digits alternate at least twice.
-    - Or sixteen or more digits.
-    - Or twelve or more characters of base64 with a digit. At least a quarter must be a small
-      letter before a capital or digit, a capital before a digit, or a digit before a letter.
+    - 8 or more hexadecimal characters. Letters and digits alternate at least twice.
+    - Or 16 or more digits.
+    - Or 12 or more characters of base64 with a digit. At least a quarter must be a small letter
+      before a capital or digit, a capital before a digit, or a digit before a letter.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER
@@ -151,12 +148,7 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two mappings of folded words: to the first equal entry, and to the first near one.
-
-    Near words are one edit apart, so they are equal after removing at most one character from each,
-    and one pass over the vocabulary finds all candidates. Without ``misspellings``, the second
-    mapping is empty.
-    """
+    """Words one edit apart are equal after at most one character is removed from each."""
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
     for word in wanted if misspellings else ():
@@ -180,12 +172,11 @@ def _find_similar(
 
 
 def _variants(word: str) -> list[str]:
-    """Return a word, and all forms of it in which one character is removed."""
     return [word, *(word[:i] + word[i + 1 :] for i in range(len(word)))]
 
 
 def one_edit(one: str, other: str) -> bool:
-    """Return whether an insertion, deletion, substitution or swap makes the words equal."""
+    """Return whether one insertion, deletion, substitution or swap makes the words equal."""
     if len(one) < len(other):
         one, other = other, one
     if len(one) - len(other) > 1 or one == other:
@@ -200,7 +191,7 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """Return the script of most letters, on a tie the first one; ``None`` without letters."""
+    """Return the script of most letters; ``None`` without letters."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
@@ -223,8 +214,7 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 def find_word(text: bytes, word: bytes) -> int:
     """Return the position of a word in a text, or -1.
 
-    Whole words are preferred to parts of words, even if their case differs (ASCII only). Next, the
-    exact case is preferred.
+    Whole words are preferred to parts of words. Then the exact case is preferred.
     """
     at = _by_itself(text, word)
     if at >= 0:
@@ -237,10 +227,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """Return the position of the first ``word`` with no letter or digit beside it, or -1.
-
-    Every byte from 0x80 counts as a letter. The ends of the text are boundaries.
-    """
+    """Find ``word`` with no letter or digit beside it; bytes from 0x80 count as letters."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
@@ -251,10 +238,10 @@ def _by_itself(text: bytes, word: bytes) -> int:
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
-    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``.
+    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``, with ellipses at cut
+    ends.
 
-    An ellipsis replaces what is cut off. UTF-8 characters are not split, so the length may differ
-    by up to three bytes.
+    UTF-8 characters are not split.
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)

@@ -1,20 +1,21 @@
 """Initial vectors of words that are added to a model, and static models with these words.
 
-A vector begins at the mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary
-Transfer for Language Model Compression, EMNLP, Industry Track). Where no piece has a vector, it
-begins at the mean of all rows (Hewitt 2021, Initializing New Word Embeddings for Pretrained
-Language Models), and not at small random numbers, as in transformers.
+- ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
+  for Language Model Compression, EMNLP, Industry Track).
+- ``sum``: The sum of these vectors, for static embeddings. There a text is the mean of its tokens.
+  With the sum, the vectors of all texts keep their direction.
+- ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
+  ACL).
 
-In a static embedding, whose texts are means of tokens, that makes a word of k pieces count 1/k of
-what it counted before. There a vector begins at the sum of its pieces: the vectors of all texts
-then keep their direction.
+If no piece has a vector, ``mean`` and ``sum`` are the mean of all rows (Hewitt 2021, Initializing
+New Word Embeddings for Pretrained Language Models).
 
-Or it is learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding, ACL): with u(t)
-the mean of the vectors around the occurrences of token t, the matrix A minimises
+For ``contexts``, u(t) is the mean of the vectors around the occurrences of token t. The matrix A
+minimises
 
     sum over t of log(1 + count(t)) |A u(t) - v(t)|^2  +  ridge
 
-over the tokens t that have a vector v(t), and a new word w begins at A u(w).
+over the tokens t that have a vector v(t). A new word w begins at A u(w).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ RIDGE: Final = 1e-3  # of the mean square of a dimension
 
 
 class Cut(NamedTuple):
-    """The ids of n texts, int64, shape (m,), and where each text's begin, shape (n + 1,).
+    """The ids of n texts, int64, shape (m,), and where each text begins, shape (n + 1,).
 
     A negative id has no vector.
     """
@@ -81,10 +82,10 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors of tokens. ``take``: ids, shape (k,), to vectors, float32, shape (k, dim).
+    """The vectors of tokens.
 
-    ``name``: of the tensor or the file. ``size``: number of ids. ``static``: whether a text's
-    vector is the mean of its tokens.
+    - ``take``: Maps ids, shape (k,), to vectors, float32, shape (k, dim).
+    - ``static``: Whether a text's vector is the mean of its tokens.
     """
 
     name: str
@@ -95,9 +96,9 @@ class Rows:
 
 
 def open_rows(model: str | Path) -> Rows | None:
-    """Open the embedding matrix in a model's folder, or a file of word vectors; ``None`` if none.
+    """Return the vectors of a model's folder or of a file; ``None`` if there are none.
 
-    ``model``: the folder, or a file in it. Raises :class:`InvalidFile` for a damaged file.
+    Raises :class:`InvalidFile` for a damaged file.
     """
     path, files = _find(model)
     if files is None and path.is_file():
@@ -143,7 +144,6 @@ def open_rows(model: str | Path) -> Rows | None:
 
 
 def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
-    """Return the path of a model, and the files of a static embedding if it is one."""
     path = path_of(model)
     named = Path(split_kind(str(model))[1])
     for each in (named, path, *[path.parent] * (path.suffix in SIDE_FILES)):
@@ -157,9 +157,9 @@ def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
 
 
 def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool = False) -> Floats:
-    """Return the mean or the sum of the pieces of each word: float32, shape (words, dim).
+    """Return the mean or the sum of each word's pieces: float32, shape (words, dim).
 
-    ``unknown``: the id of the unknown piece, which does not count.
+    The ``unknown`` piece does not count.
     """
     vectors = np.zeros((len(pieces.offsets) - 1, rows.dim), np.float32)
     without = []
@@ -179,8 +179,8 @@ def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool 
 def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats:
     """Return a vector of each new word, computed from its contexts: float32, shape (words, dim).
 
-    ``texts``: cut with the new words, whose ids begin at ``first``. ``vectors``: their vectors as
-    part of the contexts of other words; a word without a context keeps its own.
+    The ids of the new words begin at ``first``. A word without a context keeps its row of
+    ``vectors``.
     """
     distinct, codes = np.unique(texts.ids, return_inverse=True)
     new = distinct >= first
@@ -204,7 +204,6 @@ def from_contexts(rows: Rows, texts: Cut, first: int, vectors: Floats) -> Floats
 def _context_means(
     table: Floats, padded: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the mean context of each row but the last, float64, and its number of occurrences."""
     from scipy.sparse import csr_array
 
     sums = np.zeros(table.shape)
@@ -225,11 +224,9 @@ def _context_means(
 
 
 def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFiles | None]:
-    """Raise an error if :func:`save_extended` cannot write ``model`` with new words to ``to``.
+    """Return the path of the model, and its files if it is a static embedding.
 
-    Returns the path of the model, and the files of a static embedding if it is one. Raises
-    :class:`VocabtoolError` for a model that is not static or cannot be written, and
-    :class:`FolderNotEmpty` for a folder with files.
+    Raises the errors of :func:`save_extended`.
     """
     path, files = _find(model)
     if files is not None:
@@ -239,9 +236,9 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
     is_text = path.is_file() and word_vectors.READER.recognise(Source.open(path)) is None
     if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
-            f"{to}: a copy of {model} with new words cannot be written there. Wanted a model that "
-            "is a static embedding, or word vectors in a .npz or text file and a name with the "
-            "same ending. Tokens can be written to a file that ends in .json"
+            f"{to}: cannot write a copy of {model} with new words. The model must be a static "
+            "embedding, or word vectors in a .npz or text file; then the copy needs the same "
+            "ending. To write only the tokens, name a file that ends in .json"
         )
     return path, None
 
@@ -249,10 +246,15 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
 def save_extended(
     model: str | Path, to: str | Path, tokens: Sequence[Mapping[str, Any]], vectors: Floats
 ) -> None:
-    """Write a static model with new words, in its own format: a folder, or a file of word vectors.
+    """Write a static model with new words in its own format: a folder, or a file of word vectors.
 
-    ``tokens``: arguments of ``tokenizers.AddedToken``. ``vectors``: float32, shape (words, dim).
-    Raises the errors of :func:`check_static`.
+    - ``tokens``: For each word, the arguments of ``tokenizers.AddedToken``.
+    - ``vectors``: float32, shape (words, dim).
+
+    Raises:
+
+    - :class:`VocabtoolError` for a model that is not static or cannot be written.
+    - :class:`FolderNotEmpty` if ``to`` is a folder with files.
     """
     path, files = check_static(model, to)
     if files is not None:
@@ -268,7 +270,6 @@ def _save_embedding(
     tokens: Sequence[Mapping[str, Any]],
     vectors: Floats,
 ) -> None:
-    """Write tokenizer and tensors with new rows, and copy the settings, to a new folder."""
     from tokenizers import AddedToken, Tokenizer
 
     if files.style == "wordllama":
@@ -291,7 +292,6 @@ def _save_embedding(
 
 
 def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats) -> None:
-    """Write the tensors of a static embedding with the vectors of new ids."""
     header = static_embedding.read_header(file)
     tensors = static_embedding.open_tensors(file, header.keys() - {METADATA}, bits=True)
     name = next(each for each in EMBEDDINGS if each in tensors)
@@ -330,7 +330,6 @@ def _save_tensors(file: Path, to: Path, ids: NDArray[np.int64], vectors: Floats)
 def _with_rows(
     values: NDArray[Any], size: int, places: NDArray[np.int64], rows: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return an array of at least ``size`` rows with ``rows`` at ``places``; zeros between."""
     grown = np.zeros((max(size, len(values)), *values.shape[1:]), values.dtype)
     grown[: len(values)] = values
     if values.dtype == np.uint16:  # bfloat16, rounded to the nearest
@@ -340,7 +339,6 @@ def _with_rows(
 
 
 def _save_word_vectors(path: Path, to: Path, words: Sequence[str], vectors: Floats) -> None:
-    """Write word vectors with new words: ``.npz``, or text with the header that the file has."""
     if path.suffix == ".npz":
         stored = word_vectors.WordVectors.open(path).words.stored
         with reading(str(path)), np.load(path) as file:

@@ -1,7 +1,4 @@
-"""The public ``OovReport``: figures about unknown words, and their error bounds.
-
-``counter.py`` counts. ``reports/oov.py`` renders reports.
-"""
+"""The public ``OovReport``: figures about unknown words, and their error bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pi
 
 
 class Header(NamedTuple):
-    """What a report is about. ``rule``: lines that describe how a text is split into words."""
+    """What a report is about. ``rule`` describes how a text is split, one line for each step."""
 
     model: str
     vocabulary: str
@@ -43,12 +40,12 @@ class Header(NamedTuple):
 class UnknownWord:
     """A word that the model does not know.
 
-    - ``count``, ``documents``: The number of occurrences, and the number of documents that contain
-      the word. ``count`` is too high by at most ``error``. Both are exact if ``error`` is 0.
+    - ``count``: Number of occurrences, too high by at most ``error``.
+    - ``documents``: Number of documents with the word. Exact if ``error`` is 0.
+    - ``kind``: The class of the word; ``None`` if it was not classified.
+    - ``like``: An entry of the vocabulary with a similar spelling, or ``None``.
     - ``example``: A part of the first document with the word; empty if no example was kept.
-    - ``kind``: The class of the word, ``None`` if it was not classified.
-    - ``like``: An entry of the vocabulary that is spelled similarly, or ``None``.
-    - ``cut``: Whether the word stands only in parts of texts that the model does not read.
+    - ``cut``: Whether the model never reads the word, because it occurs only in cut-off text.
     """
 
     word: bytes
@@ -73,10 +70,11 @@ class KindShare(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """A point of the coverage curve, with shares from 0 to 1.
+    """A point of the coverage curve. Shares are from 0 to 1.
 
-    The most frequent words, ``words`` in number, make up the share ``covered`` of all tokens. The
-    known ones among them make up the share ``known`` of all tokens.
+    - ``words``: How many of the most frequent words are counted.
+    - ``covered``: The share of all tokens that these words make up.
+    - ``known``: The share of all tokens that the known ones of these words make up.
     """
 
     words: int
@@ -110,7 +108,7 @@ class Pieces(NamedTuple):
 class Estimate(NamedTuple):
     """The error bound ``off_by`` of a figure that is not exact.
 
-    The unit is words, tokens or documents; for ``curve``, it is a share of tokens. If ``certain``,
+    The unit is words, tokens or documents. For ``curve``, it is a share of tokens. If ``certain``,
     the bound always holds, else in 99.7 % of cases (3 sigma).
     """
 
@@ -121,10 +119,10 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CutWord:
-    """An unknown or split word that stands only in parts of texts that the model does not read.
+    """An unknown or split word that the model never reads, because it is cut off everywhere.
 
-    ``known``: whether the model knows its pieces. ``kind``, ``example``: as in
-    :class:`UnknownWord`.
+    - ``known``: Whether the model knows its pieces.
+    - ``kind``, ``example``: As in :class:`UnknownWord`.
     """
 
     word: bytes
@@ -138,10 +136,12 @@ class CutWord:
 class CutOff(NamedTuple):
     """What a model does not read of the documents.
 
-    - ``limit``: How many tokens of a text it reads.
+    For a model of whole words, a token is a word; else it is a piece.
+
+    - ``limit``: How many tokens of a text the model reads.
     - ``documents``: Number of documents with more tokens.
-    - ``tokens``: Number of their tokens that are cut off; ``all_tokens``: of all documents' tokens.
-      A token is a piece here, or a word for a model of whole words.
+    - ``tokens``: Number of tokens that are cut off.
+    - ``all_tokens``: Number of tokens of all documents.
     - ``words``: Number of words in :meth:`OovReport.cut_words`.
     """
 
@@ -162,12 +162,12 @@ class OovReport:
     - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
       are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
       ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary), ``cut`` (bool).
-    - ``kinds``: For each kind, the number of classified words, and of tokens they make up.
-    - ``pieces``: Statistics of pieces. ``split``: The words that are split. Both are ``None`` for a
-      model of whole words.
+    - ``kinds``: For each kind, the number of classified words and of their tokens.
+    - ``pieces``: Statistics of pieces; ``None`` for a model of whole words.
+    - ``split``: The words that are split; ``None`` for a model of whole words.
     - ``suggested``: Words to add to the model, if asked for.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
-    - ``never_used``: The first few entries, in id order, that did not occur.
+    - ``never_used``: The first few entries that did not occur, in id order.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
     - ``cut``: What is cut off of long documents; ``None`` without a limit.
     """
@@ -199,7 +199,6 @@ class OovReport:
         )
 
     def _repr_html_(self) -> str:
-        """Return a short table for notebooks."""
         from vocabtool.reports.oov import oov_html
 
         return oov_html(self)
@@ -260,11 +259,11 @@ class OovReport:
             yield from map(UnknownWord, *columns)
 
     def cut_words(self, most: int | None = None) -> Iterator[CutWord]:
-        """Yield the unknown and split words that the model never reads whole.
+        """Yield the unknown and split words that the model never reads, because they are cut off.
 
-        Random strings come last, and frequent words first: at most ``most``, by default all. Words
-        whose count is not exact are left out, because an occurrence that was not counted may have
-        been read.
+        Random strings come last, and frequent words first. At most ``most`` words are returned, by
+        default all. Words whose count is not exact are left out: an occurrence that was not counted
+        may be read.
         """
         table = self.unknown if self.split is None else self.split.table
         table = table.filter(table["cut"])
@@ -289,9 +288,7 @@ def _share(part: int, whole: int) -> float:
 def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
     """Return a table of the unknown words, most frequent first, ties by bytes.
 
-    Its columns ``kind`` and ``like`` are null. ``words`` is a table of all stored words with the
-    columns ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents`` and ``error``
-    (by how much ``count`` may be too high).
+    ``kind`` and ``like`` are null.
     """
     keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
     rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
@@ -306,10 +303,8 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 def with_kinds(
     unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
 ) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Return the table of unknown words, with ``kind`` and ``like`` set for the most frequent.
-
-    Also return how many words and tokens each kind has, the kind with most tokens first.
-    ``random``: whether random strings are a kind of their own.
+    """Return the table with ``kind`` and ``like`` of the most frequent words, and totals of each
+    kind.
     """
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
@@ -333,10 +328,7 @@ def with_kinds(
 
 
 def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """Return the coverage curve: a point for the 1, 2, 5, 10, ... most frequent words, and for all.
-
-    Counts that may be too high are reduced by their error. ``known`` is the number of known tokens.
-    """
+    """Return points for the 1, 2, 5, 10, ... most frequent words, and for all words."""
     if not tokens:
         return ()
     low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
@@ -356,11 +348,7 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Return the statistics of subword pieces. ``histogram[i]``: number of tokens with i pieces.
-
-    The field ``most`` of the result is sorted by number of pieces; ties are broken by count, then
-    by bytes.
-    """
+    """Return the statistics of pieces. ``histogram[i]`` is the number of tokens with i pieces."""
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
     keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]

@@ -1,8 +1,6 @@
 """Words that a subword model splits into pieces, and what they cost a corpus.
 
-The cost of a word is its count times its pieces beyond the first. ``counter.py`` counts the words;
-:func:`split_table` orders and classifies them. :func:`count_languages` counts the texts of a batch
-by language or script.
+The cost of a word is its count times its pieces beyond the first.
 """
 
 from __future__ import annotations
@@ -34,15 +32,14 @@ STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
 class SplitWord:
     """A word in several pieces, or an unknown word.
 
-    - ``pieces``: Number of pieces; an unknown word may have one, or none.
+    - ``pieces``: Number of pieces. An unknown word may have one piece or none.
     - ``count``: Number of occurrences, off by at most ``error``.
-    - ``documents``: Number of documents with the word, exact if ``error`` is 0.
+    - ``documents``: Number of documents with the word. Exact if ``error`` is 0.
     - ``known``: Whether the model knows all pieces.
-    - ``kind``: The class of the word, ``None`` if it was not classified.
-    - ``parts``: The pieces; empty if the word was not classified, or if its pieces depend on
-      neighbouring words.
+    - ``kind``: The class of the word; ``None`` if it was not classified.
+    - ``parts``: The pieces. Empty if they are not known or depend on neighbouring words.
     - ``example``: A part of the first document with the word; empty if none was kept.
-    - ``cut``: Whether the word stands only in parts of texts that the model does not read.
+    - ``cut``: Whether the model never reads the word, because it occurs only in cut-off text.
     """
 
     word: bytes
@@ -77,8 +74,11 @@ class SplitKind(NamedTuple):
 class LanguageCount(NamedTuple):
     """Counts of the texts in one language or script.
 
-    ``tokens``, ``pieces``: numbers of their words, and of these words' pieces. ``tokens_split3``,
-    ``documents_split3``: numbers of words of three or more pieces, and of texts with such a word.
+    - ``documents``: Number of these texts.
+    - ``tokens``: Number of their words.
+    - ``pieces``: Number of pieces of these words.
+    - ``tokens_split3``: Number of words of three or more pieces.
+    - ``documents_split3``: Number of texts with such a word.
     """
 
     name: str
@@ -99,13 +99,13 @@ class SplitWords:
     """The words that a subword model splits.
 
     - ``table``: Arrow table whose columns are the fields of :class:`SplitWord`. First come split
-      words, then random strings such as hashes, both in the chosen order, then unknown words of at
-      most one piece.
+      words, then random strings such as hashes, both in the chosen order. Unknown words of at most
+      one piece come last.
     - ``listed``: Number of split words in ``table``, without random strings.
     - ``random``: Number of random strings in ``table``.
     - ``distinct``: Number of distinct split words, including random strings.
-    - ``kinds``: Totals of the classified split words for each kind, by descending pieces.
-    - ``languages``: Totals of the texts for each language or script, by descending documents.
+    - ``kinds``: For each kind, totals of the classified split words, by descending pieces.
+    - ``languages``: For each language or script, totals of the texts, by descending documents.
     """
 
     table: pa.Table
@@ -138,12 +138,7 @@ def split_table(
     vocabulary: Vocabulary | None = None,
     spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
 ) -> SplitWords:
-    """Return the split words and the unknown words; ``languages`` is still empty.
-
-    ``words`` and ``examples``: as for :func:`~vocabtool.oov.report.unknown_table`. ``unknown``: the
-    table that ``unknown_table`` returned, with the column of kinds. ``spell`` returns the pieces
-    of a word. ``vocabulary``: its entries tell the kinds of the words at the top of ``order``.
-    """
+    """Return the split words and the unknown words, without ``languages``."""
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
     shown = [examples.get(name, b"") for name in names]
@@ -171,7 +166,7 @@ def split_table(
 
 
 def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
-    """Return the kind of each split word. Only entries that begin a word count as similar to it."""
+    """Only entries that begin a word count as similar to a split word."""
     if vocabulary is None:
         return [None] * len(words)
     entries = vocabulary.stored
@@ -188,10 +183,6 @@ def _parts(
     starts: tuple[int, ...],
     spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> pa.Array:
-    """Return the pieces of the words whose pieces are shown; an empty list for other words.
-
-    Shown are those of the first words from each row number in ``starts``.
-    """
     parts: list[tuple[bytes, ...]] = [()] * len(words)
     for start, end in pairwise((*starts, len(words))):
         some = words.slice(start, min(end - start, COMMONEST))
@@ -204,7 +195,6 @@ def _parts(
 
 
 def _totals(words: pa.Table) -> tuple[SplitKind, ...]:
-    """Return the totals of each kind."""
     rows = words.select(["kind", "count", "pieces"]).filter(pc.is_valid(words["kind"]))
     totals: dict[Kind, list[int]] = {}
     columns = (column.to_pylist() for column in rows.columns)
@@ -246,11 +236,11 @@ LANGUAGES: Final = {
 
 
 def count_languages(found: WordLookup) -> dict[str, list[int]]:
-    """Count the texts of a batch by script, and by language if the script is Latin.
+    """Count the texts of a batch by script, or by language if the script is Latin.
 
-    The script of a word is that of its first letter. The script of a text is the one that most of
-    its words have. The language is the one whose common words are most numerous in the text. The
-    values are the figures of :class:`LanguageCount`.
+    A word has the script of its first letter. A text has the script of most of its words. Its
+    language is the one whose common words occur most. The values are the figures of
+    :class:`LanguageCount`.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)
@@ -283,7 +273,6 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
 
 
 def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
-    """Return names of scripts, and, for each word, the index of its script among these names."""
     names = {NO_LETTERS: 0, LATIN: 1}
     letters = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")
     scripts = letters.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,17 +1,15 @@
-"""Which words to add to a tokenizer: those that save most pieces in a corpus.
+r"""Which words to add to a tokenizer: those that save most pieces in a corpus.
 
-The words become added tokens of Hugging Face's library with ``single_word=True``. Such a token
-matches only a whole word, which is a maximal run of letters, digits, marks and underscores (``\\w``
-of Rust's regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs). It never cuts a
-longer word. So words do not overlap, and one word's saving hardly depends on the others.
+The words become added tokens of the ``tokenizers`` library with ``single_word=True``. Such a token
+matches only a whole word: a maximal run of letters, digits, marks and underscores (``\w`` of Rust's
+regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs).
 
-Words are chosen one by one: each time the word that saves most pieces beside those chosen before.
-The library itself cuts the texts with and without the word, so the saving is exact. A bound decides
-which words are measured: count x (pieces - 1). If pieces contain blanks and marks, a word may also
-save pieces beside it, and the bound is count x (pieces + 1).
+Words are chosen one by one: each time the word that saves most pieces beside the chosen ones. The
+library cuts the texts with and without the word, so the saving is exact. Only words with a high
+upper bound are measured. The bound is count x (pieces - 1). It is count x (pieces + 1) if pieces
+contain blanks, because a word may then also save pieces beside it.
 
-Numbers, symbols, random strings and entries of the vocabulary are not suggested. Every second
-document is held out: it does not take part in the choice, and shows what the words save elsewhere.
+Every second document is held out: it shows what the words save in other texts.
 """
 
 from __future__ import annotations
@@ -69,9 +67,10 @@ JOINERS: Final = {0x200C: None, 0x200D: None}  # in words of Persian and of scri
 class SuggestedWord:
     """A word to add, with its figures in the documents that chose it.
 
-    - ``parts``: The pieces that it is made of today, as the vocabulary spells them.
+    - ``parts``: The pieces of the word today, as the vocabulary spells them.
     - ``count``: How often the new token occurs.
-    - ``saved``: Number of pieces that it saves beside the words before it; ``total``: with them.
+    - ``saved``: Number of pieces that the word saves in addition to the words before it.
+    - ``total``: Number of pieces that this word and all words before it save.
     """
 
     word: str
@@ -84,7 +83,7 @@ class SuggestedWord:
 class HalfCounts(NamedTuple):
     """Counts of half of the documents: words, and pieces ``before`` and ``after`` the addition.
 
-    For word vectors: unknown words instead of pieces.
+    For word vectors, these are unknown words instead of pieces.
     """
 
     documents: int
@@ -105,13 +104,15 @@ class HalfCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
-    """Words to add to a tokenizer, the one that saves most first.
+    """Words to add to a tokenizer. The word that saves most comes first.
 
-    - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, equal for all;
-      empty for word vectors.
-    - ``chosen_on``, ``held_out``: Counts of the documents that chose the words, and of the others.
-    - ``vectors``: An initial vector of each word, float32, shape (words, dim); ``None`` if the
-      model's files contain no embedding matrix. ``tensor``: the name of this matrix.
+    - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
+      words. Empty for word vectors.
+    - ``chosen_on``: Counts of the documents that chose the words.
+    - ``held_out``: Counts of the other documents.
+    - ``vectors``: An initial vector of each word, float32, shape (words, dim). ``None`` if the
+      model's files contain no embedding matrix.
+    - ``tensor``: The name of this matrix.
     """
 
     words: tuple[SuggestedWord, ...]
@@ -151,18 +152,20 @@ def suggest(
 ) -> Suggestions:
     """Choose at most ``most`` words whose addition to the model saves most pieces.
 
-    - ``texts``: Texts, also as a list, or Arrow arrays of texts; not names of files. The first
-      256 MB are read.
-    - ``model``: A folder with ``model.safetensors``, or a file of word vectors, for the initial
-      vectors.
-    - ``start``: How a vector begins: ``mean`` or ``sum`` of its pieces, or from its ``contexts``;
-      see ``oov/new_vectors.py``. The default is ``sum`` for a static embedding, else ``mean``.
+    - ``texts``: Texts or Arrow arrays of texts, not names of files. The first 256 MB are read.
+    - ``model``: A folder with ``model.safetensors``, or a file of word vectors. The initial vectors
+      are computed from these. ``None``: no vectors.
+    - ``start``: How a vector begins: the ``mean`` or ``sum`` of its pieces, or from its
+      ``contexts`` (see ``oov/new_vectors.py``). The default is ``sum`` for a static embedding, else
+      ``mean``.
 
-    For word vectors, these are the commonest unknown words. Their vectors begin from their
-    contexts, because they have no pieces; what is said of pieces is then about unknown words.
+    For a file of word vectors, the commonest unknown words are chosen. Their vectors begin from
+    their contexts, and unknown words are counted instead of pieces.
 
-    Raises :class:`VocabtoolError` for a model without a tokenizer that the ``tokenizers`` library
-    runs, and :class:`InvalidFile` for a damaged file of the model.
+    Raises:
+
+    - :class:`VocabtoolError` for a model without a tokenizer that the ``tokenizers`` library runs.
+    - :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
     subword, tokenizer = words.subword, words.tokenizer
@@ -209,7 +212,6 @@ def suggest(
 
 
 def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Suggestions:
-    """Return the commonest unknown words of the first half, for a file of word vectors."""
     halves, notes = _halves(texts)
     size, numbers = len(words.vocabulary), dict[bytes, int]()
     cuts = [_number_words(words, half, numbers) for half in halves]
@@ -246,9 +248,8 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
 
 
 def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
-    """Return the words of texts as positions in the vocabulary, and unknown words as later numbers.
-
-    An unknown word's number is its place in ``numbers``, to which it is added.
+    """Return words as positions in the vocabulary; unknown words get later numbers, via
+    ``numbers``.
     """
     size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
     for array in arrays:
@@ -265,10 +266,11 @@ def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[byte
 def token_flags(document: Json) -> Flags:
     """Return the flags of added tokens for a tokenizer.json.
 
-    A tokenizer that joins a blank to the next word would leave that blank as a piece of its own, so
-    the token takes it (``lstrip``). If its normalizer marks blanks, the text is matched before
-    that step (``normalized=False``). If it puts a mark before each part of the text, the token also
-    takes the blank behind it (``rstrip``).
+    - ``lstrip``: A tokenizer that joins a blank to the next word would make a piece of this blank.
+      So the token includes the blank.
+    - ``normalized``: False if the normalizer marks blanks.
+    - ``rstrip``: If every part of the text gets a mark, the token also includes the blank behind
+      it.
     """
     steps = description.list_of_parts({"normalizer": document.get("normalizer")})
     kinds = {step.get("type") for step in steps}
@@ -283,7 +285,7 @@ def token_flags(document: Json) -> Flags:
 
 
 def _as_in_text(flags: Flags, word: str) -> str:
-    """Return a word as it stands in a text, with the blank that belongs to it, if any."""
+    """Return a word with the blank before it, if the token includes this blank."""
     return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
 
 
@@ -291,8 +293,6 @@ def _as_in_text(flags: Flags, word: str) -> str:
 
 
 class _Units(NamedTuple):
-    """The distinct parts of some documents, and how often each occurs: int64, shape (n,)."""
-
     texts: list[str]
     counts: NDArray[np.int64]
     documents: int
@@ -326,7 +326,6 @@ def _units(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Units:
 
 
 def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
-    """Cut texts with the library, without special tokens."""
     ids, lengths = [EMPTY], [EMPTY]
     for start in range(0, len(texts), BATCH):
         some = texts[start : start + BATCH]
@@ -338,7 +337,6 @@ def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
 
 
 def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) -> HalfCounts:
-    """Count the words of half of the documents and their pieces, of which ``before`` is known."""
     number = 0
     for start in range(0, len(units.texts), BATCH):
         found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
@@ -351,10 +349,7 @@ def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) 
 
 
 class _Effect(NamedTuple):
-    """What a word does in the parts that contain it, and in which words are chosen, ``near``.
-
-    ``lengths``: their new numbers of pieces.
-    """
+    """What a word saves beside the chosen words ``near``; ``lengths``: new numbers of pieces."""
 
     saved: int
     times: int
@@ -370,11 +365,7 @@ def _choose(
     lengths: NDArray[np.int64],
     most: int,
 ) -> list[SuggestedWord]:
-    """Choose the words; see the top of this file.
-
-    ``base``: the tokenizer without them. ``lengths``: the number of pieces of each part, which is
-    changed to that with the chosen words.
-    """
+    """Choose the words. ``lengths`` is changed to the numbers of pieces with these words."""
     places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
@@ -415,11 +406,7 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the parts that contain each word, ascending, and a heap of the words to measure.
-
-    Its items are minus the pieces that a word may save, and the word. They are usable words in
-    several pieces that are not entries of the vocabulary.
-    """
+    """Return the parts that contain each word, and a heap of (-bound, word) to measure."""
     import regex
 
     search = regex.compile(WORD).findall
@@ -443,6 +430,5 @@ def _candidates(
 
 
 def _is_usable(word: str) -> bool:
-    """Return whether a word has a letter, a sensible length, no blank and nothing unprintable."""
     usable = any(map(str.isalpha, word)) and " " not in word and len(word) <= LONGEST
     return usable and word.translate(JOINERS).isprintable()

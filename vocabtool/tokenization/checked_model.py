@@ -1,18 +1,12 @@
 """Check a SavedModel for dangerous ops, load it into TensorFlow, and list its functions.
 
-The model's own files are not changed. TensorFlow loads a copy of the graph from a temporary folder
-with links to the model's variables and assets. The copy contains one graph, no two functions with
-the same name, and no ops that write checkpoints.
+A dangerous op reads or writes files, uses the network or runs Python. Every node of the served
+graph and of all its functions is checked, because TensorFlow runs some ops while it loads a model.
+These ops are not reported:
 
-A dangerous op reads or writes files, uses the network or runs Python. Such ops are found without
-running the model. Every node of the served graph and of all its functions is checked, even if no
-signature reaches the node, because TensorFlow already runs some ops when it loads a model. These
-ops are not reported:
-
-- ops that TensorFlow does not know, because TensorFlow refuses to load a model with such an op;
-- ops that restore variables: they read only checkpoints, and every SavedModel contains them;
-- ops that write checkpoints (``CHECKPOINT_WRITERS``): every SavedModel contains them, but the copy
-  that is run does not.
+- Ops that TensorFlow does not know. TensorFlow refuses to load a model with such an op.
+- Ops that restore variables. They read only checkpoints, and every SavedModel contains them.
+- Ops that write checkpoints (``CHECKPOINT_WRITERS``). They are removed before the model is loaded.
 """
 
 from __future__ import annotations
@@ -100,8 +94,7 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
     """Return each dangerous op of the served graph with its first location.
 
-    An item looks like ``ReadFile at function __inference_f_12/read``. The tuple is empty if the
-    graph contains no dangerous op.
+    An item looks like ``ReadFile at function __inference_f_12/read``.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}
@@ -140,7 +133,6 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
 
 
 def import_tensorflow() -> ModuleType:
-    """Return TensorFlow. Raise :class:`UnsupportedFormat` if it is not installed."""
     return _import("tensorflow", "running a model needs")
 
 
@@ -157,8 +149,8 @@ def load_checked(
 ) -> Any:
     """Load the served graph of a SavedModel. ``change`` may modify its MetaGraphDef first.
 
-    Raises :class:`InvalidFile` for a damaged model. Raises :class:`UnsupportedFormat` for a model
-    with dangerous ops (unless ``trust``), a model that TensorFlow cannot load, and a frozen graph.
+    Raises :class:`InvalidFile` for a damaged model. Raises :class:`UnsupportedFormat` if the model
+    cannot be loaded, or has dangerous ops without ``trust``.
     """
     import_tensorflow()
     with reading(str(opened.path)):
@@ -198,7 +190,6 @@ def load_checked(
 
 
 def _parse(opened: graph_files.GraphFile) -> Proto:
-    """Return the SavedModel as TensorFlow's protobuf, with only the served graph."""
     from google.protobuf import message
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -231,7 +222,6 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
 
 def _load(folder: str) -> Any:
-    """Load a SavedModel. If TensorFlow lacks an op, import tensorflow-text and try again."""
     tensorflow = import_tensorflow()
     for last in (False, True):
         try:
@@ -241,17 +231,14 @@ def _load(folder: str) -> Any:
             if last or missing is None:
                 what = reason_of(error).replace(f"{folder}/", "")
                 if missing is not None:
-                    what = f"its op {missing[1]} is unknown"
+                    what = f"the op {missing[1]} is unknown"
                 raise UnsupportedFormat(f"TensorFlow cannot load the model: {what}") from error
-        _import("tensorflow_text", f"its op {missing[1]} needs")
+        _import("tensorflow_text", f"the op {missing[1]} of the model needs")
     raise AssertionError("the loop always returns or raises")
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of a TensorFlow error message that states the reason.
-
-    If a graph failed, the message contains the stack, then the reason, then the failed node.
-    """
+    """If a graph failed, the message has the stack, then the reason, then the failed node."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")]
     line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
@@ -260,11 +247,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFunction:
-    """A function of a model. ``name`` is the name of the signature or method.
-
-    ``call`` accepts one tensor, the function's only input, and returns a structure of tensors.
-    ``concrete`` is TensorFlow's concrete function.
-    """
+    """A signature or method of a model. ``call`` takes a tensor, the function's only input."""
 
     name: str
     signature: bool
@@ -276,14 +259,12 @@ class ModelFunction:
 
     @property
     def inputs(self) -> list[Any]:
-        """The inputs, as TensorFlow's ``TypeSpec`` objects."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
 
     @property
     def wants(self) -> str:
-        """A description of the inputs for error messages, such as ``text: string (None, 1)``."""
         told = []
         for spec in self.inputs:
             dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
@@ -293,9 +274,9 @@ class ModelFunction:
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the only input if it is a string tensor; -1 stands for any size.
+        """The shape of the only input, if it is a text tensor; -1 stands for any size.
 
-        ``None`` for other functions, and if a dimension after the first has a fixed size above 1.
+        ``None`` for other inputs, and if a dimension after the first has a fixed size above 1.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs
@@ -308,7 +289,6 @@ class ModelFunction:
 
     @property
     def in_training(self) -> bool:
-        """Whether the function was traced with ``True`` for an argument, such as ``training``."""
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return any(leaf is True for leaf in leaves)
@@ -316,11 +296,7 @@ class ModelFunction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The function of a model that accepts texts.
-
-    ``shape`` is the shape of its string tensor; -1 stands for any size. ``call`` accepts a tensor
-    of that shape and returns a structure of tensors.
-    """
+    """The function of a model that accepts texts. In ``shape``, -1 stands for any size."""
 
     name: str
     call: Call
@@ -329,16 +305,13 @@ class Entry:
 
     @classmethod
     def of(cls, function: ModelFunction, shape: tuple[int, ...]) -> Entry:
-        """Return the entry for a function that accepts texts in this shape."""
         return cls(str(function), function.call, shape, function.concrete.graph)
 
     @property
     def one_by_one(self) -> bool:
-        """Whether the function accepts only one text per call."""
         return not self.shape or self.shape[0] == 1
 
     def tensor(self, texts: Sequence[bytes]) -> Tensor:
-        """Return the input tensor for texts. If ``one_by_one``, pass exactly one text."""
         tensorflow = import_tensorflow()
         if not texts:
             flat = tensorflow.zeros([0], tensorflow.string)
@@ -351,14 +324,13 @@ class Entry:
         return tensorflow.reshape(flat, shape)
 
     def feed(self, texts: Sequence[bytes]) -> Any:
-        """Call the model's function with texts. If ``one_by_one``, pass exactly one text."""
         return self.call(self.tensor(texts))
 
 
 def choose_entry(loaded: Any) -> Entry:
-    """Return the first function of :func:`functions_of` whose only input is a tensor of texts.
+    """Return the first function whose only input is a tensor of texts.
 
-    Raises :class:`UnsupportedFormat` if there is none; the message lists each function's inputs.
+    Raises :class:`UnsupportedFormat` if the model has no such function.
     """
     wants: list[str] = []
     for function in functions_of(loaded):
@@ -373,10 +345,7 @@ def choose_entry(loaded: Any) -> Entry:
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """Yield the callable functions: ``serving_default``, other signatures, then the methods.
-
-    Methods traced for training come last.
-    """
+    """Yield signatures, first ``serving_default``, then methods, last those traced for training."""
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
         concrete = signatures[name]
@@ -391,7 +360,6 @@ def _call_signature(signature: Any, keywords: Sequence[str], texts: Tensor) -> A
 
 
 def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
-    """Yield the concrete functions of a method, or nothing if the model has no such method."""
     method = getattr(loaded, name, None)
     for concrete in getattr(method, "concrete_functions", ()):
         yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)

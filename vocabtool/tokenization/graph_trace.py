@@ -1,7 +1,7 @@
 """Follow a tensor back through calls, loops and branches, and find constants.
 
-Nothing is guessed: a value counts as a constant only if no other value is possible, and a loop is
-followed only if it runs over all texts. ``op_steps.py`` describes what ops do to words.
+Nothing is guessed. A value is a constant only if no other value is possible. A loop is followed
+only if it runs over all texts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ Calls = tuple[tuple[Body, Node], ...]
 
 
 class Unclear(NamedTuple):
-    """Where (``op``) and ``why`` a path through the graph cannot be followed any further."""
-
     op: str
     why: str
 
 
 class NotUnderstood(Exception):
-    """The path ends at an op that is not understood."""
+    """The path ends at an op that vocabtool does not understand."""
 
     def __init__(self, op: bytes, why: str) -> None:
         self.unclear = Unclear(printable(op), why)
@@ -48,7 +46,7 @@ class NotUnderstood(Exception):
 class TracePoint(NamedTuple):
     """A tensor in a ``body``, which is a graph or a function.
 
-    ``calls``: the calls through which the path entered the body, from outermost to innermost.
+    ``calls`` lead into the body, from outermost to innermost.
     """
 
     linker: Linker
@@ -58,17 +56,14 @@ class TracePoint(NamedTuple):
 
     @property
     def node(self) -> Node | None:
-        """The node that produces the tensor; ``None`` for an argument of the function."""
+        """The node that makes the tensor; ``None`` for an argument of the function."""
         return self.body.node(self.reference.name)
 
     def input(self, node: Node, position: int) -> TracePoint:
-        """Return the tensor that is an input of ``node``, a node of the same body."""
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """If ``node`` calls a function, return the tensor inside it that becomes this output; else
-        ``None``.
-        """
+        """If ``node`` calls a function, return the tensor there that becomes this output."""
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
@@ -78,16 +73,13 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the call by which the path entered this body; if it began here, all calls."""
+        """Return the call that led into this body. If the path began here, return all calls."""
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor that the call ``node`` passes for this tensor, a function's argument.
-
-        The last input of the call is the last argument, and so on backwards.
-        """
+        """Return the tensor that the call ``node`` passes for this argument."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -140,7 +132,6 @@ class TracePoint(NamedTuple):
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
     def is_size_of(self, tensor: TracePoint) -> bool:
-        """Return whether this number is computed as the number of rows of ``tensor``."""
         number = self
         for _ in range(MAX_OPS):
             node = number.node
@@ -157,7 +148,6 @@ class TracePoint(NamedTuple):
         return False
 
     def behind_reshapes(self) -> TracePoint:
-        """Return the tensor before it was reshaped; this tensor if it was not reshaped."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
@@ -168,15 +158,12 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the name of the function that a node calls, or the node's op if it calls none."""
+    """Return the name of the function that a node calls, or the node's op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
 def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
-    """Return whether ``TensorListGetItem`` in a loop takes each row once, as in ``tf.map_fn``.
-
-    The index must count from 0 in steps of 1, and the loop must run while it is less than the size.
-    """
+    """Return whether a ``TensorListGetItem`` in a loop takes each row once, as in ``tf.map_fn``."""
     loops = linker.callers(body.name)
     return bool(loops) and all(
         loop.op in LOOPS and _Loop(linker, body, caller, loop).runs_over(item)
@@ -185,8 +172,6 @@ def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
 
 
 class _Loop(NamedTuple):
-    """A loop: ``node`` in the function or graph ``caller``, and the function that is its body."""
-
     linker: Linker
     body: Body
     caller: Body
@@ -229,13 +214,11 @@ class _Loop(NamedTuple):
 
 
 def _argument_at(body: Body, reference: Reference) -> int | None:
-    """Return the position of the argument that the tensor copies; ``None`` if it copies none."""
     name = _behind_copies(body, reference)
     return body.arguments.index(name) if name in body.arguments else None
 
 
 def _behind_copies(body: Body, reference: Reference) -> bytes:
-    """Follow Identity ops back to the original tensor, and return its name."""
     for _ in range(MAX_OPS):
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":

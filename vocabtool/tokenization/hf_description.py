@@ -1,8 +1,7 @@
-"""Describe the steps of a ``tokenizer.json``, and where a text can be cut before it is tokenized.
+"""Describe the steps of a ``tokenizer.json``, and decide where a text can be split into chunks.
 
 Keys and defaults follow huggingface/tokenizers (tokenizers/src/normalizers,
-tokenizers/src/pre_tokenizers, tokenizers/src/models). ``hf_tokenizer.py`` splits texts with the
-library.
+tokenizers/src/pre_tokenizers, tokenizers/src/models).
 """
 
 from __future__ import annotations
@@ -60,17 +59,16 @@ BEHAVIOURS: Final = {
 
 
 def list_of_parts(document: Json) -> list[Json]:
-    """Return all normalizers, then all pre-tokenizers, in order. Sequences are unpacked."""
+    """Return the normalizers, then the pre-tokenizers. Sequences are unpacked."""
     return [part for key in BEFORE for part in _parts(document.get(key))]
 
 
 def is_byte_level(document: Json) -> bool:
-    """Return whether the tokenizer passes bytes to its model, each written as one character."""
     return any(part.get("type") == BYTE_LEVEL for part in list_of_parts(document))
 
 
 def blank_mark(document: Json) -> str | None:
-    """Return the marker that replaces a blank and begins a word, usually ``▁``, or ``None``."""
+    """Return the marker that replaces a blank, usually ``▁``; ``None`` if there is none."""
     for part in list_of_parts(document):
         if part.get("type") == METASPACE:
             mark = part.get("replacement")
@@ -84,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether a piece gets the word-start marker (``▁``) even if no blank precedes it."""
+    """Return whether a part gets the marker (``▁``) even without a blank before it."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -93,13 +91,12 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return on which side of blanks a text can be cut before it is tokenized, with the same words.
+    """Return how a text can be split into chunks without a change of its words, if at all.
 
-    Returns ``None`` if neither side is safe. No normalizer may look across a blank, and no added
-    token may extend across one. Texts may be split behind blanks if the first pre-tokenizer removes
-    all white space and each later one treats every part independently. They may be split before
-    blanks if the only pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each blank.
-    (A match of the ByteLevel pattern contains no blank except as its first character.)
+    - Behind blanks: the first pre-tokenizer removes white space, and the others treat every part
+      alone.
+    - Before blanks: the only pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each
+      blank.
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):
@@ -123,7 +120,6 @@ def find_chunking(document: Json) -> Chunking | None:
 
 
 def describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
-    """Yield the steps from a text to its words, one line for each step."""
     yield "read bytes that are not UTF-8 as U+FFFD"
     if added:
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
@@ -204,7 +200,6 @@ def _model(model: Json, model_type: str) -> str:
 
 
 def _parts(value: object) -> Iterator[Json]:
-    """Yield the step ``value``, or the steps of a (possibly nested) Sequence in order."""
     waiting = [value]
     while waiting:
         part = waiting.pop()

@@ -1,20 +1,11 @@
 """Split texts into words with the ``tokenizers`` library, and look up the words.
 
-A word is a pre-token: one of the parts into which the pre-tokenizer splits the normalised text. The
-model splits each of them separately. If a pre-token
-contains several words (no pre-tokenizer, or one that does not split at blanks), a piece that begins
-with the marker ``▁`` begins a word. An added token is a known word.
-
-Words are shown as readable text: byte-level characters decoded, ``▁`` as a blank. That blank is
-removed if the tokenizer adds one before every word. Otherwise it stays, because ``the`` and ``
-the`` are different words with different ids. White space that reaches the model is a word.
-
-A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
-Bytes that are not UTF-8 reach the library as U+FFFD, because it only accepts text.
-
-A corpus repeats the same chunks many times. If a tokenizer treats each chunk independently of its
-context, every distinct chunk of a batch is processed once. ``hf_description.py`` decides whether
-this is so.
+- A word is a pre-token, which the model splits into pieces on its own. If a pre-token contains
+  several words, each piece that begins with ``▁`` begins a word.
+- A word is unknown if a piece is the unknown piece, or if the model skips a part of the word.
+- Words are readable text: byte-level characters are decoded, and ``▁`` is a blank. The blank is
+  removed if the tokenizer adds one before every word.
+- Bytes that are not UTF-8 reach the library as U+FFFD.
 """
 
 from __future__ import annotations
@@ -80,9 +71,8 @@ class AddedToken(NamedTuple):
 class Pieces(NamedTuple):
     """The m pieces of ``n`` strings.
 
-    ``ids``: int64, shape (m,). ``offsets``: int64, shape (n + 1,); the pieces of string ``i`` are
-    ``pieces[offsets[i]:offsets[i + 1]]``. ``spans``: start and end of each piece in its string, in
-    characters; empty unless requested.
+    - ``offsets``: shape (n + 1,). String ``i`` has ``pieces[offsets[i]:offsets[i + 1]]``.
+    - ``spans``: Start and end of each piece in its string, in characters; empty unless requested.
     """
 
     pieces: list[str]
@@ -92,21 +82,18 @@ class Pieces(NamedTuple):
 
 
 class HFWordTokenizer:
-    """A tokenizer split into two halves, so that the second half processes equal strings once.
+    """A tokenizer in two halves: the steps before the model, and the model alone.
 
-    The first half is the tokenizer with its model replaced by a Unigram of one piece, which returns
-    each pre-token as one unknown token. The second half is the model alone. Neither truncates, pads
-    or adds tokens. The library gets many strings at once.
+    In the first half, a Unigram of one piece replaces the model, so that each pre-token becomes one
+    token. The second half gets each distinct pre-token once.
 
-    ``data``: the bytes of a tokenizer.json. ``document``: the same, parsed; entries and merges are
-    removed from it. Nothing is executed.
-    ``fingerprint``: hexadecimal SHA-256 of the parts of the file that determine words and pieces.
-    ``raw``: the entries of the vocabulary are plain bytes, not byte-level characters.
-    ``special_tokens``: how many tokens the tokenizer adds to a text. ``truncation``: how it cuts
-    texts, as in the file.
+    - ``document``: The parsed tokenizer.json ``data``. Entries and merges are removed from it.
+    - ``raw``: Whether the entries of the vocabulary are plain bytes, not byte-level characters.
+    - ``fingerprint``: Hexadecimal SHA-256 of the parts of the file that determine words and pieces.
+    - ``special_tokens``: How many tokens the tokenizer adds to a text.
 
-    Methods are thread-safe. Raises :class:`VocabtoolError` for a tokenizer with random results,
-    and :class:`InvalidFile` with the library's message for a file that the library rejects.
+    Methods are thread-safe. Raises :class:`InvalidFile` if the library rejects the file, and
+    :class:`VocabtoolError` for a tokenizer with random results.
     """
 
     def __init__(
@@ -161,7 +148,6 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Split texts and look up the words. Equal chunks are processed once where possible."""
         found = self.chunks_of(texts)
         if found is None:
             return self._look_up(texts)
@@ -173,7 +159,6 @@ class HFWordTokenizer:
         return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Return the model's pieces of a word; empty for a model of whole words."""
         if self._whole_words:
             return ()
         shown = word.decode("utf-8", "replace")
@@ -188,21 +173,19 @@ class HFWordTokenizer:
         return tuple(map(self._entry, self._cut([given]).pieces))
 
     def chunks(self, texts: pa.StringArray) -> pa.StringArray:
-        """Return the parts of the texts that are cut one by one; else the texts themselves."""
         found = self.chunks_of(texts)
         return texts if found is None else found[0]
 
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
-        """Return the parts of n texts that are cut one by one, and where those of each text begin.
+        """Return the chunks of n texts, and where those of each text begin: shape (n + 1,).
 
-        The second array has shape (n + 1,). Returns ``None`` if texts must be cut as a whole.
+        ``None`` if the texts cannot be split into chunks.
         """
         return None if self._chunking is None else cut_into_chunks(texts, self._chunking)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
-        """Return the library's ``Tokenizer`` with more added tokens. ``flags``: of ``AddedToken``.
-
-        It shares the model, and neither truncates, pads nor adds tokens to a text.
+        """Return the library's ``Tokenizer`` with more added tokens. ``flags`` are of
+        ``AddedToken``.
         """
         import tokenizers
 
@@ -275,10 +258,6 @@ class HFWordTokenizer:
         )
 
     def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
-        """Return the normalised pre-tokens and the added tokens of all texts, in order.
-
-        Also returns where each text's tokens begin, shape (len(texts) + 1,).
-        """
         shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
             found = _encode(self._speller, shown)
@@ -311,7 +290,6 @@ class HFWordTokenizer:
     def _known_words(
         self, plain: list[str], added: list[AddedToken], cuts: Pieces
     ) -> NDArray[np.bool_]:
-        """Return, for each string, whether all its pieces are known; added tokens always are."""
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
         before = starts_of(cuts.ids == self.unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
@@ -342,7 +320,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Yield the words in a pre-token. A new word begins at each piece with the marker."""
+        """A new word begins at each piece with the marker."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.
@@ -357,11 +335,9 @@ class HFWordTokenizer:
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _entry(self, piece: str) -> bytes:
-        """Return a piece as it is spelled in the vocabulary."""
         return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
 
     def _readable(self, given: str) -> bytes:
-        """Return a word as readable text: byte-level characters decoded, the marker as a blank."""
         if self._byte_level:
             codes = [BYTES.get(ord(c), -1) for c in given]
             return given.encode() if -1 in codes else bytes(codes)
@@ -372,10 +348,6 @@ class HFWordTokenizer:
 
 
 def _offsets(numbers: list[int], count: int) -> Integers:
-    """Return the offsets of the tokens of ``count`` strings.
-
-    ``numbers``: for each token, the index of its string.
-    """
     return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
 
 
@@ -395,13 +367,8 @@ def library_errors(what: str) -> Iterator[None]:
 
 
 def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
-    """Return the library's ``Encoding`` of strings, for which it needs no more splitting at blanks.
-
-    In a thread beside the main one, other threads run meanwhile: the library's ``encode_batch``
-    releases the interpreter's lock, ``encode`` does not. The main thread does not call it, because
-    it starts threads, which cause a warning if the process forks later.
-    """
     options = {"is_pretokenized": True, "add_special_tokens": False}
+    # encode_batch releases the interpreter's lock, but starts threads. Later forks would then warn.
     if current_thread() is main_thread():
         return tokenizer.encode(strings, **options)
     (found,) = tokenizer.encode_batch([strings], **options)
@@ -409,7 +376,6 @@ def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
 
 
 def _refuse_growth(document: Json) -> None:
-    """Raise :class:`InvalidFile` if replacements may make a text too long."""
     growth, before = 1, 0
     for part in description.list_of_parts(document):
         prepended, content = (
@@ -431,9 +397,9 @@ def _refuse_growth(document: Json) -> None:
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
-    """Return the chunks of all n texts, and where each text's chunks begin: shape (n + 1,).
+    """Return the chunks of n texts, and where those of each text begin: shape (n + 1,).
 
-    No text is copied. Returns ``None`` if splitting these texts might change their words.
+    ``None`` if splitting these texts might change their words.
     """
     data = text_data(texts)
     if chunking == "behind":
@@ -450,10 +416,9 @@ def cut_into_chunks(
 
 
 def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
-    """Return the tokenizer in a tokenizer.json for ``vocabulary``; ``None`` for other files.
+    """Return the tokenizer in a tokenizer.json; ``None`` for other files.
 
-    Raises :class:`InvalidFile` if the library rejects the file, and :class:`VocabtoolError` if the
-    library is missing.
+    Raises :class:`InvalidFile` if the library rejects the file.
     """
     with reading(str(file)):
         data = file.read_bytes()

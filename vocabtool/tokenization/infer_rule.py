@@ -1,9 +1,7 @@
 """Find every lookup of words in a model, and infer the rule from texts to these words.
 
-A site is an op that looks words up. From its input, the search follows the graph backwards through
-string ops, calls, captures, loops and branches to the text input. Nothing is guessed: at an op that
-is not supported, the search stops and reports the op. ``op_steps.py`` turns ops into steps.
-``graph_trace.py`` follows calls and loops.
+From the input of the lookup op, the search follows the graph backwards to the text input. Nothing
+is guessed: at an op that is not supported, the search stops and reports the op.
 """
 
 from __future__ import annotations
@@ -61,14 +59,12 @@ LEAST_SIZES: Final = {b"Greater": 0, b"NotEqual": 0, b"GreaterEqual": 1}
 
 
 class TextSteps(NamedTuple):
-    """The ``steps`` from the text to the words; ``text`` is the name of the model's input."""
-
     steps: tuple[Step, ...]
     text: str
 
 
 class _Progress(NamedTuple):
-    """A point on the path back to the text. ``steps``: from here to the words, in reverse order."""
+    """A point on the path back to the text, and the later steps in reverse order."""
 
     point: TracePoint
     steps: tuple[Step, ...]
@@ -79,16 +75,16 @@ class _Progress(NamedTuple):
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
-    """Infer the steps from the text to a string tensor; they must be the same on all paths."""
+    """Infer the steps from the text to a tensor; they must be the same on all paths."""
     waiting, seen = [_Progress(point, ())], 0
     found: list[TextSteps] = []
     unclear: list[Unclear] = []
     while waiting:
         if len(found) + len(unclear) + len(waiting) > MAX_WAYS:
-            return Unclear("", f"more than {MAX_WAYS} paths lead to it")
+            return Unclear("", f"more than {MAX_WAYS} paths lead to the lookup")
         seen += 1
         if seen > MAX_OPS * MAX_WAYS:
-            return Unclear("", "the path does not end")
+            return Unclear("", "the path from the lookup to the text does not end")
         try:
             following = _step_back(waiting.pop())
         except NotUnderstood as error:
@@ -99,17 +95,14 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
         else:
             waiting += following
     if unclear or not found:
-        return next(iter(unclear), Unclear("", "no text reaches it"))
+        return next(iter(unclear), Unclear("", "no text reaches the lookup"))
     if len({way.steps for way in found}) > 1:
-        return Unclear("", "texts reach it by different rules")
+        return Unclear("", "texts reach the lookup by different rules")
     return found[0]
 
 
 def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
-    """Go one op back.
-
-    Returns the finished steps at the model's input, else the points from which to continue.
-    """
+    """Go one op back. At the model's input, return the finished steps."""
     point, node = here.point, here.point.node
     if node is not None:
         inside = point.inside(node)
@@ -145,7 +138,6 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
 
 
 def _is_size(number: TracePoint) -> bool:
-    """Return whether a tensor is the number of texts in the model's input."""
     for _ in range(MAX_OPS):
         node = number.node
         if node is None or node.op not in SIZES:
@@ -158,7 +150,7 @@ def _is_size(number: TracePoint) -> bool:
 
 
 class LookupSite(NamedTuple):
-    """An op that looks words up. ``text`` refers to the op's input: words, or whole texts."""
+    """An op that looks words up. ``text`` is the op's input: words, or whole texts."""
 
     body: Body
     node: Node
@@ -168,7 +160,6 @@ class LookupSite(NamedTuple):
 
 
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
-    """Yield every op that looks strings up. ``tables``: the vocabulary for each table's key."""
     for body in linker.graph.bodies:
         for mark in (TABLE_OP, PIECE_OP, PHRASE_OP):
             for node in body.nodes_with(mark):
@@ -187,10 +178,6 @@ def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterat
 
 
 def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) -> Vocabulary | None:
-    """Return the vocabulary inside a tokenizer; ``None`` if it cannot be read.
-
-    The command ``inspect`` reports why.
-    """
     maker: tuple[Body, Node] | None = (body, node)
     if kind == "sentencepiece":
         maker = maker_of(linker, body, node.data_input(0))
@@ -201,10 +188,7 @@ def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) ->
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """Return the node that creates a resource, and the graph or function that contains it.
-
-    An object's resource is created in the object's creator function.
-    """
+    """Return the node that creates a resource, and the graph or function around it."""
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
         made = linker.made_by(origin.object_id)
@@ -215,8 +199,7 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 class LookupPath(NamedTuple):
     """A vocabulary in which the model looks words up, and the rule from a text to these words.
 
-    ``rule`` is an :class:`Unclear` with the reason if it cannot be inferred. ``sites``: the ops
-    that do this lookup; there are several if the model contains copies of a function.
+    There are several ``sites`` if the model has copies of a function.
     """
 
     vocabulary: Vocabulary
@@ -227,19 +210,15 @@ class LookupPath(NamedTuple):
 
     @property
     def is_understood(self) -> bool:
-        """Whether both the rule and the tokenizer are supported."""
         return isinstance(self.rule, Rule) and self.sites[0].kind in UNDERSTOOD
 
     @property
     def places(self) -> frozenset[tuple[bytes, bytes]]:
-        """For each op that looks words up: the name of its function, and its own name."""
+        """For each lookup op: the name of its function, and its own name."""
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of this lookup.
-
-        Raises :class:`VocabtoolError` if its rule or tokenizer is not supported.
-        """
+        """Raise :class:`VocabtoolError` if the rule or the tokenizer is not supported."""
         site, vocabulary = self.sites[0], self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
@@ -267,7 +246,6 @@ class LookupPath(NamedTuple):
                 )
 
     def _wordpiece(self) -> WordPiece:
-        """Return the tokenizer that the attributes of a WordpieceTokenizeWithOffsets describe."""
         node, vocabulary = self.sites[0].node, self.vocabulary
         return WordPiece(
             dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
@@ -282,10 +260,7 @@ class LookupPath(NamedTuple):
         )
 
     def sentencepieces(self) -> SentencePieces:
-        """Return the tokenizer of a SentencepieceTokenizeOp.
-
-        Raises :class:`VocabtoolError` if the model picks one of several segmentations at random.
-        """
+        """Raise :class:`VocabtoolError` if the model splits texts at random."""
         site = self.sites[0]
         maker = maker_of(self.linker, site.body, site.node.data_input(0))
         if maker is None:
@@ -293,14 +268,13 @@ class LookupPath(NamedTuple):
         nbest, bos, eos, reverse = map(self._constant, (2, 4, 5, 6))
         if nbest not in (0, 1):
             raise VocabtoolError(
-                f"{self.vocabulary.name}: the model samples its segmentation (nbest_size {nbest}), "
+                f"{self.vocabulary.name}: the model splits texts at random (nbest_size {nbest}), "
                 "so its words differ from run to run"
             )
         _, node = maker
         return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
     def _constant(self, position: int) -> int | None:
-        """Return a constant integer or bool input of the op as an integer; ``None`` for others."""
         site = self.sites[0]
         origin = self.linker.origin(site.body, site.node.data_input(position))
         tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None
@@ -338,21 +312,17 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
 
 
 def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
-    """Return notes on other lookups that have an unclear rule and use the same vocabulary."""
     others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
     return tuple(
-        f"{chosen.vocabulary.name}: another lookup in it cannot be read (the op {rule.op}: "
-        f"{rule.why}); use --exact-words to include its words"
+        f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
+        f"(the op {rule.op}: {rule.why}); use --exact-words to include its words"
         for rule in others
         if isinstance(rule, Unclear)
     )
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the first lookup in the vocabulary ``name``, by default the first of ``paths``.
-
-    Raises :class:`NoVocabulary` if there is no such lookup.
-    """
+    """Return the first lookup in the vocabulary ``name``, by default the first of ``paths``."""
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]

@@ -1,9 +1,8 @@
 """Rewrite a graph so that its lookups and tokenizers report their inputs and outputs.
 
-For each lookup or tokenizer op, a queue is added to the same graph or function. The queue receives
-the op's strings and all its outputs. Each output then reaches its consumers through an ``Identity``
-that waits until the queue has received it. So the op reports exactly when it runs, and no result
-changes. This module changes only the protobuf; ``checked_model.py`` loads it.
+For each such op, a queue is added to the same graph or function. The queue receives the op's
+strings and outputs. Each output reaches its consumers through an ``Identity`` that waits for the
+queue. So no result changes.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ Role = Literal["values", "ids", "splits", "starts", "ends"]
 class Output(NamedTuple):
     """An output of an op.
 
-    ``type`` is its dtype, unless the op has the attribute named ``attribute``: then its value
-    is the dtype. ``role`` says what the output contains: ``values`` are pieces (strings) or ids
-    (integers); ``splits`` are row splits or row lengths.
+    - ``role``: ``values`` are pieces or ids. ``splits`` are row splits or row lengths.
+    - ``type``: The dtype, unless the op states it in ``attribute``.
     """
 
     name: str
@@ -37,7 +35,7 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """The outputs of an op, and ``strings``, the position of its string input."""
+    """The outputs of an op, and the position of its string input."""
 
     strings: int
     outputs: tuple[Output, ...]
@@ -46,9 +44,8 @@ class OpSignature(NamedTuple):
 class TracedOp(NamedTuple):
     """An op that sends its strings and its outputs through a queue.
 
-    - ``function``: The function that contains it, ``b""`` for the main graph.
-    - ``queue``: The name of the queue's node. ``types``: The dtypes of the tensors that are sent.
-    - ``split``: Whether a split op made the strings; if so, its indices and input are sent, too.
+    - ``function``: The function that contains the op, ``b""`` for the main graph.
+    - ``split``: Whether a split op made the strings. Its indices and input are then sent, too.
     - ``live``: Whether a call of the model's entry function can run the op.
     """
 
@@ -127,13 +124,10 @@ MAX_CHAIN: Final = 100  # most ops to follow
 
 
 class _Body(NamedTuple):
-    """A graph (``name`` is empty) or a function in TensorFlow's protobuf."""
-
     name: str
     nodes: Any
 
     def reference(self, node: str, number: int, output: str) -> str:
-        """Return the reference to an output of a node in this body."""
         if self.name:
             return f"{node}:{output}:0"
         return f"{node}:{number}" if number else node
@@ -142,8 +136,8 @@ class _Body(NamedTuple):
 def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
     """Add queues to a MetaGraphDef in place. Return the ops that report.
 
-    ``shared_name``: a prefix for the shared names of the queues, unique in this process. All
-    loops are limited to one iteration at a time, so that reports come in order.
+    ``shared_name`` must be unique in this process. Loops are limited to one iteration at a time, so
+    that reports come in order.
     """
     traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -161,7 +155,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
 
 def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
-    """Add queues to a body. Return a mapping from old to new references to instrumented ops."""
+    """Add queues to a body. Return a mapping from old to new references."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     by_name = {node.name: node for node in old}
@@ -193,10 +187,7 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Find the split op that makes a node's strings. Return references to its indices and input.
-
-    The list is empty if there is no split op, or if a second op changes the number of strings.
-    """
+    """Return references to the indices and input of the split op that makes a node's strings."""
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
     for _ in range(MAX_CHAIN):
@@ -218,7 +209,6 @@ def _inputs(node: Proto) -> list[str]:
 def _add_queue(
     body: _Body, node: Proto, op: TracedOp, split: Sequence[str], shared_name: str
 ) -> dict[str, str]:
-    """Add the queue for a node. Return a mapping from old to new references to its outputs."""
     signature = op.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [_inputs(node)[signature.strings], *outputs, *split]
@@ -245,10 +235,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Mark every call that leads to a report, and each function on the way, as stateful.
-
-    TensorFlow removes a stateless call if its result is not needed, or if it knows the result.
-    """
+    """TensorFlow removes a stateless call if its result is not needed or is known."""
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
     callers: dict[str, set[str]] = defaultdict(set)
@@ -272,7 +259,6 @@ def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
 
 
 def called_functions(node: Proto) -> Iterator[str]:
-    """Yield each name in a node that may name a function: its op, and names in attributes."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):
@@ -281,10 +267,9 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared names of the queues that the graph reaches; keys are the names of their
-    nodes.
+    """Return the shared name of each queue that the graph reaches, by node name.
 
-    Shared names have to be read from the loaded model, because loading changes them.
+    Loading a model changes shared names.
     """
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     found: dict[str, str] = {}

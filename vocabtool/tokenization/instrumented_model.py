@@ -1,8 +1,4 @@
-"""Run a model and record the words that it looks up (exact words).
-
-Needs TensorFlow. ``instrumented_graph.py`` rewrites the graph, ``checked_model.py`` loads it, and
-``op_traces.py`` assigns the recorded strings to texts.
-"""
+"""Run a model and record the words that it looks up (exact words). Needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -75,22 +71,14 @@ _loads: Final = itertools.count()
 
 
 class TracedRun(NamedTuple):
-    """The results of running the model on n texts.
-
-    ``rows``: what the function ``read`` returned for the model's outputs, shape (n, ...).
-    ``traces``: the trace of each op that the model can run.
-    """
+    """The results of running the model on n texts. ``rows`` has shape (n, ...)."""
 
     rows: Rows
     traces: tuple[OpTrace, ...]
 
 
 class InstrumentedModel:
-    """A loaded model that reports its lookups. Only one thread uses it at a time.
-
-    ``ops`` are all ops that look strings up or split them; only live ones can run. ``entry`` is
-    the function that is called with the texts.
-    """
+    """A loaded model that reports its lookups. Only one thread uses it at a time."""
 
     def __init__(self, loaded: Any, entry: Entry, ops: Sequence[TracedOp]) -> None:
         tensorflow = import_tensorflow()
@@ -125,12 +113,10 @@ class InstrumentedModel:
         trust: bool = False,
         choose: Callable[[Any], Entry] = choose_entry,
     ) -> InstrumentedModel:
-        """Load a SavedModel from a folder, or from the local cache if ``model`` is a hub handle.
+        """Load a SavedModel. ``choose`` selects the function that accepts texts.
 
-        ``trust`` allows ops that read or write files, use the network or run Python. ``choose``
-        selects the function that accepts texts. Raises :class:`UnsupportedFormat` if ``trust`` is
-        needed, if TensorFlow is missing or cannot load the model, or if no function has a text as
-        its only input. Errors of reading a model are also raised.
+        Raises :class:`UnsupportedFormat` if the model cannot be loaded, or has dangerous ops
+        without ``trust``.
         """
         import_tensorflow()
         opened = graph_files.open_graphs(model)
@@ -144,9 +130,8 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Return the trace of each op that can run, for the texts, in the order of ``ops``.
+        """Return the trace of each op that can run, in the order of ``ops``.
 
-        The trace of a text does not depend on other texts, unless the model itself mixes texts.
         Raises :class:`UnsupportedFormat` if the model fails on a text.
         """
         batches = list(_batches(texts))
@@ -155,11 +140,7 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """Run the model on batches of texts, and apply ``read`` to its outputs.
-
-        There must be at least one batch, and no batch may be empty. The model runs once per batch
-        if :attr:`runs_together` is true and the traces are consistent, else once per text.
-        """
+        """Run the model on batches, which must not be empty, and apply ``read`` to its outputs."""
         with self._lock:
             runs = []
             for batch in batches:
@@ -173,18 +154,14 @@ class InstrumentedModel:
 
     @property
     def runs_together(self) -> bool:
-        """Whether the model can be run on several texts at once. The first access tests this.
-
-        The test passes if two batches of texts, in opposite orders, get the same traces as the
-        texts one by one.
-        """
+        """Whether the model can be run on several texts at once."""
         with self._lock:
             if self._runs_together is None:
                 self._runs_together = self._learn()
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``, which runs the model, and discard what the run traced."""
+        """Return the result of ``call``, and discard what its runs of the model traced."""
         with self._lock:
             try:
                 return call()
@@ -202,12 +179,10 @@ class InstrumentedModel:
             raise UnsupportedFormat(f"the model fails on {whom}: {reason_of(error)}") from error
 
     def _queue_sizes(self) -> list[int]:
-        """Return, for each live op, how many reports (one per run) wait in its queue."""
         size = import_tensorflow().raw_ops.QueueSizeV2
         return [int(size(handle=queue)) for queue in self._queues]
 
     def _drain(self) -> list[list[list[Tensor]]]:
-        """Empty all queues. Return, for each op that can run, the tensors of each of its runs."""
         tensorflow = import_tensorflow()
         dequeue = tensorflow.raw_ops.QueueDequeueV2
         each = zip(self._queues, self._types, self._queue_sizes(), strict=True)
@@ -221,6 +196,7 @@ class InstrumentedModel:
             ]
 
     def _learn(self) -> bool:
+        """Two batches, in opposite orders, must get the traces of single texts."""
         texts, runs = [], []
         for text in PROBES:
             try:
@@ -258,9 +234,6 @@ class InstrumentedModel:
         return _join_runs(runs)
 
     def _run_each(self, texts: Sequence[bytes], read: Read) -> TracedRun:
-        """Run the model on each text alone, so that all values traced in a run belong to one
-        text.
-        """
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))
@@ -271,10 +244,7 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text; if this fails, on a batch of the blank and another text.
-
-        If the traces of the batch are those of the other text alone, the blank text has no words.
-        """
+        """Run the model on a blank text; if this fails, together with another text."""
         try:
             return self._run_each([text], read)
         except UnsupportedFormat:
@@ -306,7 +276,6 @@ class InstrumentedModel:
         return tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
 
     def _traces_of_nothing(self, texts: int) -> tuple[OpTrace, ...]:
-        """Return traces for texts without words; ``texts`` is the number of these texts."""
         nothing = Tokens(string_array([]), np.zeros(texts + 1, np.int64))
         return tuple(OpTrace(op, nothing) for op in self._live_ops)
 
@@ -321,10 +290,6 @@ def _join_runs(runs: Sequence[TracedRun]) -> TracedRun:
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield batches of at most ``BATCH_TEXTS`` texts, fewer if a text is long, because models pad.
-
-    A batch padded to its longest text has at most ``BATCH_BYTES`` bytes, unless it is one text.
-    """
     batch: list[bytes] = []
     longest = 0
     for text in texts:
@@ -340,8 +305,7 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 class ExactTokenizer:
     """A tokenizer that runs a model, and returns the words it looks up in one vocabulary.
 
-    ``paths``: the lookups in this vocabulary that a call of the model can run. ``graph``: a digest
-    of the graph's file.
+    ``graph`` is a digest of the graph's file.
     """
 
     def __init__(self, model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes) -> None:
@@ -355,11 +319,9 @@ class ExactTokenizer:
         self._whole_words = RuleTokenizer(Rule(()), self._vocabulary)
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Run the model on the texts, and return the words that it looked up."""
         return self.look_up_traces(self._model.run(as_bytes(texts)))
 
     def look_up_traces(self, traces: Sequence[OpTrace]) -> WordLookup:
-        """Return the words in the traces of a run that was made before."""
         own = [each for each in traces if (each.op.function, each.op.node) in self._places]
         first = own[0]
         if first.pieces is None:
@@ -378,7 +340,6 @@ class ExactTokenizer:
         return look_up_spelled(chain.from_iterable(words), offsets, self._vocabulary, unknown)
 
     def _spell(self, trace: OpTrace, pieces: Pieces) -> tuple[Sequence[Sequence[SpelledWord]], int]:
-        """Return the words of each string, and the id of the unknown piece, or -1."""
         strings, vocabulary = as_bytes(trace.tokens.values), self._vocabulary
         unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
         values = as_bytes(pieces.values) if pieces.values is not None else None
@@ -413,13 +374,11 @@ class ExactTokenizer:
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """Return one line: that the model is run, and reports the words that it looks up."""
         entry = self._model.entry.name
         return (f"the model itself is run ({entry}), and reports what it looks up",)
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the model's graph, the vocabulary and the entry function."""
         entry = self._model.entry.name
         facts = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{entry}\n"
         return hashlib.sha256(facts.encode() + self._graph).hexdigest()
@@ -428,9 +387,7 @@ class ExactTokenizer:
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
     """Return a trace with one string for each word, if the op itself splits texts into words.
 
-    A piece continues a word if it begins with ``##``, at the position where the previous piece
-    ends. Words are spelled as in the string that the op received (normalised text). Strings without
-    pieces are dropped. A trace of any other op is returned unchanged.
+    A piece continues a word if it begins with ``##`` where the previous piece ends.
     """
     values, begins, ends = pieces.values, pieces.starts, pieces.ends
     if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:

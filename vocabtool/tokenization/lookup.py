@@ -1,13 +1,10 @@
 """Look words up: find which words of texts are known, with their ids and pieces.
 
-A tokenizer returns a :class:`WordLookup` for texts. A tokenizer is a rule with a vocabulary of
-whole words or of subword pieces, or another class with the same methods. A word is unknown if the
-model gives it the unknown id *and* the vocabulary does not contain the word. (The word ``<UNK>``
-gets the unknown id, but may be an entry.)
+A word is unknown if the model gives it the unknown id *and* the vocabulary does not contain the
+word. The word ``<UNK>`` gets the unknown id, but may be an entry.
 
 WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
-and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer. ``text_steps.py`` splits
-texts into words.
+and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer.
 """
 
 from __future__ import annotations
@@ -64,13 +61,13 @@ class WordPiece:
     """A WordPiece tokenizer.
 
     - ``ids``: The id of each entry. Entries that continue a word begin with ``suffix_indicator``.
-      Pieces that are no entries, for example an unknown token, get ``unknown_id``.
     - ``max_bytes_per_word``: Longer words are unknown.
-    - ``max_chars_per_token``: Largest length of a piece, indicator excluded; 0 means no limit.
-    - ``unknown_token``: The only piece of a word that cannot be split into entries; ``None``: the
+    - ``max_chars_per_token``: Largest length of a piece without the indicator; 0 means no limit.
+    - ``unknown_token``: The only piece of a word that cannot be split into entries. ``None``: the
       word itself is that piece.
     - ``split_unknown_characters``: Whether only a character that begins no entry becomes
-      ``unknown_token``; otherwise the whole word does.
+      ``unknown_token``. Otherwise the whole word does.
+    - ``unknown_id``: The id of pieces that are not entries.
     """
 
     ids: Mapping[bytes, int]
@@ -86,10 +83,7 @@ class WordPiece:
         return max(map(len, self.ids), default=0)
 
     def cut(self, word: bytes) -> tuple[tuple[Piece, ...], bool]:
-        """Return the pieces of a word with their ids, and whether the word consists of entries.
-
-        The empty word has no pieces. The word ``[UNK]`` is known if it is an entry.
-        """
+        """Return the pieces of a word, and whether all pieces are entries."""
         ids, token = self.ids, self.unknown_token
         instead = word if token is None else token
         unknown = (((instead, ids.get(instead, self.unknown_id)),), False)
@@ -121,9 +115,7 @@ class WordPiece:
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     """Read the flatbuffer of a FastWordpiece op.
 
-    Returns the tokenizer, and whether the op also splits texts into words, like ``BertSplit``.
-
-    Raises :class:`InvalidFile` if the flatbuffer is damaged.
+    Also returns whether the op splits texts into words, like ``BertSplit``.
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
@@ -142,11 +134,10 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
 
 
 class Spellings(NamedTuple):
-    """The p pieces into which the model splits d words in their context.
+    """The p pieces of d words. Word ``i`` has ``pieces[offsets[i]:offsets[i + 1]]``.
 
-    ``pieces``: length p. ``known``: bool, shape (p,), whether the piece is an entry of the model.
-    ``offsets``: int64, shape (d + 1,); the pieces of word ``i`` are
-    ``pieces[offsets[i]:offsets[i + 1]]``.
+    - ``known``: shape (p,), whether the piece is an entry of the model.
+    - ``offsets``: shape (d + 1,).
     """
 
     pieces: list[bytes]
@@ -154,7 +145,6 @@ class Spellings(NamedTuple):
     offsets: Integers
 
     def of_word(self, word: int) -> list[tuple[bytes, bool]]:
-        """Return the pieces of one word, and which of them are known."""
         start, end = self.offsets[word : word + 2].tolist()
         return list(zip(self.pieces[start:end], self.known[start:end].tolist(), strict=True))
 
@@ -162,16 +152,14 @@ class Spellings(NamedTuple):
 class WordLookup(NamedTuple):
     """The m words of ``n`` texts; d of the words are distinct.
 
-    - ``codes``: int32, shape (m,), position of each word in ``distinct``.
-    - ``offsets``: int64, shape (n + 1,); the words of text ``i`` are ``codes[offsets[i]:offsets[i +
-      1]]``.
-    - ``distinct``: Arrow ``string`` array of length d: the words as the model looks them up; they
-      may not be UTF-8.
-    - ``known``: bool, shape (d,), whether the model knows the word.
-    - ``ids``: int64, shape (d,), the id of the word; -1 if a hash bucket determines it, or if the
-      word has several pieces.
-    - ``positions``: int64, shape (d,), position in the vocabulary's ``stored``; -1 if absent.
-    - ``pieces``: int32, shape (d,), number of subword pieces; ``None`` for a model of whole words.
+    - ``codes``: shape (m,), position of each word in ``distinct``.
+    - ``offsets``: shape (n + 1,). Text ``i`` has the words ``codes[offsets[i]:offsets[i + 1]]``.
+    - ``distinct``: The d words as the model looks them up. They may be invalid UTF-8.
+    - ``known``: shape (d,), whether the model knows the word.
+    - ``ids``: shape (d,). The id is -1 if a hash bucket determines it, or if the word has several
+      pieces.
+    - ``positions``: shape (d,), position in the vocabulary's ``stored``; -1 if absent.
+    - ``pieces``: shape (d,), number of subword pieces; ``None`` for a model of whole words.
     - ``unique``: Whether ``distinct`` is certain to contain no duplicates.
     - ``spelled``: The pieces of each distinct word; ``None`` for a model of whole words.
     """
@@ -198,8 +186,6 @@ def without_blanks(lookup: WordLookup) -> WordLookup:
 
 
 class SpelledWord(NamedTuple):
-    """A word, its pieces, and whether the model knows it."""
-
     text: bytes
     pieces: tuple[Piece, ...]
     known: bool
@@ -208,9 +194,9 @@ class SpelledWord(NamedTuple):
 def look_up_spelled(
     words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Return the lookup of words whose pieces are known already; equal words get one code.
+    """Return the lookup of words whose pieces are already known.
 
-    ``unknown`` is the id of the unknown piece, or -1 if there is none.
+    ``unknown`` is the id of the unknown piece, or -1.
     """
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
@@ -221,7 +207,6 @@ def look_up_spelled(
 def spelled_lookup(
     tokens: TokenCodes, distinct: Sequence[SpelledWord], vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Return the lookup of ``tokens``, given the pieces of each of its ``distinct`` words."""
     single = [word.pieces[0] if len(word.pieces) == 1 else None for word in distinct]
     positions = vocabulary.positions
     counts = np.array([len(word.pieces) for word in distinct], np.int32)
@@ -243,10 +228,8 @@ def spelled_lookup(
 
 
 class Tokenizer(Protocol):
-    """An object that splits texts as a model does, and looks the words up."""
-
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Return the words of each text, both known and unknown ones. Thread-safe."""
+        """Return the words of each text. Thread-safe."""
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """Return the subword pieces of a word; empty for a model of whole words."""
@@ -271,7 +254,6 @@ class RuleTokenizer:
         return self.look_up_words(self._rule.token_codes(texts))
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
-        """Look each distinct word up."""
         words, vocabulary = tokens.distinct, self._vocabulary
         if len(words) < PYTHON_LOOKUPS:
             held = map(vocabulary.positions.get, as_bytes(words), repeat(-1))
@@ -312,7 +294,6 @@ class WordPieceTokenizer(RuleTokenizer):
         self._wordpiece = wordpiece
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
-        """Split each distinct word. Words of several pieces have position and id -1."""
         unknown = self._vocabulary.unknown.id if self._vocabulary.unknown is not None else -1
         words = []
         for word in as_bytes(tokens.distinct):
@@ -328,15 +309,13 @@ class WordPieceTokenizer(RuleTokenizer):
 class PieceTokenizer(NamedTuple):
     """A tokenizer of one file, used with the vocabulary of another.
 
-    A word is known if all its pieces are entries of the vocabulary and none is the tokenizer's
-    unknown piece.
+    All pieces of a known word are entries of the vocabulary and known to the tokenizer.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Split with the tokenizer, and look the pieces up in the vocabulary, which has the ids."""
         found = self.tokenizer.look_up(texts)
         spelled = found.spelled
         if spelled is None:  # whole words
@@ -371,10 +350,8 @@ class PieceTokenizer(NamedTuple):
 def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
     """Return a tokenizer like the Keras ``Tokenizer`` in a file; ``None`` for other files.
 
-    Like ``texts_to_sequences`` of Keras, it lower-cases a text (every script), replaces each
-    character of ``filters`` by ``split``, splits at ``split`` and drops empty words. With
-    ``char_level`` every character is a word, including blanks. Raises :class:`InvalidFile` for
-    unsupported settings.
+    The words are those of ``texts_to_sequences``. With ``char_level``, every character is a word.
+    Raises :class:`InvalidFile` for unsupported settings.
     """
     with reading(str(file)):
         if json_file.recognise(Source.open(file)) is not None:

@@ -1,30 +1,17 @@
 """Mask the known or the unknown words of lines.
 
-A line is split into surface words: the parts that are printed or masked as a unit. The model's rule
-alone decides which words are known. It may make one word of several surface words
-(``quick-brown``), so it is applied to the whole line and to each part alone:
+A line is split into surface words, which are printed or masked. They are the text between Unicode's
+word boundaries (UAX #29), and codes (:func:`is_code`). The model's words are aligned with them:
 
-1. Each chunk (text between ASCII whitespace) is split as finely as possible, as long as the words
-   of its parts, joined, are the words of the chunk.
-
-2. If the words of all chunks, joined, are the words of the line, the alignment is *exact*. Words
-   that the rule produces for an empty text (``[START]``, ``[END]``) are removed first.
-
-3. Otherwise, from both ends of the line, chunks are matched with the line's words as long as they
-agree. The words that remain are looked for in the rest of the line, from left to right: as spelled,
-else by their letters and digits only, in Unicode's compatibility form, without case and accents
-(NFKD, full case folding). So ``cafe`` is found in ``Café``, and ``its`` in ``it's``.
-
+1. Each chunk (text between ASCII whitespace) is split as finely as possible without a change of its
+   words.
+2. If the words of all chunks are the words of the line, the alignment is *exact*. Words that the
+   model adds to an empty text (``[START]``, ``[END]``) are removed first.
+3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
+   searched from left to right: as spelled, else by their letters and digits (NFKD, case folding).
+   So ``cafe`` is found in ``Café``.
 4. A word that is not found is *stray*. An unknown stray word stands for the surface words between
    the previous and the next word that were found.
-
-Surface words are the text between Unicode's word boundaries (UAX #29, default rules). The ``regex``
-package finds them; ``re`` and Arrow cannot, and PyICU needs a compiler and ICU itself. These
-boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` together. What
-:func:`is_code` accepts is also kept together.
-
-Lines are ``str`` as made by ``vocabulary.decode``, which turns bytes that are not UTF-8 into lone
-surrogates. ``vocabulary.encode`` restores the bytes.
 """
 
 from __future__ import annotations
@@ -64,8 +51,7 @@ KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 class MaskedLine(NamedTuple):
     """The ``text`` to print for a line.
 
-    ``exact``: whether the line was split into parts without a change of its words. ``unaligned``:
-    the number of unknown words that were not found in the line.
+    ``exact``: whether the alignment is exact. ``unaligned``: how many unknown words were not found.
     """
 
     text: str
@@ -75,7 +61,7 @@ class MaskedLine(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over all lines so far; ``unaligned`` counts unknown words not found in their line."""
+    """Counts over all lines so far."""
 
     lines: int = 0
     exact: int = 0
@@ -87,10 +73,11 @@ def mask(
 ) -> Iterator[MaskedLine]:
     """Mask the known or the unknown words of each line. ``judge`` looks the words up.
 
-    In mode ``known``, only surface words that contain an unknown word are printed, separated by one
-    space. In mode ``unknown``, these surface words are replaced by ``[UNK]``, and the rest of the
-    line is unchanged. A word that is not found in the line is printed as the model spells it. The
-    counts in ``totals`` are increased. Up to ``BATCH_LINES`` lines are read ahead.
+    - Mode ``known`` prints only surface words with an unknown word.
+    - Mode ``unknown`` replaces these surface words by ``[UNK]``.
+
+    A word that is not found in the line is printed as the model spells it. Counts are added to
+    ``totals``.
     """
     totals = Totals() if totals is None else totals
     aligner = _Aligner(judge)
@@ -105,7 +92,6 @@ def mask(
 
 
 def batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield lists of lines, limited in their number of lines and of characters."""
     batch: list[str] = []
     room = BATCH_CHARACTERS
     for line in lines:
@@ -141,23 +127,19 @@ def _mask_unknown(line: str, blind: list[SurfaceWord]) -> str:
 
 
 class Word(NamedTuple):
-    """A word as the model looks it up, and whether it is known."""
-
     key: bytes
     known: bool
 
     @property
     def in_a_line(self) -> str:
-        """The word as text, with spaces for line breaks."""
         return decode(self.key).replace("\n", " ")
 
 
 class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
-    ``known``: whether the model knows all words in this part; ``None`` if this part has no words.
-    ``stray``: words of the model that belong here but were not found in the line. If ``start``
-    equals ``end``, the stray words belong between two surface words.
+    - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
+    - ``stray``: Words of the model that belong here but were not found in the line.
     """
 
     start: int
@@ -167,20 +149,12 @@ class SurfaceWord(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """A chunk, split as finely as possible into ``parts``.
-
-    ``words``: the words that the rule makes if the chunk is the whole text. ``blind``: whether a
-    part of the chunk contains an unknown word.
-    """
-
     words: tuple[Word, ...]
     parts: tuple[SurfaceWord, ...]
     blind: bool
 
 
 class _Aligner:
-    """Aligns the words of one model with the lines that contain them; caches words and chunks."""
-
     def __init__(self, judge: LookUp) -> None:
         self._judge = judge
         self._forget()
@@ -191,10 +165,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield each line's surface words that contain an unknown word, and whether this is exact.
-
-        The words of all lines are looked up at once.
-        """
+        """Yield each line's surface words with an unknown word, and whether this is exact."""
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
         of_lines = self._words_of(lines)
@@ -215,7 +186,6 @@ class _Aligner:
             yield [part for part in found if part.known is False], exact
 
     def _words_of(self, texts: Sequence[str]) -> list[tuple[Word, ...]]:
-        """Return the words of each text."""
         judged = without_blanks(self._judge(texts))
         distinct = map(Word, as_bytes(judged.distinct), judged.known.tolist())
         kept = [self._words.setdefault(word, word) for word in distinct]
@@ -223,7 +193,6 @@ class _Aligner:
         return [tuple(words[a:b]) for a, b in pairwise(judged.offsets.tolist())]
 
     def _cut_chunks(self, texts: set[str]) -> dict[str, _Chunk]:
-        """Split chunks into parts. New chunks are looked up; short ones are cached."""
         new = {text: cuts(text) for text in texts if text not in self._chunks}
         stretches = {text[a:b] for text, ways in new.items() for way in ways for a, b in way}
         ordered = sorted(stretches)
@@ -243,7 +212,7 @@ class _Aligner:
         return found
 
     def _without_frame(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Return words without the words that the rule puts around every text (``[START]``)."""
+        """Remove the words that the model adds to every text (``[START]``)."""
         frame, before = self._frame, 0
         while before < len(frame) and words[before : before + 1] == (frame[before],):
             before += 1
@@ -255,7 +224,6 @@ class _Aligner:
     def _align_roughly(
         self, line: str, words: tuple[Word, ...], chunks: list[tuple[int, _Chunk]]
     ) -> list[SurfaceWord]:
-        """Return the surface words of a line whose words differ from the words of its chunks."""
         words = _without_white_space(words)
         own = [_without_white_space(chunk.words) for _, chunk in chunks]
         head, used = _count_matches(words, own)
@@ -273,7 +241,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return how many chunks, from the first on, match ``words``, and how many words they have."""
+    """Return how many chunks match ``words`` from the start, and how many words they have."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -283,7 +251,6 @@ def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) 
 
 
 def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
-    """Return the parts of all chunks, with positions counted from the beginning of the line."""
     return [
         SurfaceWord(start + a, start + b, known, stray)
         for start, chunk in chunks
@@ -294,10 +261,7 @@ def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
 def _align_words(
     line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
 ) -> list[SurfaceWord]:
-    """Align surface words ``parts`` with the model's words from left to right.
-
-    ``place`` is the position in the line from which the words are searched.
-    """
+    """Align surface words with the model's words, from position ``place`` of the line on."""
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]
     text = line[place : parts[-1].end if parts else place]
@@ -327,11 +291,7 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return the surface words ``parts``, in which no word of the line was found, as not masked.
-
-    ``stray``: the words that were searched there. If one of them is unknown, they replace the
-    parts, or are inserted at ``place`` if the parts have no words (punctuation).
-    """
+    """Return surface words without a match; unknown ``stray`` words replace them."""
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
         return silent
@@ -346,9 +306,7 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
     """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
-    ``surface`` are the surface words of the text. Positions that begin and end with one of them are
-    preferred. A word counts as not found if it would be behind skipped letters, and the next word
-    begins with these letters.
+    A word counts as not found if the next word begins with the letters that would be skipped.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -368,8 +326,6 @@ def _fold(character: str) -> str:
 
 
 class _Search:
-    """A search for words in a text, one after the other; keeps the position reached so far."""
-
     def __init__(self, text: str, surface: Sequence[Span]) -> None:
         self._text = text
         each = [_fold(c) for c in text]
@@ -381,10 +337,7 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """Return the span of the next word; the search after it begins behind that span.
-
-        ``following``: the letters of the word after this one.
-        """
+        """``following``: the letters of the word after this one."""
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -420,10 +373,7 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return a position after ``self._at`` at which the letters ``folded`` are found, or -1.
-
-        The first whole surface word is preferred, then the first beginning of a surface word.
-        """
+        """Prefer a whole surface word, then the beginning of a surface word."""
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
         at = self._at - 1
@@ -440,17 +390,14 @@ class _Search:
 
 
 class Span(NamedTuple):
-    """Characters ``start`` to ``end`` of a text; ``end`` is exclusive."""
-
     start: int
     end: int
 
 
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
-    """Return the ways to split a non-empty text without ASCII whitespace, coarse to fine.
+    """Return the ways to split a text without ASCII whitespace, coarse to fine.
 
-    The first way is the whole text, the second separates the punctuation at both ends, and the
-    third splits the text into surface words. Equal ways are returned once.
+    The ways are the whole text, the punctuation at both ends apart, and the surface words.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():
@@ -473,9 +420,8 @@ def cuts(chunk: str) -> list[tuple[Span, ...]]:
 def is_code(run: str) -> bool:
     """Return whether a run of letters, digits and joiners is a code, which is not split.
 
-    A code begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``, ``C++``), or contains a
-    digit (``CVE-2024-1234``, ``IL-6``), ``@``, ``://`` or ``::``. Plain words joined by hyphens,
-    slashes or dots are not codes; the model's rule splits them.
+    A code begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``), or contains a digit
+    (``IL-6``), ``@``, ``://`` or ``::``.
     """
     return (
         run.startswith(".")
@@ -486,7 +432,6 @@ def is_code(run: str) -> bool:
 
 
 def _words(chunk: str) -> Iterator[Span]:
-    """Yield the parts between word boundaries, except white space; codes are not split."""
     codes = [Span(*m.span()) for m in _runs().finditer(chunk) if is_code(m[0])]
     codes.reverse()
     start, reach = 0, 0
@@ -501,11 +446,7 @@ def _words(chunk: str) -> Iterator[Span]:
 
 
 def _bounds(chunk: str) -> list[int]:
-    """Return all word boundaries, including both ends.
-
-    Each search is limited to a window of the text, because the regex looks back over a run of flag
-    emojis, which takes quadratic time.
-    """
+    """Search in windows: over a run of flag emojis, the regex takes quadratic time."""
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
     while found[-1] < len(chunk):
@@ -521,12 +462,6 @@ def _bounds(chunk: str) -> list[int]:
 
 @cache
 def _runs() -> regex.Pattern[str]:
-    """Return the pattern that finds possible codes: letters and digits, with joiners such as ``-``
-    between them.
-
-    It covers only scripts with spaces between words. Up to three joiners may follow each other. The
-    code may begin with a dot, or end in ``#`` or ``++``.
-    """
     letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
     joiner = r"[\-.:@#+/&=%?~\\]"
     return regex.compile(

@@ -1,7 +1,4 @@
-"""Translate ops of a graph into steps. An op that is not supported raises an error.
-
-``infer_rule.py`` finds the ops. ``graph_trace.py`` follows calls, loops and constants.
-"""
+"""Translate ops of a graph into steps. An op that is not supported raises an error."""
 
 from __future__ import annotations
 
@@ -78,13 +75,15 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 
 
 class OpOnWay(NamedTuple):
-    """An op on the path from the text to the words, with checks of its attributes and inputs."""
+    """An op on the path from the text to the words.
+
+    The methods raise :class:`NotUnderstood` for inputs and attributes that are not supported.
+    """
 
     here: TracePoint
     node: Node
 
     def refuse(self, why: str) -> NotUnderstood:
-        """Return the error to raise for this op."""
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
@@ -92,36 +91,30 @@ class OpOnWay(NamedTuple):
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
-        """Return an input as a constant tensor; ``None`` if it is not a constant."""
         return self.here.input(self.node, position).constant()
 
     def constant(self, position: int) -> bytes | int:
-        """Return an input as bytes or integer. Raise an error if it is not constant."""
         found = self.scalar(position)
         if found is None:
             raise self.refuse("an input is not a constant, but must be one")
         return found
 
     def text_constant(self, position: int) -> bytes:
-        """Return an input as bytes. Raise an error if it is not a constant string."""
         found = self.constant(position)
         if not isinstance(found, bytes):
             raise self.refuse("an input that must be a constant string is a number")
         return found
 
     def pattern(self, text: bytes) -> str:
-        """Return a regular expression as ``str``. Raise an error if it is not UTF-8."""
         try:
             return text.decode()
         except UnicodeDecodeError:
             raise self.refuse("its pattern is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
-        """Return the boolean attribute named ``key``."""
         return bool(self.node.integer_of(key, int(default)))
 
     def read_decoding(self) -> Decoder:
-        """Return how the op decodes its texts. Raise an error for an encoding other than UTF-8."""
         node = self.node
         encoding = node.bytes_of(b"input_encoding")
         if encoding.upper() not in UTF8:
@@ -136,16 +129,15 @@ class OpOnWay(NamedTuple):
         return Decoder(cast(Errors, errors), replacement, controls)
 
     def only_utf8_out(self) -> None:
-        """Raise :class:`NotUnderstood` if the op writes another encoding."""
         if self.node.bytes_of(b"output_encoding").upper() not in UTF8:
             raise self.refuse("its output is not UTF-8")
 
     def maker_of(self, position: int) -> Node | None:
-        """Return the node that makes an input; ops that only change its shape are skipped."""
+        """Return the node that makes an input, without ops that only change its shape."""
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
-        """Return whether the op's second input (row splits) is an output of ``node``."""
+        """Return whether the row splits, the op's second input, are an output of ``node``."""
         maker = self.maker_of(1)
         return maker is not None and maker.name == node.name
 
@@ -164,7 +156,6 @@ class OpOnWay(NamedTuple):
 
 
 def steps_of(op: OpOnWay) -> StepsOfOp:
-    """Return the steps of an op. Raise :class:`NotUnderstood` if it is not supported."""
     node, tensor = op.node, op.here.reference
     if node.op in SAME:
         return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
@@ -235,7 +226,6 @@ def _ngrams(op: OpOnWay) -> Step:
 
 
 def _ngrams_join(op: OpOnWay) -> Step:
-    """Return the step for NgramsStringJoin, which joins n-grams of one width on the last axis."""
     if op.node.integer_of(b"axis", -1) != -1:
         raise op.refuse("it joins words of different texts")
     width = op.node.integer_of(b"width")
@@ -262,7 +252,6 @@ def _bert_normalize(op: OpOnWay) -> Step:
 
 
 def _join(op: OpOnWay) -> StepsOfOp:
-    """Return the step for StringJoin, whose inputs must be constants except for one tensor."""
     separator = op.node.bytes_of(b"separator")
     if len(op.node.data_inputs) > MAX_JOINED:
         raise op.refuse(f"it joins more than {MAX_JOINED} strings")
@@ -285,9 +274,6 @@ def _join(op: OpOnWay) -> StepsOfOp:
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
-    """Return the steps for UnicodeEncode, which turns code points into characters, words or
-    texts.
-    """
     op.only_utf8_out()
     made_by = op.maker_of(0)
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
@@ -307,14 +293,13 @@ def _encode(op: OpOnWay) -> StepsOfOp:
 
 
 def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
-    """Return the step that drops padding, which must be empty strings at the end of rows."""
     if op.constant(padding) != b"":
         raise op.refuse("its padding is not an empty string")
     return (DropEmpty(),), op.node.data_input(words)
 
 
 def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """Return the step for RaggedTensorToTensor. Raise an error if a fixed length may drop words."""
+    """A fixed length may drop words."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
         raise op.refuse("it might drop words")
@@ -322,7 +307,7 @@ def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
-    """Return the step for ``GatherNd(texts, Where(NotEqual(texts, "")))`` of feature columns."""
+    """Accept ``GatherNd(texts, Where(NotEqual(texts, "")))`` of feature columns."""
     body, texts = op.here.body, op.node.data_input(0)
     where = body.node(op.node.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
@@ -334,10 +319,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Skip a slice that keeps all words: return its input. Raise an error for any other slice.
-
-    A slice keeps all words if it takes everything, only adds an axis, or takes the only row.
-    """
+    """Skip a slice that takes everything, only adds an axis, or takes the only row."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
@@ -357,7 +339,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Return whether the bound of a slice is computed only from the row splits of ``split``."""
+    """Return whether the bound is computed only from the row splits of ``split``."""
     waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
     while waiting and len(seen) < MAX_OPS:
         reference, ops = waiting.pop()

@@ -1,8 +1,7 @@
 """Collect the strings that ops processed while a model ran, and assign them to the texts.
 
-Strings are assigned to texts by their shape (one row per text), by the runs of the op (one run per
-text), or by the indices that are an output of the split op. If this fails, the model is run
-on one text at a time.
+Strings are assigned by their shape (one row per text), by the op's runs (one per text), or by the
+indices of the split op. If all fail, the model is run on one text at a time.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """The p pieces that a tokenizer makes of m strings. A field is ``None`` if the op lacks it.
+    """The p pieces of m strings. A field is ``None`` if the op lacks it.
 
-    ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
-    1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
-    ``ends``: shape (p,), where each piece begins and ends in its string, in bytes.
+    - ``offsets``: shape (m + 1,). String ``j`` has ``values[offsets[j]:offsets[j + 1]]``.
+    - ``starts``, ``ends``: Where each piece begins and ends in its string, in bytes.
     """
 
     offsets: Integers
@@ -45,7 +43,6 @@ class Pieces(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence[Pieces]) -> Pieces:
-        """Join the pieces of several runs of one op; each run has the same fields."""
         offsets, values, *numbers = zip(*parts, strict=True)
         return cls(
             _join_offsets(offsets),
@@ -54,7 +51,7 @@ class Pieces(NamedTuple):
         )
 
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
-        """Return only the pieces of some strings; ``strings``: the mask of these, shape (m,)."""
+        """Return the pieces of some strings; ``strings`` is a mask of shape (m,)."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
         _, values, *numbers = self
@@ -66,9 +63,9 @@ class Pieces(NamedTuple):
 
 
 class OpTrace(NamedTuple):
-    """The strings that an op looked up or split: ``tokens``, assigned to n texts.
+    """The strings that an op looked up or split: ``tokens``, assigned to texts.
 
-    ``pieces``: the pieces that the op made of them; ``None`` if the op is not a tokenizer.
+    ``pieces`` is ``None`` if the op is not a tokenizer.
     """
 
     op: TracedOp
@@ -76,7 +73,6 @@ class OpTrace(NamedTuple):
     pieces: Pieces | None = None
 
     def equals(self, other: OpTrace) -> bool:
-        """Return whether both traces have equal strings and pieces, assigned to the same texts."""
         nothing = Pieces(EMPTY)
         ours = (*self.tokens, *(self.pieces or nothing))
         pairs = zip(ours, (*other.tokens, *(other.pieces or nothing)), strict=True)
@@ -89,14 +85,11 @@ class OpTrace(NamedTuple):
 
 
 class RawTrace(NamedTuple):
-    """The strings that an op processed in all its runs, in order, not yet assigned to texts.
+    """The m strings that an op processed in all its runs, not yet assigned to texts.
 
-    - ``strings``: Arrow ``string`` array of length m.
     - ``shapes``: The shape of the string tensor of each run.
-    - ``pieces``: As in :class:`OpTrace`.
-    - ``rows``, ``inputs``: If there was one run and a split op made its strings: ``inputs`` are the
-      strings that were split, and ``rows`` is, for each string, the position of its source in
-      ``inputs``, ascending, shape (m,).
+    - ``inputs``: The strings that were split, if there was one run and a split op made ``strings``.
+    - ``rows``: shape (m,), the position of each string's source in ``inputs``, ascending.
     """
 
     strings: pa.StringArray
@@ -106,14 +99,10 @@ class RawTrace(NamedTuple):
     inputs: pa.StringArray | None = None
 
     def drop_empty(self) -> pa.StringArray:
-        """Return all strings except empty ones, which may be padding."""
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
-        """Return where each text's strings begin and end, shape (texts + 1,).
-
-        Returns ``None`` if this is unknown. ``given`` are the texts.
-        """
+        """Return where each text's strings begin: shape (texts + 1,); ``None`` if unknown."""
         total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
@@ -131,7 +120,7 @@ class RawTrace(NamedTuple):
         return None
 
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
-        """Return the same as :meth:`bounds`, if the model was run on one text at a time.
+        """Return the same as :meth:`bounds`, if each text was run alone.
 
         ``ends``: the number of the op's runs before the first text, and after each text.
         """
@@ -140,8 +129,7 @@ class RawTrace(NamedTuple):
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: whether the op gets each text unsplit. If so, an empty string is an empty text;
-        otherwise it is padding.
+        With ``uncut``, an empty string is an empty text, not padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
@@ -158,10 +146,9 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """Return, for each op, where each text's strings begin and end.
+    """Return each op's :meth:`RawTrace.bounds`; ``None`` if those of any op are unknown.
 
-    Returns ``None``, instead of a list, if this is unknown for any op. If an op's own bounds are
-    unknown, but it looks up exactly the pieces of another op, it gets the bounds of these pieces.
+    An op that looks up exactly the pieces of another op gets the bounds of these pieces.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [
@@ -180,7 +167,6 @@ def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integ
 
 
 def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
-    """Join the traces of one or more batches of texts, op by op."""
     if len(parts) == 1:
         return parts[0]
     joined = []
@@ -197,7 +183,7 @@ def _join_offsets(offsets: Sequence[Integers]) -> Integers:
 
 
 def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """Join the runs of an op. ``runs``: for each run, the tensors that were recorded at the op."""
+    """Join the runs of an op. ``runs``: for each run, the recorded tensors."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
@@ -231,7 +217,6 @@ def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
 
 
 def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
-    """Return string tensors as one Arrow array, without a Python object for each string."""
     tensorflow = import_tensorflow()
     with tensorflow.device("CPU"):
         flat = tensorflow.concat([tensorflow.reshape(each, [-1]) for each in tensors], 0)
@@ -242,7 +227,6 @@ def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
 
 
 def _integers(tensors: Sequence[Tensor]) -> Integers | None:
-    """Return integer tensors as one array; ``None`` without tensors or for other types."""
     if not tensors or not tensors[0].dtype.is_integer:
         return None
     return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])

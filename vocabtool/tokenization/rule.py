@@ -1,10 +1,7 @@
 """A rule: the steps from a text to words, with a description and a fingerprint.
 
-If a rule treats the chunks between blanks independently, it is applied only once to each distinct
-chunk, and distinct chunks are a hundred times fewer than words. ``lookup.py`` looks words up.
-
-A rule is read from a model's graph (``infer_rule.py``). For a word list, or a model that takes ids
-instead of text, the caller names one of these:
+A rule is read from a model's graph. For a word list, or a model that takes ids instead of text, the
+caller names one of these:
 
 ===================  ===========================================================================
 ``whitespace``       split at ASCII whitespace
@@ -69,15 +66,10 @@ BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 @dataclass(frozen=True)
 class Rule:
-    """The steps from a text to its words. Rules with equal steps are equal."""
-
     steps: tuple[Step, ...]
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
-        """Return the words of each text. Each step is applied to all texts before the next step.
-
-        Raises :class:`VocabtoolError` if a model's graph makes the texts too long.
-        """
+        """Raise :class:`VocabtoolError` if a model's graph makes the texts too long."""
         tokens = texts
         if not isinstance(tokens, Tokens):
             tokens = Tokens(texts, np.arange(len(texts) + 1, dtype=np.int64))
@@ -108,24 +100,18 @@ class Rule:
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Return whether the words of a text are the words of its blank-separated chunks.
 
-        N-grams are not considered: they are made of these words afterwards. The texts must not
-        contain NUL, because some ops end a text there.
+        N-grams are not considered.
         """
         return self._is_local and bool(text_data(texts).all())
 
     @cached_property
     def _first_join(self) -> int:
-        """Return the position of the first step that makes n-grams, or the number of steps."""
         joins = (at for at, step in enumerate(self.steps) if isinstance(step, NGrams))
         return next(joins, len(self.steps))
 
     @cached_property
     def _is_local(self) -> bool:
-        """Return whether texts may be split at ASCII whitespace before the rule is applied.
-
-        This is so if one of the steps splits there, and all steps before it are local. The steps
-        after it then get the same strings either way.
-        """
+        """One step splits at ASCII whitespace, and all steps before it are local."""
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
@@ -136,18 +122,15 @@ class Rule:
         return False
 
     def describe(self) -> tuple[str, ...]:
-        """Return a description of each step, one line for each."""
         return tuple(step.describe() for step in self.steps) or ("the whole text is one word",)
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the steps."""
         steps = "".join(f"{step!r}\n" for step in self.steps)
         return hashlib.sha256(f"vocabtool rule 1\n{steps}".encode()).hexdigest()
 
     @property
     def ngrams(self) -> bool:
-        """Whether the rule joins words into n-grams."""
         return self._first_join < len(self.steps)
 
 
@@ -202,10 +185,7 @@ RUNS: Final = rf"(?:{RUN}[-_.]){{0,16}}[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
-    """A step that lower-cases by Unicode's rules, also after a NUL (unlike StringLower).
-
-    Invalid bytes are kept.
-    """
+    """Lower-case by Unicode's rules, also after a NUL. Invalid bytes are kept."""
 
     description: ClassVar[str] = "lower-case in every script"
     is_local: ClassVar[bool] = True
@@ -219,13 +199,10 @@ class LowerEveryScript(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Matches(SplitStep):
-    """A step that returns the non-empty matches of an RE2 pattern, from left to right."""
-
     pattern: str
 
     @property
     def local(self) -> bool:
-        """Whether all matches are free of blanks and do not depend on the text around them."""
         return RegexReplace(self.pattern, "x").local
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -251,7 +228,7 @@ class Matches(SplitStep):
 def parse_rule(spec: str) -> tuple[Step, ...]:
     """Return the steps of one of :data:`RULE_NAMES` that makes words, not pieces.
 
-    Raises :class:`VocabtoolError` for an unknown name or a pattern that RE2 rejects.
+    Raises :class:`VocabtoolError` for an unknown name or an invalid pattern.
     """
     if makes_pieces(spec):
         raise VocabtoolError(
@@ -290,7 +267,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 
 
 def makes_pieces(spec: str) -> bool:
-    """Return whether a rule makes subword pieces: BERT's, or those of an encoding of tiktoken.
+    """Return whether a rule makes pieces: BERT's, or those of an encoding of tiktoken.
 
     Raises :class:`VocabtoolError` for an unknown encoding.
     """
@@ -306,7 +283,7 @@ def makes_pieces(spec: str) -> bool:
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    If FILE is a folder, this is the first of :data:`TOKENIZERS` that exists in it.
+    In a folder, this is the first of :data:`TOKENIZERS`.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:
@@ -317,11 +294,7 @@ def tokenizer_file(spec: str) -> Path | None:
 
 
 def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
-    """Return the word-splitting rule that fits the entries best, and the reason.
-
-    Files of word vectors do not state how texts were split. If entries have capitals, texts are not
-    lower-cased; if punctuation marks are entries, they are split off as words.
-    """
+    """Return the rule that fits the entries best, and the reason."""
     has_capitals = False
     if len(vocabulary):
         entries = vocabulary.to_arrow().column("token")

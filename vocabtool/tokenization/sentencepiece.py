@@ -1,9 +1,7 @@
-"""Split texts with SentencePiece: into pieces with ids, and into words.
+"""Split texts with the ``sentencepiece`` library: into pieces with ids, and into words.
 
-The ``sentencepiece`` library splits texts; tensorflow-text's ops use it too. A model's normalizer
-has a table of replaced characters. The library does not check the offsets in this table, so this
-module checks them first.
-``formats/sentencepiece.py`` reads the list of pieces.
+A model's normalizer has a table of replaced characters. The library does not check the offsets in
+this table, so this module checks them first.
 """
 
 from __future__ import annotations
@@ -39,9 +37,8 @@ SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
 class SentencePieces:
     """A SentencePiece tokenizer; ``model`` is a serialised ``ModelProto``.
 
-    ``add_bos`` and ``add_eos`` add control pieces to each text. ``reverse`` puts the last piece
-    first. All methods raise :class:`InvalidFile` for a damaged model, and :class:`VocabtoolError`
-    if the library is missing.
+    ``add_bos`` and ``add_eos`` add control pieces to each text. With ``reverse``, the last piece
+    comes first. All methods raise :class:`InvalidFile` for a damaged model.
     """
 
     model: bytes
@@ -51,7 +48,6 @@ class SentencePieces:
 
     @property
     def unknown_id(self) -> int:
-        """The id of the unknown piece."""
         return int(_open(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
@@ -72,10 +68,7 @@ class SentencePieces:
         return [pieces[::-1] for pieces in each] if self.reverse else each
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
-        """Return the words of each text in order, without control pieces.
-
-        The pieces of all words, joined, are the pieces that the library makes of the text.
-        """
+        """Return the words of each text, without control pieces."""
         processor, behind = _open(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
 
@@ -108,19 +101,16 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """Return the word that pieces spell, without the blanks at its ends.
+    """Return the word that pieces spell, without blanks at its ends.
 
-    A word that consists of blanks is returned unchanged.
+    A word of blanks is returned unchanged.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces of each word.
-
-    The blank before a word, or with ``behind`` the blank after it, belongs to the word.
-    """
+    """Yield the pieces of each word, with the blank before it, or ``behind`` it."""
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):
@@ -134,8 +124,6 @@ def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[t
 
 
 class SentencePieceTokenizer(NamedTuple):
-    """A SentencePiece tokenizer, and the rule that is applied to texts before it."""
-
     rule: Rule
     model: SentencePieces
     vocabulary: Vocabulary
@@ -157,7 +145,6 @@ class SentencePieceTokenizer(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the rule and the SentencePiece model."""
         model = hashlib.sha256(self.model.model).hexdigest()
         facts = f"vocabtool sentencepiece 1\n{self.rule.fingerprint}\n{model}\n"
         return hashlib.sha256(facts.encode()).hexdigest()
@@ -165,7 +152,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _open(model: bytes) -> tuple[Any, bool]:
-    """Load a model. Return the library's processor, and whether a blank marks a word's end."""
+    """Return the library's processor, and whether a blank marks a word's end."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
@@ -186,7 +173,6 @@ def _open(model: bytes) -> tuple[Any, bool]:
 
 
 def charsmaps(model: bytes) -> Iterator[bytes]:
-    """Yield the compiled table of each normalizer in a model."""
     for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
         if end > start:
             yield model[start:end]
@@ -195,7 +181,6 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
 def _fields(
     model: bytes, messages: Collection[int], field: int, wire_type: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each occurrence of a protobuf field in ``messages``."""
     for message, kind, start, end in wire.fields(model, 0, len(model)):
         if message in messages and kind == LEN:
             for number, own, at, stop in wire.fields(model, start, end):

@@ -1,7 +1,6 @@
 """Steps whose results are those of TensorFlow's string ops, byte for byte.
 
 Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc.
-``text_steps.py`` contains the ops of tensorflow-text. ``op_steps.py`` translates ops into steps.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower. ``utf8``: lower-case all scripts by ICU's rules, and end a text at NUL."""
+    """StringLower. With ``utf8``, lower-case all scripts by ICU's rules, and end a text at NUL."""
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -64,8 +63,6 @@ class Lower(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Upper(ChangeStep):
-    """StringUpper, like :class:`Lower`."""
-
     utf8: bool = False
     is_local: ClassVar[bool] = True
 
@@ -83,22 +80,15 @@ class Upper(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class RegexReplace(ChangeStep):
-    """RegexReplace and StaticRegexReplace.
-
-    ``rewrite`` may contain ``\\1`` for the first group. ``every``: whether all matches are
-    replaced, or only the first.
-    """
-
     pattern: str
     rewrite: str
     every: bool = True
 
     @property
     def local(self) -> bool:
-        """Whether a text can be cut at whitespace before the replacement, with the same result.
+        """The pattern must match one character, or several without ASCII whitespace.
 
-        It can if the pattern matches one character, or several without ASCII whitespace, and if a
-        whitespace character is only replaced by whitespace.
+        Whitespace must be replaced only by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
@@ -156,14 +146,13 @@ class Strip(ChangeStep):
 class SplitWhitespace(SplitStep):
     """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings.
 
-    ``most``: the largest number of splits; -1 means no limit.
+    If ``most`` is -1, the number of splits is not limited.
     """
 
     most: int = -1
 
     @property
     def local(self) -> bool:
-        """Whether the number of splits is unlimited, so that each chunk may be split alone."""
         return self.most < 0
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
@@ -178,7 +167,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split one string, at most ``most`` times; the last part is the rest, even if empty."""
+        """The last part is the rest of the text, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -206,10 +195,7 @@ class SplitOn(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitAtAny(SplitStep):
-    """StringSplit of TensorFlow 1: split at each of the bytes in ``delimiters``.
-
-    Without delimiters, every byte is a word. ``skip_empty``: whether empty strings are dropped.
-    """
+    """StringSplit of TensorFlow 1: split at each of the ``delimiters``, or into bytes if empty."""
 
     delimiters: bytes = b" "
     skip_empty: bool = True
@@ -251,7 +237,7 @@ class Join(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. ``unit`` is what ``start`` and ``length`` count; a negative start is from the end.
+    """Substr. ``unit`` is what ``start`` and ``length`` count.
 
     Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
     """
@@ -282,8 +268,7 @@ class Substr(ChangeStep):
 class Decoder:
     """How UnicodeDecode and UnicodeTranscode decode UTF-8.
 
-    ``errors``: how to treat invalid bytes. ``replacement``: the character that replaces them.
-    ``controls``: whether it also replaces control characters (below U+0020).
+    ``controls``: whether control characters (below U+0020) are replaced, too.
     """
 
     errors: Errors = "replace"
@@ -311,8 +296,6 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class Transcode(ChangeStep):
-    """UnicodeTranscode from UTF-8 to UTF-8, which repairs invalid bytes."""
-
     decoding: Decoder = Decoder()
     description: ClassVar[str] = "repair invalid UTF-8"
 
@@ -351,9 +334,9 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    ``pad_width``: the number of pads before and after a text, at most n - 1 for n-grams of n words;
-    -1 means n - 1. ``preserve_short``: whether a text that is too short for any n-gram becomes an
-    n-gram as a whole.
+    - ``pad_width``: The number of pads before and after a text, at most n - 1 for n words; -1 means
+      n - 1.
+    - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
     """
 
     separator: bytes
@@ -364,7 +347,7 @@ class NGrams(Step):
     preserve_short: bool = False
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Return the n-grams of each text. If all texts are empty, no pads are added."""
+        """If all texts are empty, no pads are added."""
         if not len(tokens.values):
             return Tokens(tokens.values, np.zeros_like(tokens.offsets))
         runs = list(self._runs(tokens))
@@ -375,10 +358,6 @@ class NGrams(Step):
         return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        """Yield n-grams with the indexes of their texts, for one width after the other.
-
-        With ``preserve_short``, then yield the texts that are too short for any n-gram, by length.
-        """
         pads = pa.array([self.left_pad, self.right_pad], pa.binary())
         words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
         lengths = np.diff(tokens.offsets)
@@ -397,10 +376,7 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """Return the n-grams of ``texts`` with the index of each n-gram's text.
-
-        The last two items of ``words`` are the left and the right pad.
-        """
+        """The last two items of ``words`` are the left and the right pad."""
         begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
         counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
         owners = np.repeat(np.arange(len(texts)), counts)

@@ -1,11 +1,10 @@
 """Texts and tokens as Arrow arrays, and the base classes of steps.
 
-Strings are bytes, as in TensorFlow. They are stored in Arrow arrays of type ``string``, although
-they may be invalid UTF-8, because in ``binary`` arrays Arrow's regular expressions would match
-bytes instead of characters. To be compared or joined, they are viewed as ``binary``.
+Arrays have the type ``string``, although strings may be invalid UTF-8. In ``binary`` arrays,
+Arrow's regular expressions would match bytes.
 
-Steps are frozen dataclasses, equal if they do the same. A rule's fingerprint is made from the
-``repr`` of its steps, and indexes store fingerprints: do not rename the classes or their fields.
+Do not rename the step classes or their fields. A rule's fingerprint is made from the ``repr`` of
+its steps, and indexes store fingerprints.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ EMPTY: Final = np.zeros(0, np.int64)
 class Tokens(NamedTuple):
     """The m strings of ``n`` texts.
 
-    ``values``: Arrow ``string`` array of length m, without nulls, possibly invalid UTF-8.
-    ``offsets``: int64, shape (n + 1,), ascending from 0 to m; the strings of text ``i`` are
-    ``values[offsets[i]:offsets[i + 1]]``.
+    - ``values``: Length m, without nulls, possibly invalid UTF-8.
+    - ``offsets``: shape (n + 1,). Text ``i`` has ``values[offsets[i]:offsets[i + 1]]``.
     """
 
     values: pa.StringArray
@@ -41,24 +39,22 @@ class Tokens(NamedTuple):
 
     @classmethod
     def whole(cls, texts: pa.StringArray) -> Tokens:
-        """Return tokens in which each text is one token."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        """Return only some of the strings; ``kept``: the mask of these, shape (m,)."""
+        """Return only some of the strings; ``kept`` is a mask of shape (m,)."""
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
-        """Return a list of ``bytes`` for each text. Slow and large if there are many strings."""
+        """Slow for many strings."""
         values = as_bytes(self.values)
         return [values[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
 class TokenCodes(NamedTuple):
-    """:class:`Tokens`, dictionary-encoded: each distinct string is stored once.
+    """:class:`Tokens` in which each distinct string is stored once.
 
-    ``codes``: int32, shape (m,), the position of each string in ``distinct``. ``offsets``: int64,
-    shape (n + 1,), as in :class:`Tokens`.
+    ``codes``: shape (m,), the position of each string in ``distinct``.
     """
 
     codes: NDArray[np.int32]
@@ -67,15 +63,14 @@ class TokenCodes(NamedTuple):
 
     @classmethod
     def encode(cls, tokens: Tokens) -> TokenCodes:
-        """Dictionary-encode tokens."""
         encoded = tokens.values.view(pa.binary()).dictionary_encode()
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
         """Return the tokens of texts, given (in ``self``) the tokens of their distinct chunks.
 
-        ``chunks``: for each chunk of all texts, its position in ``self``. ``offsets``: int64, shape
-        (texts + 1,); the chunks of text ``i`` are ``chunks[offsets[i]:offsets[i + 1]]``.
+        ``chunks``: for each chunk, its position in ``self``. ``offsets``: where each text's chunks
+        begin.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
@@ -94,7 +89,7 @@ def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts (Python objects, or an Arrow array of any string type) as a ``string`` array.
+    """Return texts as a ``string`` array.
 
     Raises :class:`VocabtoolError` if a text is null, ``TypeError`` for items that are not texts.
     """
@@ -127,13 +122,12 @@ def text_bytes(text: str | bytes) -> bytes:
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
-    """Return the strings as a list of Python ``bytes``. They may be invalid UTF-8."""
     found: list[bytes] = array.view(pa.binary()).to_pylist()
     return found
 
 
 def not_utf8(texts: pa.StringArray) -> int:
-    """Return how many texts are invalid UTF-8. If all are valid, Arrow checks 2 GB/s."""
+    """Return how many texts are invalid UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -147,13 +141,12 @@ def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
-    """Return, for each string, whether it has at least one byte."""
     filled: NDArray[np.bool_] = pc.binary_length(values).to_numpy(zero_copy_only=False) > 0
     return filled
 
 
 def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
-    """Apply ``change`` to each string. For equal strings it is called once."""
+    """Apply ``change`` once to each distinct string."""
     encoded = values.view(pa.binary()).dictionary_encode()
     results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
     return results.take(encoded.indices).view(pa.string())
@@ -164,11 +157,7 @@ def map_unless_ascii(
     change_ascii: Callable[[pa.StringArray], pa.StringArray],
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
-    """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to all others.
-
-    Both give the same result for ASCII strings without NUL. Those with NUL go to ``change``,
-    because some of TensorFlow's ops end a text there.
-    """
+    """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to all others."""
     easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
     hard = pc.invert(easy)
     count = pc.sum(hard).as_py() or 0
@@ -195,13 +184,12 @@ def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
-    """Return the bytes of all texts, joined: uint8, not copied."""
     bounds = text_bounds(texts)
     return np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
 
 
 def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-    """Split texts behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
+    """Split texts behind each byte of ASCII whitespace, without a copy.
 
     Returns the chunks, and where the chunks of each text begin: shape (n + 1,).
     """
@@ -215,9 +203,9 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts at ``cuts``, which are positions counted from the first byte of the first text.
+    """Split texts at ``cuts``, which count from the first byte of the first text.
 
-    The beginning of each text, and the end of the last one, must be among the cuts.
+    Both ends of each text must be among the cuts.
     """
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])
@@ -226,8 +214,6 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
 
 
 class Step:
-    """One step on the way from texts to tokens, which changes the strings or splits them."""
-
     __slots__ = ()
     description: ClassVar[str] = ""
     is_local: ClassVar[bool] = False
@@ -236,13 +222,11 @@ class Step:
     def local(self) -> bool:
         """Whether texts may be split at ASCII whitespace before the step is applied.
 
-        True only if the step treats each part between whitespace independently, and neither adds
-        nor removes ASCII whitespace.
+        The step must treat each part alone, and neither add nor remove ASCII whitespace.
         """
         return self.is_local
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Change or split the strings."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -256,15 +240,12 @@ class ChangeStep(Step):
     __slots__ = ()
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Change each string."""
         return tokens._replace(values=self.change_all(tokens.values))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        """Change many strings."""
         return map_distinct(values, self.change)
 
     def change(self, text: bytes) -> bytes:
-        """Change one string."""
         raise NotImplementedError
 
 
@@ -274,12 +255,11 @@ class SplitStep(Step):
     __slots__ = ()
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Split each string."""
         values, offsets = self.split_all(tokens.values)
         return Tokens(values, offsets[tokens.offsets])
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        """Split many strings. Return the parts, and offsets of shape (len(values) + 1,)."""
+        """Return the parts of all strings, and offsets of shape (len(values) + 1,)."""
         encoded = values.view(pa.binary()).dictionary_encode()
         parts = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
         flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
@@ -288,10 +268,8 @@ class SplitStep(Step):
         return lists.flatten().view(pa.string()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split one string."""
         raise NotImplementedError
 
 
 def quote(text: bytes | str) -> str:
-    """Return a pattern or a separator in quotes, its control characters escaped."""
     return f"'{printable(text.encode() if isinstance(text, str) else text)}'"

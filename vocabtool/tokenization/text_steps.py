@@ -1,9 +1,8 @@
 """Steps whose results are those of tensorflow-text's ops: normalize, split, fast BERT tokenizer.
 
 Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
-whitespace_tokenizer.cc. The ops normalize with ICU. The rules here are Unicode's (annex 15, and
-NFKC_Casefold of section 3.13 of the standard). Characters newer than Python's tables are not
-changed. ``lookup.py`` and ``sentencepiece.py`` split words into pieces.
+whitespace_tokenizer.cc. The rules of normalization are Unicode's (annex 15, and NFKC_Casefold of
+section 3.13). Characters newer than Python's tables are not changed.
 """
 
 from __future__ import annotations
@@ -120,8 +119,7 @@ def _encode(text: str) -> bytes:
 class BertNormalize(ChangeStep):
     """FastBertNormalize: replace control and format characters by spaces.
 
-    ``lower``: whether case is folded and accents are removed first. Invalid bytes are kept. The
-    op's model is a table made from Unicode's rules, so these rules are applied instead.
+    ``lower``: whether case is folded and accents are removed first.
     """
 
     lower: bool
@@ -129,7 +127,7 @@ class BertNormalize(ChangeStep):
 
     @classmethod
     def read(cls, model: bytes) -> BertNormalize:
-        """Read the op's model, a flatbuffer. Raise :class:`InvalidFile` if it is damaged."""
+        """Read the op's model, a flatbuffer."""
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -157,9 +155,9 @@ def _bert_character(character: str, lower: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BertSplit(SplitStep):
-    """The split into words with which FastWordpieceTokenizeWithOffsets begins.
+    """Split texts at Unicode whitespace, as FastWordpieceTokenizeWithOffsets does.
 
-    Splits at Unicode whitespace. Each punctuation mark and each Chinese character is a word.
+    Each punctuation mark and each Chinese character is a word.
     """
 
     description: ClassVar[str] = (
@@ -175,9 +173,8 @@ class BertSplit(SplitStep):
 class RegexSplit(SplitStep):
     """RegexSplitWithOffsets: the non-empty text between matches of ``delimiter``.
 
-    ``delimiter`` is an RE2 pattern; its first group is the delimiter. A delimiter that ``keep``
-    matches completely is a word, too. A text ends at NUL. Raises :class:`VocabtoolError` if the
-    model would fail.
+    The first group of ``delimiter`` is the delimiter. It is a word if ``keep`` matches it
+    completely. A text ends at NUL.
     """
 
     delimiter: str
@@ -185,10 +182,6 @@ class RegexSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether each match is independent of its context, and is only whitespace or has none.
-
-        This is only true for texts without NUL, because a text ends there.
-        """
         return _matches_whitespace_apart(self.delimiter)
 
     def split(self, text: bytes) -> list[bytes]:
@@ -202,7 +195,7 @@ class RegexSplit(SplitStep):
 def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
     """Return the text between matches of ``delimiter``, and delimiters that match ``keep``.
 
-    Raises :class:`VocabtoolError` for an invalid pattern, and if ``delimiter`` matches empty text.
+    Raises :class:`VocabtoolError` if ``delimiter`` is invalid or matches empty text.
     """
     regex, kept = _compile(delimiter), _compile(keep)
     words, read = [], 0
@@ -242,10 +235,7 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each alternative is one character class, or several that match no blank.
-
-    A repeated class must match only blanks, or no blank.
-    """
+    """Return whether each alternative is one class, or several that match no blank."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -264,10 +254,9 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScriptSplit(SplitStep):
-    """UnicodeScriptTokenizeWithOffsets on decoded text, which returns runs of one script.
+    """UnicodeScriptTokenizeWithOffsets on decoded text: runs of one script.
 
-    Common (which includes whitespace) and Inherited count as scripts. Whitespace is removed after
-    the split, so that ``a b`` is split, but ``! ?`` becomes one word ``!?``. With
+    Whitespace is removed after the split: ``a b`` is split, but ``! ?`` becomes ``!?``. With
     ``keep_whitespace``, runs of whitespace are words.
     """
 
@@ -275,9 +264,6 @@ class ScriptSplit(SplitStep):
 
     @property
     def local(self) -> bool:
-        """Whether the step splits at every whitespace character, which needs
-        ``keep_whitespace``.
-        """
         return self.keep_whitespace
 
     def split(self, text: bytes) -> list[bytes]:
@@ -303,11 +289,9 @@ def _script(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceSplit(SplitStep):
-    """WhitespaceTokenizeWithOffsets, which returns the non-empty text between Unicode whitespace.
+    """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    The op's ``version`` 1 accepts code points, version 2 bytes. Version 2 has a flaw, which is
-    reproduced here: if a whitespace character of n bytes (such as a no-break space) follows a word,
-    the first n - 1 of these bytes are part of the word.
+    Version 2 has a flaw: if whitespace of n bytes follows a word, the word includes n - 1 of them.
     """
 
     version: Literal[1, 2] = 1

@@ -4,13 +4,13 @@ Of the files beside a tokenizer, the first that states a limit counts:
 
 1. ``sentence_bert_config.json``: ``max_seq_length`` (huggingface/sentence-transformers,
    base/modules/transformer.py).
-2. ``tokenizer_config.json``: ``model_max_length``, and ``config.json``: the number of positions;
-   the smaller of both (the same file). transformers writes 1e30 if there is no limit. Models like
-   RoBERTa number positions from ``pad_token_id + 1``: of 514 positions, they use 512
+2. ``tokenizer_config.json``: ``model_max_length``, and ``config.json``: the number of positions.
+   The smaller of both counts. transformers writes 1e30 if there is no limit. Models like RoBERTa
+   number positions from ``pad_token_id + 1``: of 514 positions, they use 512
    (``create_position_ids_from_input_ids`` in huggingface/transformers, modeling_roberta.py).
 3. ``tokenizer.json``: ``truncation``.
 
-Static embeddings read as many tokens as ``encoders/model2vec.py`` says, and add none.
+Static embeddings read as many tokens as ``encoders/model2vec.py`` says.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Limit = tuple[int, str]  # a number of tokens, and the file and the name of the 
 class TokenLimit:
     """How many tokens of a text a model reads.
 
-    - ``places``: The number of tokens that the model takes at most.
+    - ``places``: The largest number of tokens that the model takes.
     - ``special``: How many of these the model adds to every text, such as ``[CLS]``.
     - ``cuts_start``: Whether the start of a longer text is cut off, not its end.
     - ``source``: Where the limit is stated: the file and the name of the setting.
@@ -81,9 +81,14 @@ class TokenLimit:
     def of(cls, model: str | Path, words: Words, places: int | None = None) -> TokenLimit | None:
         """Return the limit of a model; ``None`` if its files state none.
 
-        ``words``: the words of the model. ``places``: a limit that counts instead of the stated
-        one. Raises :class:`VocabtoolError` for a file of settings that is damaged, and for a
-        setting that is not a number.
+        - ``words``: The words of the model.
+        - ``places``: A limit that counts instead of the stated one.
+
+        Raises:
+
+        - :class:`VocabtoolError` for a damaged file of settings, and for a setting that is not a
+          number.
+        - ``ValueError`` if ``places`` is not larger than the number of special tokens.
         """
         from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
 
@@ -129,7 +134,6 @@ class TokenLimit:
 
 
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
-    """Return the files of the static embedding that a path belongs to; ``None`` if to none."""
     for folder in (path, *path.parents[:2]):
         with suppress(VocabtoolError):
             found = static_embedding.find(folder)
@@ -150,7 +154,6 @@ def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:
 
 
 def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit | None:
-    """Return the limit that the files in folders state. ``truncation``: as in tokenizer.json."""
     if found := _read_number(*find_settings(folders, SENTENCES), "max_seq_length"):
         return found
     file, config = find_settings(folders, CONFIG)
@@ -171,10 +174,7 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit |
 def _read_number(
     file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
 ) -> Limit | None:
-    """Return a number of tokens; ``None`` if it is missing, or so large that it means no limit.
-
-    ``unused``: how many of them the model does not use.
-    """
+    """Return a limit without ``unused`` tokens; ``None`` if missing or too large to be a limit."""
     value = settings.get(key)
     if value is None:
         return None
@@ -190,9 +190,10 @@ def _read_number(
 class CutTexts(NamedTuple):
     """What is cut off of some texts.
 
-    ``texts``: number of texts that are too long; ``tokens``: number of their tokens that are cut
-    off; ``all_tokens``: number of tokens of all texts. ``read``: bool, shape (d,), which of d
-    distinct words are read at least once, with all their tokens.
+    - ``texts``: Number of texts that are too long.
+    - ``tokens``: Number of tokens that are cut off.
+    - ``all_tokens``: Number of tokens of all texts.
+    - ``read``: Whether each distinct word is read completely at least once.
     """
 
     texts: int
@@ -202,7 +203,7 @@ class CutTexts(NamedTuple):
 
 
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Count what is cut off of texts, from all their words, blanks included."""
+    """Count what is cut off of texts. ``found`` must include blanks."""
     ends, bounds, cut = _tokens(found, limit.tokens)
     start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
@@ -221,10 +222,7 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Counts the tokens of texts, to split documents into pieces that a model reads.
-
-    ``most``: how many tokens of a text the model reads; ``None``: all.
-    """
+    """Counts the tokens of texts. ``most``: how many a model reads; ``None``: all."""
 
     words: Words
     most: int | None
@@ -232,13 +230,12 @@ class CountTokens:
 
     @classmethod
     def of(cls, words: Words | None, most: int | None) -> CountTokens | None:
-        """Return the measure of a model; ``None`` if it reads whole words, any number of them."""
+        """Return the counter of a model; ``None`` if the model reads any number of whole words."""
         if words is None or (most is None and not words.subword):
             return None
         return cls(words, most)
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        """Return the number of tokens of each text."""
         from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
 
         tokenizer, array = self.words.tokenizer, texts_array(texts)
@@ -264,10 +261,7 @@ class CountTokens:
 
 
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
-    """Return how many tokens precede each of m words and n texts, and how many a text has too many.
-
-    The last item of the first two counts all tokens. Shapes (m + 1,), (n + 1,) and (n,).
-    """
+    """Return token counts before each word, before each text, and beyond ``most`` per text."""
     ends = np.arange(len(found.codes) + 1)
     if found.pieces is not None:
         ends = starts_of(found.pieces[found.codes])
@@ -278,11 +272,7 @@ def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]
 def cut_note(
     documents: int, tokens: int, most: int, *, unit: str = "piece", estimated: bool = False
 ) -> str:
-    """Describe in a line what is cut off.
-
-    ``most``: how many tokens of a text are read. ``unit``: what a token is called. ``estimated``:
-    whether ``tokens`` is estimated.
-    """
+    """Describe in a line what is cut off. ``unit``: what a token is called."""
     longer = f"longer than the {plural(most, unit, f'{unit}s')} that the model reads"
     if not documents:
         return f"no document is {longer}"

@@ -1,19 +1,14 @@
 """Tokenizers of other formats, described as a ``tokenizer.json`` for the ``tokenizers`` library.
 
-``hf_tokenizer.py`` then splits texts by that description, which stays in memory. If the library
-cannot express a rule, or nobody has documented it, an error names the rule.
+If the library cannot express a rule, or the rule is not documented, an error names the rule.
 
-GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp. As there by default, control tokens in a text
-are plain text (``parse_special=false``) and user-defined tokens are kept whole. SentencePiece
-pieces are merged by their scores. One difference: BERT does not know a word of more than 100
-characters, as in BERT's own tokenizer.
-
-tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
-pattern, so the caller names the encoding. The files of OpenAI are recognised by their hash. The
-pair of neighbours that together make the token of the lowest rank is merged first.
-
-``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizers in huggingface/transformers
-that ``tokenizer_config.json`` names, with its settings.
+- GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp, with ``parse_special=false``: control tokens
+  in a text are plain text. User-defined tokens are kept whole. One difference: BERT does not know a
+  word of more than 100 characters, as in BERT's own tokenizer.
+- tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
+  pattern, so the caller names the encoding. OpenAI's own files are recognised by their hash.
+- ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizer in huggingface/transformers
+  that ``tokenizer_config.json`` names, with its settings.
 """
 
 from __future__ import annotations
@@ -63,8 +58,8 @@ OTHERWISE: Final = "name a tokenizer.json of the same model: --rule tokenizer:FI
 def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
     """Return the tokenizer of a file, with the settings beside it; ``None`` for other files.
 
-    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat`, which names the
-    rule, if the rule is unknown.
+    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for an unknown
+    rule.
     """
     with reading(str(file)):
         found = document_of(file)
@@ -81,7 +76,7 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
 
 
 def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
-    """Return the tokenizer for a rule ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
+    """Return the tokenizer for ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
 
     Raises :class:`VocabtoolError` if the entries do not fit.
     """
@@ -99,24 +94,19 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
 
 
 def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
-    """Return the tokenizer that a document describes; ``raw``: the entries are plain bytes."""
     return HFWordTokenizer(json.dumps(contents).encode(), contents, vocabulary, raw=raw)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return what to store of a tokenizer: its file, or a description if it has several files.
-
-    The weights of a GGUF file are not stored.
-    """
+    """Return the file's bytes, or a description if the tokenizer has several files."""
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
 
 def document_of(file: Path) -> Json | None:
-    """Return a ``tokenizer.json`` equivalent to a GGUF file, a vocab.json or a vocab.txt.
+    """Return a ``tokenizer.json`` equivalent to a file; ``None`` for other files.
 
-    Returns ``None`` for other files, for a vocab.json without merges.txt beside it, and for a
-    vocab.txt without settings beside it. Raises the errors of :func:`tokenizer_for`.
+    The file may be a GGUF file, a vocab.json with merges.txt, or a vocab.txt with settings.
     """
     found = gguf.read_tokenizer(file)
     if found is not None:
@@ -164,7 +154,6 @@ def _gguf(found: gguf.GGUFTokenizer) -> Json:
 
 
 def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
-    """Return the unknown token."""
     number = otherwise if found.unknown is None else found.unknown
     token = next((token for token, each in ids.items() if each == number), None)
     if token is None:
@@ -173,7 +162,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's BPE: the pair that makes the best-scored piece goes first."""
+    """SentencePiece's BPE: the pair that makes the best-scored piece goes first."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -185,7 +174,7 @@ def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[
 
 
 def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe byte-level BPE with llama.cpp's patterns, or BPE of characters (Gemma 4)."""
+    """Byte-level BPE with llama.cpp's patterns, or BPE of characters (Gemma 4)."""
     merges = listed_pairs(found.merges, ids)
     name = "gemma4" if found.model == "gemma4" else found.pre or "default"
     if name in RAW:
@@ -203,14 +192,12 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tokens that consist of newlines. Gemma 4 has no merges that would make these
-    tokens.
-    """
+    """Gemma 4 has no merges that make tokens of newlines."""
     return (token for token in ids if not token.strip("\n"))
 
 
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe WordPiece whose pieces mark the start of a word (``▁``), not a continuation."""
+    """WordPiece whose pieces mark the start of a word (``▁``), not a continuation."""
     lower = found.flags.get("normalizer.lowercase", True)
     accents = found.flags.get("normalizer.strip_accents", lower)
     model = wordpiece(ids, _unknown(found, ids, 100), prefix="", longest=LONGEST)
@@ -220,7 +207,7 @@ def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Js
 
 
 def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's unigram model; control tokens get a name that no text contains."""
+    """SentencePiece's unigram model; control tokens get a name that no text contains."""
     if not len(found.scores) or not found.types:
         raise InvalidFile("no scores or no types of tokens, which this tokenizer needs")
     if found.flags.get("treat_whitespace_as_suffix"):
@@ -258,10 +245,7 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 def _pattern_of(file: Path) -> str | None:
-    """Return the pattern for a file of ranks: a known one of OpenAI's, or the one in the file.
-
-    A pattern with ``}+`` is not used, because other regex libraries read ``}+`` differently.
-    """
+    """Other regex libraries read ``}+`` differently, so a pattern with it is not used."""
     if file.stat().st_size > json_file.MAX_FILE:
         return None
     data = file.read_bytes()
@@ -275,10 +259,7 @@ def _pattern_of(file: Path) -> str | None:
 
 
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
-    """Describe tiktoken's BPE. Raises :class:`VocabtoolError` unless every byte is a token.
-
-    Tokens with lower ids than these 256 tokens are special tokens, as in ``tekken.json``.
-    """
+    """Tokens with lower ids than all byte tokens are special tokens, as in ``tekken.json``."""
     numbers = vocabulary.id_array().tolist()
     ids = {
         "".join(map(ALPHABET.__getitem__, token)): number
@@ -317,7 +298,7 @@ def _bert(
     unknown: str = "[UNK]",
     special: Iterable[str] = (),
 ) -> Json:
-    """Describe BERT's tokenizer. ``accents``: remove accents; ``None`` means as ``lowercase``."""
+    """``accents``: whether accents are removed; ``None`` means as ``lowercase``."""
     model = wordpiece(ids, unknown, longest=LONGEST - 1)
     steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)
@@ -366,7 +347,6 @@ MAX_DIGITS: Final = 10
 
 
 def _settings(file: Path) -> Json:
-    """Return the object of a JSON file; empty if the file is missing."""
     if not file.is_file():
         return {}
     found = json_file.parse(read_file(file, MAX_SETTINGS))
@@ -379,13 +359,12 @@ def _class(settings: Json) -> str | None:
 
 
 def _content(token: object) -> str | None:
-    """Return the text of a token, which is a text or an object with a ``content``."""
+    """A token is a text or an object with a ``content``."""
     found = token.get("content") if isinstance(token, dict) else token
     return found if isinstance(found, str) else None
 
 
 def _special(settings: Json) -> Iterator[str]:
-    """Yield the special tokens that settings name."""
     for key, value in settings.items():
         listed = value if isinstance(value, list) else [value]
         if key.endswith("_token") or key == "additional_special_tokens":
@@ -393,7 +372,6 @@ def _special(settings: Json) -> Iterator[str]:
 
 
 def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
-    """Describe byte-level BPE by the files of its folder."""
     settings = _settings(folder / TOKENIZER_CONFIG)
     name = _class(settings)
     if name is None and all(character in entries for character in ALPHABET):

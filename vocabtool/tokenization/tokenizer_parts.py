@@ -1,12 +1,13 @@
-r"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps and models.
+"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps and models.
 
-``tokenizer_files.py`` makes documents of these parts. The patterns of GGUF have the names that
-``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). They are those of each
-model's own ``tokenizer.json``, except that English contractions (``'s``) and capital letters match
-as in llama.cpp. Where llama.cpp has code instead of a pattern (``kimi-k2``, ``afmoe``), the pattern
-does what that code does, ``src/unicode.cpp``. The patterns of tiktoken are those of
-``tiktoken_ext/openai_public.py`` in openai/tiktoken. The syntax is that of Oniguruma, which the
-``tokenizers`` library uses.
+Patterns have the syntax of Oniguruma, which the ``tokenizers`` library uses.
+
+- The patterns of GGUF have the names that ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp``
+  (ggml-org/llama.cpp). They are those of each model's own ``tokenizer.json``, but English
+  contractions (``'s``) and capital letters match as in llama.cpp.
+- For ``kimi-k2`` and ``afmoe``, llama.cpp has code instead of a pattern (``src/unicode.cpp``). The
+  patterns here do what that code does.
+- The patterns of tiktoken are those of ``tiktoken_ext/openai_public.py`` in openai/tiktoken.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def document(
 
 
 def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
-    """Return a document that also says which tokens are put before and behind a text."""
+    """Add to a document which tokens are put before and behind a text."""
     if start not in ids or end not in ids:
         return found
     tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
@@ -210,11 +211,7 @@ def split(pattern: str) -> Json:
 
 
 def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:
-    """Yield the steps that split by patterns and write every byte as a character.
-
-    GPT-2's pattern is built into the library. Where it is used, vocabtool can split equal words
-    once.
-    """
+    """Yield the steps that split by patterns and write every byte as a character."""
     alone = patterns == (GPT2,)
     if not alone:
         yield from map(split, patterns)
@@ -231,17 +228,14 @@ def replace(old: str, new: str, *, regex: bool = False) -> Json:
 
 
 def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool) -> list[Json]:
-    """Return the tokens among ``contents`` that have ids; they are kept whole in every text."""
+    """Return the tokens among ``contents`` that have ids, with ``flags``."""
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     found = sorted((ids[token], token) for token in set(contents) if token and token in ids)
     return [{"id": number, "content": token, **plain, **flags} for number, token in found]
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that together make another one, in the order of its rank.
-
-    Raises :class:`InvalidFile` for a token of more than ``MAX_PIECE`` characters.
-    """
+    """Return all pairs of tokens that together make another token, ordered by its rank."""
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")
@@ -256,7 +250,7 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    """Return the distinct merges of a file whose parts and result are all tokens."""
+    """Return the distinct merges whose parts and result are all tokens."""
     found: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")

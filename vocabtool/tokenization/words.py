@@ -1,10 +1,6 @@
 """The public ``Words``: the words of texts, and which of them a model knows.
 
-The words come from a rule read from the model's graph, from a rule that the caller names, or from
-the running model (``exact``). ``oov/`` counts words over a corpus; ``mask.py`` rewrites lines.
-
-Modules that read models are imported inside the functions that need them. An index opens without
-them, and so faster, because it stores its words in a file of its own.
+Modules that read models are imported inside functions, so that an index opens faster.
 """
 
 from __future__ import annotations
@@ -64,9 +60,8 @@ How = Literal["recovered", "named", "guessed", "exact"]
 class Word(NamedTuple):
     """A word of a text, and the result of its lookup.
 
-    ``id`` is ``None`` if the word has no single id: if a hash bucket determines the id, or if the
-    word has several pieces. ``pieces``: the number of subword pieces; ``None`` for models of whole
-    words.
+    - ``id``: ``None`` if a hash bucket determines the id, or if the word has several pieces.
+    - ``pieces``: The number of subword pieces; ``None`` for models of whole words.
     """
 
     word: bytes
@@ -80,13 +75,12 @@ class Words:
     """The words that one model makes of texts, and which of them it knows.
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
-    - ``how``: ``"recovered"`` if the rule was read from the model, ``"named"`` if the caller named
-      it, ``"guessed"`` if it is the one that best fits a file of word vectors, ``"exact"`` if the
-      running model makes the words.
+    - ``how``: Where the rule from text to words comes from: the model (``"recovered"``), the caller
+      (``"named"``), the running model (``"exact"``), or a guess for word vectors (``"guessed"``).
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
-    - ``rule``: The rule with which :meth:`of` makes the same words of the vocabulary; ``None`` if
-      there is none, because the rule is in the graph of a model.
+    - ``rule``: The rule with which :meth:`of` makes the same words of the vocabulary. ``None`` if
+      the rule is in the graph of a model.
     - ``source``: The model or file that was passed to :meth:`of`, and the name of the vocabulary.
       ``None`` for a vocabulary and for exact words.
     """
@@ -117,7 +111,7 @@ class Words:
           ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
           ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
         - ``exact``: Run the model itself. This needs TensorFlow.
-        - ``trust``: Run the model even if it contains ops that read files, use the network or run
+        - ``trust``: Run the model even if it contains ops that use files or the network, or run
           Python.
 
         Raises :class:`VocabtoolError` if the rule cannot be determined.
@@ -243,9 +237,8 @@ PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punct
 def words_of(given: GivenWords, rule: str | None = None) -> Words:
     """Return the words of an encoder that has none of its own.
 
-    ``given``: :class:`Words`; a file or model, also as ``FILE#NAME``, as in :meth:`Words.of`; a
-    vocabulary or entries, whose ``rule`` is ``keras`` by default.
-    Raises the errors of :meth:`Words.of`, and :class:`VocabtoolError` for words with another rule.
+    ``given`` may be ``FILE#NAME``. The ``rule`` of bare entries is ``keras`` by default. Raises
+    :class:`VocabtoolError` for words with another rule.
     """
     if isinstance(given, Words):
         if rule not in (None, given.rule):
@@ -264,7 +257,6 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
 
 
 def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
-    """Return the tokenizer that a named rule makes for a vocabulary, with the errors of ``of``."""
     file = tokenizer_file(rule)
     if file is not None:
         words = tokenizer_of(file)
@@ -286,10 +278,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the ``Words`` of a file without graphs: a file of a tokenizer, or of word vectors.
-
-    Without ``name``, the first vocabulary that has a tokenizer is used.
-    """
+    """Without ``name``, the first vocabulary that has a tokenizer is used."""
     from vocabtool.formats import registry
 
     found = registry.inspect(model, small=name is not None)
@@ -327,7 +316,6 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path] | None:
-    """Return the tokenizer of a vocabulary, and its file; ``None`` if there is none."""
     from vocabtool.tokenization import hf_tokenizer, tokenizer_files
 
     files = [path]
@@ -350,8 +338,7 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path]
 def tokenizer_of(file: Path) -> Words:
     """Return the ``Words`` of a tokenizer.json, a SentencePiece model or a GGUF file.
 
-    Raises :class:`NotFound` if there is no such file, and :class:`VocabtoolError` if the file
-    contains no tokenizer.
+    Raises :class:`VocabtoolError` if the file contains no tokenizer.
     """
     if not file.is_file():
         raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
@@ -367,7 +354,7 @@ def tokenizer_of(file: Path) -> Words:
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
-    """Raise :class:`VocabtoolError` if no vocabulary contains 90 % of the tokenizer's pieces."""
+    """Raise an error if no vocabulary contains 90 % of the tokenizer's pieces."""
     pieces = tokenizer.vocabulary.stored
     counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
     if max(counts) < len(pieces) * MIN_SHARED_PIECES:
@@ -401,8 +388,7 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
 def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
     """Return the ``Words`` that a loaded model looks up when it runs.
 
-    ``model``: the path of the loaded model. ``name``: the vocabulary, if there are several. Raises
-    :class:`NoVocabulary` if the model looks up no words.
+    Raises :class:`NoVocabulary` if the model looks up no words.
     """
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
