@@ -499,7 +499,7 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
     "no static model": (
         ["bert.json", "--suggest", "2", "--suggest-to", "larger"],
         3,
-        "larger: a copy of bert.json",
+        "larger: cannot write a copy of bert.json",
     ),
     "no folder": (
         ["bert.json", "--suggest", "2", "--suggest-to", "no/x.json"],
@@ -515,7 +515,7 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
     "another ending": (
         ["words.npz", "--suggest", "2", "--suggest-to", "x.txt"],
         3,
-        "x.txt: a copy of words.npz",
+        "x.txt: cannot write a copy of words.npz",
     ),
     "a list": (["words.txt", "--suggest", "2", "--rule", "lower"], 3, "words can be added to"),
 }

@@ -55,7 +55,8 @@ def text_of(document: str | bytes | HasText) -> bytes:
 class BatchCounts:
     """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    Arrays have length u. The arrays from ``listed`` on have length v: the unknown or split words.
+    Arrays have length u, but the four from ``listed`` to ``shares`` describe only unknown or split
+    words.
 
     - ``positions``: Position in the vocabulary, -1 if absent.
     - ``pieces``: Number of pieces; ``None`` for a model of whole words.
@@ -63,8 +64,6 @@ class BatchCounts:
     - ``documents``: Number of texts with the word.
     - ``first``: Index of the first text with the word.
     - ``shares``: Relative position of the word in that text, from 0 to 1.
-    - ``texts_unknown``: Number of texts with an unknown word.
-    - ``languages``: The result of :func:`count_languages`.
     - ``blanks``: Number of skipped words that are only blanks.
     - ``cut``: What the token limit cuts off; ``None`` without a limit.
     """

@@ -348,7 +348,7 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Return the statistics of pieces. ``histogram[i]`` is the number of tokens with i pieces."""
+    """``histogram[i]`` is the number of tokens with i pieces."""
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
     keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]

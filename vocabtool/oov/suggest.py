@@ -285,7 +285,6 @@ def token_flags(document: Json) -> Flags:
 
 
 def _as_in_text(flags: Flags, word: str) -> str:
-    """Return a word with the blank before it, if the token includes this blank."""
     return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
 
 

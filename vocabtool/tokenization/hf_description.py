@@ -213,7 +213,6 @@ def _parts(value: object) -> Iterator[Json]:
 
 
 def _scheme(part: Json) -> str:
-    """Return where a Metaspace adds its marker: ``always``, ``first`` or ``never``."""
     scheme = part.get("prepend_scheme")
     if isinstance(scheme, str):
         return scheme

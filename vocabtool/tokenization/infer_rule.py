@@ -102,7 +102,6 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
 
 
 def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
-    """Go one op back. At the model's input, return the finished steps."""
     point, node = here.point, here.point.node
     if node is not None:
         inside = point.inside(node)
@@ -214,7 +213,6 @@ class LookupPath(NamedTuple):
 
     @property
     def places(self) -> frozenset[tuple[bytes, bytes]]:
-        """For each lookup op: the name of its function, and its own name."""
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:

@@ -71,8 +71,6 @@ _loads: Final = itertools.count()
 
 
 class TracedRun(NamedTuple):
-    """The results of running the model on n texts. ``rows`` has shape (n, ...)."""
-
     rows: Rows
     traces: tuple[OpTrace, ...]
 
@@ -140,7 +138,10 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """Run the model on batches, which must not be empty, and apply ``read`` to its outputs."""
+        """Run the model on batches of texts, and apply ``read`` to its outputs.
+
+        No batch may be empty.
+        """
         with self._lock:
             runs = []
             for batch in batches:
@@ -154,7 +155,6 @@ class InstrumentedModel:
 
     @property
     def runs_together(self) -> bool:
-        """Whether the model can be run on several texts at once."""
         with self._lock:
             if self._runs_together is None:
                 self._runs_together = self._learn()

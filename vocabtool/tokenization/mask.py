@@ -61,8 +61,6 @@ class MaskedLine(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over all lines so far."""
-
     lines: int = 0
     exact: int = 0
     unaligned: int = 0
@@ -165,7 +163,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield each line's surface words with an unknown word, and whether this is exact."""
+        """Yield each line's surface words with an unknown word, and whether the alignment is exact."""
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
         of_lines = self._words_of(lines)
@@ -397,7 +395,8 @@ class Span(NamedTuple):
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
     """Return the ways to split a text without ASCII whitespace, coarse to fine.
 
-    The ways are the whole text, the punctuation at both ends apart, and the surface words.
+    The first way is the whole text. Then the punctuation at both ends is split off. The last way
+    returns the surface words.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():

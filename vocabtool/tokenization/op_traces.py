@@ -51,7 +51,6 @@ class Pieces(NamedTuple):
         )
 
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
-        """Return the pieces of some strings; ``strings`` is a mask of shape (m,)."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
         _, values, *numbers = self
@@ -183,7 +182,6 @@ def _join_offsets(offsets: Sequence[Integers]) -> Integers:
 
 
 def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """Join the runs of an op. ``runs``: for each run, the recorded tensors."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)

@@ -195,7 +195,10 @@ class SplitOn(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitAtAny(SplitStep):
-    """StringSplit of TensorFlow 1: split at each of the ``delimiters``, or into bytes if empty."""
+    """StringSplit of TensorFlow 1: split at each of the bytes in ``delimiters``.
+
+    Without delimiters, every byte is a word.
+    """
 
     delimiters: bytes = b" "
     skip_empty: bool = True
@@ -237,7 +240,8 @@ class Join(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. ``unit`` is what ``start`` and ``length`` count.
+    """Substr. ``unit`` is what ``start`` and ``length`` count. A negative start counts from the
+    end.
 
     Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
     """
@@ -321,8 +325,6 @@ class Characters(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class DropEmpty(Step):
-    """Drop empty strings, which are padding or missing values."""
-
     description: ClassVar[str] = "drop empty strings"
     is_local: ClassVar[bool] = True
 

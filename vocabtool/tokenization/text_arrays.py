@@ -42,7 +42,6 @@ class Tokens(NamedTuple):
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        """Return only some of the strings; ``kept`` is a mask of shape (m,)."""
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
@@ -127,7 +126,6 @@ def as_bytes(array: pa.StringArray) -> list[bytes]:
 
 
 def not_utf8(texts: pa.StringArray) -> int:
-    """Return how many texts are invalid UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

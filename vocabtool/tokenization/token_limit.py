@@ -230,7 +230,6 @@ class CountTokens:
 
     @classmethod
     def of(cls, words: Words | None, most: int | None) -> CountTokens | None:
-        """Return the counter of a model; ``None`` if the model reads any number of whole words."""
         if words is None or (most is None and not words.subword):
             return None
         return cls(words, most)

@@ -197,7 +197,6 @@ def document(
 
 
 def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
-    """Add to a document which tokens are put before and behind a text."""
     if start not in ids or end not in ids:
         return found
     tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
@@ -250,7 +249,6 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    """Return the distinct merges whose parts and result are all tokens."""
     found: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")

@@ -354,7 +354,6 @@ def tokenizer_of(file: Path) -> Words:
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
-    """Raise an error if no vocabulary contains 90 % of the tokenizer's pieces."""
     pieces = tokenizer.vocabulary.stored
     counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
     if max(counts) < len(pieces) * MIN_SHARED_PIECES:
@@ -386,10 +385,7 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
 
 
 def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """Return the ``Words`` that a loaded model looks up when it runs.
-
-    Raises :class:`NoVocabulary` if the model looks up no words.
-    """
+    """Raise :class:`NoVocabulary` if the running model looks up no words."""
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
 
