@@ -141,8 +141,8 @@ class OovCounter:
     ) -> OovReport:
         """Return the counts so far.
 
-        ``model`` and ``sources`` are names to show in the report. ``order`` is the figure by which
-        a subword model's split words are sorted, descending.
+        - ``model``, ``sources``: Names to show in the report.
+        - ``order``: The figure by which a subword model's split words are sorted, descending.
         """
         headers = [
             Header(
