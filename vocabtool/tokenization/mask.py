@@ -163,7 +163,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield each line's surface words with an unknown word, and whether the alignment is exact."""
+        """Yield each line's surface words with unknown words, and if the alignment is exact."""
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
         of_lines = self._words_of(lines)
