@@ -1,7 +1,4 @@
-"""Open sources: expand globs, detect the format of a file by its suffix, decompress it.
-
-The reader of each format parses the contents.
-"""
+"""Open sources: expand globs, detect the format of a file by its suffix, decompress it."""
 
 from __future__ import annotations
 
@@ -72,8 +69,8 @@ class Readable(Protocol):
 class ArrowStream:
     """A stream that Arrow reads: the bytes ``held``, then the rest of ``file``, then ``last``.
 
-    Closing the stream does not close the file. A closed stream returns no bytes, so that a thread
-    of Arrow no longer reads the file.
+    Closing the stream does not close the file. A closed stream returns no bytes, so a thread of
+    Arrow stops reading the file.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -99,9 +96,7 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait until a running read has ended, then close this stream, but not the file it
-        reads.
-        """
+        """Wait for a running read, then close this stream, but not its file."""
         with self._lock:
             self.closed = True
 
@@ -116,7 +111,7 @@ class Kind(NamedTuple):
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
     """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist.
 
-    :func:`walk` says which files of a folder are read.
+    Files of a folder are chosen by :func:`walk`.
     """
     if name != STDIN and Path(name).is_dir():
         found = [file for file, why in walk(name, options) if why is None]
@@ -137,9 +132,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Convert errors as :func:`reading` does. A missing or too long name with blanks may be a
-    text.
-    """
+    """Convert errors as :func:`reading` does; hint that a missing name may be a text."""
     try:
         with reading(name):
             yield
@@ -192,7 +185,7 @@ def left_out(
 
 
 def kind_of(name: str, options: ReadOptions) -> Kind:
-    """Return the format of a file (``options`` or its suffix decide) and its compression.
+    """Return the format of a file (by ``options`` or its suffix) and its compression.
 
     Raises :class:`UnsupportedFormat` for archives and for unsupported compression.
     """
@@ -315,7 +308,7 @@ def names_of(sources: Sources) -> list[str] | None:
 
 
 def can_be_read_again(source: Files | Container) -> bool:
-    """Return whether a source can be read twice; pipes, iterators and queues cannot."""
+    """Whether a source can be read twice; pipes, iterators and queues cannot."""
     if isinstance(source, Container):
         return not isinstance(source.source, Iterator) and not is_queue(source.source)
     path = Path(source.name)
@@ -324,11 +317,7 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    """Yield the sources of nested lists.
-
-    A list contains sources if all its items are names, or if at least one item is a container of
-    documents and the first item is not a document. All other lists contain documents.
-    """
+    """Yield the sources of nested lists. A list that contains documents is a source itself."""
     names, documents = str | PathLike, bytes | Document | Mapping
     if (
         not isinstance(sources, list | tuple)

@@ -1,7 +1,6 @@
 """Read documents from Python objects: iterables, sequences and queues.
 
-Each item may be a string, ``bytes``, a mapping of fields, or a :class:`Document`. The readers of
-JSON lines and TFRecord use :func:`row_of`, too, because their rows become Python values.
+Each item is a string, ``bytes``, a mapping of fields, or a :class:`Document`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain s
 
 
 class _Mark(Enum):
-    """The type of :data:`END`. It is an enumeration, so that ``is END`` works after pickling."""
+    """An enumeration, so that ``is END`` works after pickling."""
 
     END = "end"
 
@@ -60,8 +59,8 @@ class Row(NamedTuple):
     """One document before it is put in a batch.
 
     ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
-    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: if requested, all
-    fields except the text. ``vector``: float32, shape (dim,), if a field contains it.
+    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: all fields except
+    the text, if requested. ``vector``: float32, shape (dim,), if a field contains it.
     """
 
     number: int
@@ -78,7 +77,7 @@ def is_queue(source: object) -> TypeGuard[Queue]:
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether a source is a sequence: it has ``len()`` and ``[]``, and is no mapping or text."""
+    """Whether a source has ``len()`` and ``[]``, and is no mapping or text."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 
@@ -86,7 +85,7 @@ def is_indexable(source: object) -> TypeGuard[Indexable]:
 def batches(source: object, request: Request) -> Iterator[Batch]:
     """Yield batches of about ``request.size`` bytes of text and at most ``request.rows`` documents.
 
-    Items are read lazily. If a queue contains an exception, it is raised.
+    Items are read lazily. An exception in a queue is raised.
     """
     return gather((row for row, _ in _rows(source, request)), request, request.rows)
 
@@ -117,7 +116,7 @@ def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
 def batch_of(rows: Sequence[Row], request: Request) -> Batch:
     """Return rows of one source as a batch.
 
-    Rows whose vector has not the length of most others are invalid.
+    Vectors must have the most frequent length; rows with other vectors are invalid.
     """
     keep, vectors = request.options.keep, None
     if request.options.vector_field is not None:
@@ -158,7 +157,7 @@ def _id(row: Row, request: Request) -> bytes:
 
 
 def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
-    """Yield each valid row of a source with the item from which the row was built."""
+    """Yield each valid row with the item from which it was built."""
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
@@ -177,10 +176,7 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    """Yield each item with its number, from 1.
-
-    Items at the start of a sequence are not read if they are to be skipped.
-    """
+    """Yield each item with its number, from 1. Items to skip may be left out unread."""
     if is_queue(source):
         return enumerate(_take(source), 1)
     if is_indexable(source):
@@ -199,7 +195,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """Yield the items of a queue. Call ``task_done`` for each, so that its ``join`` can return."""
+    """Yield a queue's items. ``task_done`` is called for each, for the queue's ``join``."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -257,7 +253,7 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
 
 
 def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:
-    """Return the vector in the field that the options name, or ``None``. Raises :class:`BadRow`."""
+    """Return the vector in the field that the options name, if any. Raises :class:`BadRow`."""
     name = request.options.vector_field
     if name is None:
         return None
@@ -311,7 +307,6 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
 
 
 def _plain(value: object) -> object:
-    """Convert a value that JSON cannot express: with ``tolist`` if it is NumPy's, else ``str``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

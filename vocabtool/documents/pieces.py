@@ -1,9 +1,9 @@
 """Cut texts into pieces that a model reads, each a document with an id and a place of its own.
 
-A text is cut at headings first (or at other places: ``ReadOptions.split``). A section that is
-longer than a piece may be is cut further: at blank lines, then at line ends, ends of sentences,
-blanks, and within a word only if the word alone is too long. Pieces are filled from the start, so
-that an edit leaves the pieces before it.
+A text is cut at headings first (or as ``ReadOptions.split`` says). A section that is too long is
+cut further: at blank lines, then at line ends, ends of sentences and blanks. Words are cut only if
+they are too long themselves. Pieces are filled from the start, so an edit does not change the
+pieces before it.
 
     docs/install.md#Install > Linux      the first piece below these headings
     docs/install.md#Install > Linux#2    the second one
@@ -56,7 +56,6 @@ class CountWords:
     most: int | None = None
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        """Return the number of words of each text."""
         return [max(len(text.split()), len(text) // WORD) for text in texts]
 
 
@@ -64,7 +63,7 @@ WORDS: Final = CountWords()
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of headings it is below."""
+    """A piece of a text, its offsets in characters, and the path of the headings above it."""
 
     start: int
     end: int
@@ -80,7 +79,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes that the options ask for, at most what the model reads.
+    """Return the sizes in the options, limited to what the model reads.
 
     Raises ``ValueError`` if an overlap would leave no room for new text.
     """
@@ -135,7 +134,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return the bounds of sections. A heading without text of its own begins the next section."""
+    """Return the bounds of sections. A heading without text joins the next section."""
     text, bounds = marked.text, [0]
     before: Heading | None = None
     for each in marked.headings:
@@ -202,7 +201,7 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
 
 
 def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size: int) -> list[int]:
-    """Return where a part of a text is cut: at ``place``, else every few characters."""
+    """Return where a text is cut: at ``place``, or every few characters."""
     if place is None:
         return [*range(start, end, max(size // 4, 1)), end]
     inner = (found.end() for found in place.finditer(text, start, end))
@@ -210,7 +209,7 @@ def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Return pieces of as many atoms as fit, without overlaps, for which they leave room."""
+    """Fill pieces with atoms. Pieces leave room for the overlap that comes before them."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -250,10 +249,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Return each piece with its overlap if that fits, else without it, and halved if need be.
-
-    Counts of parts need not add up to that of the whole.
-    """
+    """Drop overlaps of pieces that are too long, then halve pieces."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     counts = sizes.measure([text[start:end] for start, end in spans])
     found = []
@@ -352,7 +348,7 @@ def _in_source(marked: MarkedText, piece: Piece) -> Span:
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """Return the id, with a number from 2 if it is taken. ``numbers``: the last one of each id."""
+    """Return the id, with a number from 2 if taken. ``numbers``: the last number of each id."""
     number = numbers.get(id_, 0) + 1
     found = id_
     while number > 1 and (found := f"{id_}#{number}") in numbers:
@@ -365,10 +361,9 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
     """Yield the pieces of a batch's texts, for rows of tables and JSON.
 
-    Each piece has the id of the row with a number, ``ID#1`` and so on, so that pieces of rows with
-    different ids never have the same. Its kept fields are those of the row; ``start``, ``end`` and
-    ``path`` are the piece's if the row has none. Batches have about ``request.size`` bytes of text
-    and kept fields, which each piece has again.
+    The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on. Kept fields are
+    those of the row. Where the row has no ``start``, ``end`` or ``path``, the piece's value is
+    used. Batches have about ``request.size`` bytes of text and kept fields.
     """
     split = request.options.split
     if split is None or not request.options.splits_rows:
@@ -405,7 +400,6 @@ class _RowPiece(NamedTuple):
 
 
 def _of_rows(batch: Batch, held: Sequence[_RowPiece]) -> Batch:
-    """Return pieces of the rows of a batch as a batch."""
     at = np.array([each.row for each in held], np.int64)
     columns = {name: column.take(at) for name, column in batch.columns.items()}
     for name in columns.keys() & {"start", "end", "path"}:

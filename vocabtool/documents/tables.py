@@ -1,10 +1,8 @@
 """Read documents from tables with typed columns: Parquet and Arrow IPC.
 
-One string column contains the texts. Only requested columns are read. A read that starts at a later
-row does not read the row groups and record batches before it. Parquet is read a few rows at a time.
-A column whose dictionary contains long texts stays dictionary-encoded until its rows are split into
-small parts, because twenty thousand rows of a compressed file of 50 KB can refer to one text of
-1 MB, and their copies would not fit into memory.
+One string column contains the texts. Only requested columns are read, a few rows at a time. A
+column of long texts stays dictionary-encoded until its rows are split into small parts: many rows
+of a small compressed file may refer to one long text, and their copies would not fit into memory.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
@@ -45,9 +43,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read: the text, the id and the vector (if requested), and kept fields
-    that exist.
-    """
+    """Names of the columns to read: text, requested id and vector, and existing kept fields."""
 
     text: str
     id: str | None
@@ -87,10 +83,9 @@ class Columns:
         return list(dict.fromkeys((self.text, *others, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch. Rows without a text, an id or a requested vector are
-        reported as invalid.
+        """Return the valid rows as a batch; ``first``: the number of the first row, from 1.
 
-        ``first``: the number of the first row, from 1.
+        Rows without a text, an id or a requested vector are invalid.
         """
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
@@ -145,10 +140,10 @@ def is_numbers(kind: pa.DataType) -> bool:
 
 
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
-    """Return a column of lists of numbers as float32, and what is wrong with the invalid rows.
+    """Return a column of lists of numbers as float32, shape (n, dim), and the faults of rows.
 
-    The shape is (n, dim), where ``dim`` is the most frequent length; invalid rows are zero.
-    ``name``: of the column, for messages.
+    ``dim`` is the most frequent length. Invalid rows are zero. ``name``: of the column, for
+    messages.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     found, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -213,8 +208,7 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is its own part.
 
-    ``names``: the columns whose text is measured. A text in a dictionary counts in each row that
-    refers to it.
+    ``names``: the columns whose text is measured. A text in a dictionary counts in each row.
     """
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:
@@ -312,7 +306,6 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
 
 
 def _stack_vectors(batches: Sequence[Batch]) -> NDArray[np.float32]:
-    """Return the vectors of all batches. Raises :class:`InvalidFile` for different lengths."""
     made = [each.vectors for each in batches if each.vectors is not None and len(each)]
     for batch in batches if len({each.shape[1] for each in made}) > 1 else ():
         if batch.vectors is not None and len(batch) and batch.vectors.shape[1] != made[0].shape[1]:
@@ -330,9 +323,9 @@ ARROW_ERROR: Final = "not Arrow IPC, or damaged"
 def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each row as a document; a row whose text or id is null is invalid.
 
-    Skipped record batches are not read if the file can be memory-mapped.
-    Raises :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong
-    type, and :class:`UnsupportedFormat` for Feather version 1.
+    Skipped record batches are not read if the file can be memory-mapped. Raises
+    :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong type.
+    Raises :class:`UnsupportedFormat` for Feather version 1.
     """
     head = b""
     while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
@@ -381,7 +374,7 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
 
 
 def _slices(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split record batches into parts of at most ``MAX_ROWS_AT_ONCE`` rows: vectors are long."""
+    """Split record batches, because vectors are long."""
     for rows in parts:
         for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE):
             yield rows.slice(start, MAX_ROWS_AT_ONCE)

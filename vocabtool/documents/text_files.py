@@ -49,10 +49,9 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each line as a document.
+    """Read each line as a document. Fields to keep are null.
 
-    A line has no other fields: those that ``request`` keeps are null. Raises
-    :class:`InvalidFile` if a text field or id field is requested.
+    Raises :class:`InvalidFile` if a text field or id field is requested.
     """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
@@ -182,12 +181,12 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
-    """Encode a string or an integer; ``None`` is kept. Raises ``LookupError`` for other types."""
+    """Encode a string or an integer. Raises ``LookupError`` for other types."""
     return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """Parse a line. Return ``None`` if it is blank or invalid, and report an invalid line."""
+    """Parse a line. Return ``None`` if it is blank or invalid."""
     if not line.strip(BLANK):
         return None
     try:
@@ -198,7 +197,7 @@ def _row(line: bytes, number: int, request: Request) -> Row | None:
 
 
 def _spell(text: str | bytes) -> bytes:
-    """Encode a string that was read from JSON. Surrogates are encoded as three bytes each."""
+    """Encode a string from JSON. Surrogates are encoded as three bytes each."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
@@ -229,8 +228,8 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     """Read each row as a document; a row with an open quote or a wrong number of values is invalid.
 
-    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long, which
-    cannot be skipped, because its end is unknown.
+    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long. Such
+    a row cannot be skipped, because its end is unknown.
     """
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
@@ -261,9 +260,8 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 class _Rows:
     """Reads the rows after the header of a CSV file, with Arrow.
 
-    Arrow gets numbers instead of the column names, because names may be repeated or not UTF-8. To
-    detect a quote that is never closed, a row of random values is appended to the file: if the last
-    row that Arrow returns is not this row, an open quote has enclosed it.
+    Column names may be repeated or not UTF-8, so Arrow gets numbers. A row of random values is
+    appended to the file: if it is missing from the result, an open quote has enclosed it.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -282,7 +280,6 @@ class _Rows:
         self.uneven: list[tuple[int, str]] = []
 
     def batches(self, stream: ArrowStream) -> Iterator[Batch]:
-        """Yield batches of the valid rows. Other rows are reported as invalid."""
         request, following = self.request, 2
         left_out: list[int] = []
         try:
@@ -305,10 +302,7 @@ class _Rows:
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        """Yield up to ``ROWS`` rows at a time, with the requested columns, as ``binary``.
-
-        Rows with a wrong number of values are added to ``uneven`` instead.
-        """
+        """Yield up to ``ROWS`` rows at a time, without those that go to ``uneven``."""
         places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
         every = range(len(self.names))
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
@@ -340,11 +334,9 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield ``parts`` without the row that was appended to detect an open quote (see the
-        class).
+        """Yield parts, and whether a quote is open in their last row.
 
-        With each part comes whether a quote is open in its last row. If one is open at the end of
-        the file, the appended row has become the end of the quoted text, and is not removed.
+        An open quote encloses the appended row, which then stays.
         """
         before = None
         try:
@@ -361,7 +353,6 @@ class _Rows:
             yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
     def _refuse_uneven(self) -> list[int]:
-        """Report the rows in ``uneven`` as invalid, empty the list, and return their numbers."""
         uneven, self.uneven = self.uneven, []
         for number, reason in uneven:
             self.request.refuse(number, reason)

@@ -1,10 +1,15 @@
 """Read TFRecord files, whose records are ``tf.Example`` messages, without TensorFlow.
 
-A record consists of the length of its data (uint64, little-endian), a checksum of these eight
-bytes, the data, and a checksum of the data. A checksum is a CRC-32C that is rotated, and to which a
-constant is added ("masked"). Layout: tensorflow.org/tutorials/load_data/tfrecord and
-``record_writer.cc`` in TensorFlow's source; messages: ``tensorflow/core/example/example.proto`` and
-``feature.proto``.
+A record consists of:
+
+- the length of its data (uint64, little-endian)
+- a checksum of these eight bytes
+- the data
+- a checksum of the data
+
+A checksum is a CRC-32C that is rotated, and to which a constant is added ("masked"). Layout:
+tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source.
+Messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 """
 
 from __future__ import annotations
@@ -85,7 +90,6 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
 
 
 def _up_to(file: Readable, size: int) -> bytes:
-    """Read ``size`` bytes, or fewer at the end of the file."""
     data = file.read(size)
     while data and len(data) < size and (more := file.read(size - len(data))):
         data += more
@@ -120,8 +124,8 @@ def _row(
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
     """Return the features of an ``Example`` by name: a single value, else a list of values.
 
-    Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
-    read; any other feature may be returned as ``None``. Raises :class:`InvalidFile`.
+    Values are ``bytes``, ``float`` (from 32 bits) or ``int``. Features that are not ``wanted`` may
+    be ``None``. Raises :class:`InvalidFile`.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -162,7 +166,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return a feature's values; if it has lists of several types, the values of the last type."""
+    """Return a feature's values; if it has several types, those of the last type."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):

@@ -4,10 +4,9 @@
     .npz        the array ``vectors`` and, if rows have ids, ``ids``: numpy.savez(FILE, vectors=...)
     .parquet    a column of lists and, if rows have ids, a column ``id``
 
-Rows belong to documents by their ids, if the file has ids; otherwise by position. As in NumPy, rows
-are counted from 0. No more than a few megabytes of vectors are in memory at a time: row groups of
-Parquet are read a few rows at a time. What cannot be read in the order of the documents (Parquet
-whose ids are in another order, members of .npz) is first copied to a temporary file.
+Rows belong to documents by their ids, if the file has ids; otherwise by position. Rows are counted
+from 0. No more than a few megabytes of vectors are in memory at a time. Members of .npz, and
+Parquet whose ids are in another order than the documents, are copied to a temporary file.
 
 The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -80,9 +79,9 @@ class GivenVectors:
     """Vectors from an array in memory or in a file. One thread at a time may read them.
 
     ``name``: of the file, or ``vectors``. ``count``, ``dim``: number of vectors, and of numbers in
-    each. ``has_ids``: whether each row has an id. ``mapped``: returns the array, which may be
-    mapped anew each time, so that pages read before do not count as memory. ``ids``: the same for
-    the ids, shape (n,).
+    each. ``has_ids``: whether each row has an id. ``mapped``: returns the array. It may be mapped
+    anew each time, so that pages read before do not count as memory. ``ids``: the same for the ids,
+    shape (n,).
 
     Raises :class:`InvalidFile` for an array of another shape or type.
     """
@@ -112,8 +111,7 @@ class GivenVectors:
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of ``rows``: float32, shape (len(rows), dim).
 
-        Raises :class:`InvalidFile`, which names the row and its id, for numbers that are not
-        finite.
+        Raises :class:`InvalidFile`, which names row and id, for numbers that are not finite.
         """
         with np.errstate(over="ignore"):  # infinity is refused below
             vectors: Vectors = np.ascontiguousarray(self._mapped()[rows], np.float32)
@@ -136,7 +134,6 @@ class GivenVectors:
         self.count, self.dim = count, dim
 
     def _refuse(self, row: int, what: str) -> None:
-        """Raise :class:`InvalidFile` for a row, with its id."""
         first, told = 0, ""
         for ids in self.ids():
             if first <= row < first + len(ids):
@@ -146,9 +143,9 @@ class GivenVectors:
 
 
 class ParquetVectors(GivenVectors):
-    """Vectors in a column of Parquet: the only one with lists of numbers, or ``vector``.
+    """Vectors in a column of Parquet: the only column with lists of numbers, or ``vector``.
 
-    Ascending rows are read from the file; for other rows the vectors are first copied to the file
+    Ascending rows are read from the file. For other rows the vectors are first copied to the file
     that ``temporary`` returns.
     """
 
@@ -179,7 +176,6 @@ class ParquetVectors(GivenVectors):
         self._next, self._block = 0, first[:0]
 
     def take(self, rows: Rows) -> Vectors:
-        """Return the vectors of ``rows``, as :meth:`GivenVectors.take` does."""
         if self._copy is None and len(rows) and (rows[0] < self._next or (np.diff(rows) < 0).any()):
             with reading(f"{self.name}: its copy in a temporary file"):
                 file = self._temporary()
@@ -206,7 +202,7 @@ class ParquetVectors(GivenVectors):
         return vectors
 
     def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order. Raises :class:`InvalidFile` for a row without one."""
+        """Yield the ids in order. Raises :class:`InvalidFile` for a row without an id."""
         first = 0
         for part in self._batches(0, ID, ID_ROWS) if self.has_ids else ():
             if part.null_count:
@@ -228,7 +224,6 @@ class ParquetVectors(GivenVectors):
             start += len(part)
 
     def _batches(self, start: int, column: str, rows: int) -> Iterator[pa.Array]:
-        """Yield a column from row ``start``, in arrays of at most ``rows`` rows."""
         first = 0
         with reading(self.name), arrow_errors(PARQUET_ERROR):
             for group in range(self._table.num_row_groups):
@@ -250,8 +245,8 @@ def open_vectors(
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
     ``beside``: the folder for temporary files. ``one``: a .npy may also contain one vector, of
-    shape (dim,). Raises :class:`NotFound`, :class:`InvalidFile` for a
-    damaged file and other contents, and :class:`UnsupportedFormat` for other endings.
+    shape (dim,). Raises :class:`NotFound`, :class:`InvalidFile` for a damaged file and other
+    contents, and :class:`UnsupportedFormat` for other endings.
     """
     if not isinstance(given, str | os.PathLike):
         array = np.asarray(given)
@@ -280,7 +275,7 @@ def open_vectors(
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open the arrays of a .npz, which are copied, because a member cannot be mapped."""
+    """Open the arrays of a .npz as copies, because a member cannot be mapped."""
     arrays = {}
     with ZipArchive(Path(name)) as archive:
         members = [member.removesuffix(".npy") for member in archive.names]
@@ -298,10 +293,7 @@ def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
 
 
 def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
-    """Check the header of a .npy file; return a function that maps its array into memory.
-
-    Raises :class:`InvalidFile` for other files, Python objects, and a file that is too short.
-    """
+    """Check the header of a .npy file; return a function that maps its array into memory."""
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)
@@ -347,14 +339,13 @@ class Matcher:
             stack.pop_all()
 
     def close(self) -> None:
-        """Delete the table of ids."""
         if self._rows is not None:
             self._rows.close()
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
         """Yield the next documents with their vectors, in parts of a few megabytes of vectors.
 
-        Raises :class:`InvalidFile`, which names the document, for one without a vector.
+        Raises :class:`InvalidFile`, which names the document, for a document without a vector.
         """
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
@@ -395,11 +386,10 @@ def check_counts(
     options: ReadOptions,
     measure: Measure | None = None,
 ) -> None:
-    """Count documents, before any is added, if vectors belong to them by position.
+    """Check the number of documents, before any is added, if vectors belong to them by position.
 
-    They are read once more, unless their number is known. ``measure``: as in :func:`batches`.
-    Raises :class:`VocabtoolError` with both counts, and if the options allow that documents are
-    left out.
+    Documents are read once more, unless their number is known. ``measure``: as in :func:`batches`.
+    Raises :class:`VocabtoolError` if the counts differ, or if the options may leave documents out.
     """
     if given.has_ids:
         return
@@ -430,7 +420,7 @@ def checksum_of(given: ArrayLike) -> str:
 
 
 def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
-    """Return how long the vectors are: the ``given`` ones, or those in a field of the documents.
+    """Return the length of the ``given`` vectors, or of those in a field of the documents.
 
     Reading ends at the first vector. Raises :class:`NotFound` if no document has one.
     """

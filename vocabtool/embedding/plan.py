@@ -1,8 +1,6 @@
-"""The plan of a run: everything that decides the bytes of its shards. Plans can be compared.
+"""The plan of a run: everything that decides the bytes of its shards, stored in ``_run.json``.
 
-The plan is written to ``_run.json`` in the folder before the first shard. It does not include how a
-run is executed (threads, processes, Ray, a cache). Input files are identified by their size, and by
-their modification time or hash.
+The plan does not contain how a run is executed (threads, processes, Ray, a cache).
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 class Input:
     """An input file. ``name``: as given by the caller. ``size``: in bytes.
 
-    ``changed``: modification time in nanoseconds; with ``--check content`` it is ``None``, and
-    ``sha256`` is the hexadecimal hash of the content.
+    ``changed``: modification time in nanoseconds, ``None`` with ``--check content``.
+    ``sha256``: hexadecimal hash of the content, only with ``--check content``.
     """
 
     name: str
@@ -58,7 +56,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return the version of the rules if a file is read as text in pieces, else ``None``."""
+    """Return ``options.rules`` if a file is read as text in pieces, else ``None``."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:
@@ -67,9 +65,8 @@ def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
 
 
 def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources`` that are not in the output ``folder``.
+    """Return the files of ``sources``, without files in the output ``folder``.
 
-    Files in ``folder`` that a source (a folder or glob) includes are left out, and so never read.
     Raises :class:`VocabtoolError` if a source itself is in ``folder``.
     """
     files = files_of(sources, options)
@@ -116,7 +113,7 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or one line if only the order changed.
+    """Describe each added, removed or changed file, or a changed order, in a line each.
 
     ``of_time``: text appended to the line of a file if only its modification time changed.
     """
@@ -138,9 +135,9 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield the first texts of each file, the same number from each, to fit word weights on.
+    """Yield the same number of texts from the start of each file, to fit word weights on.
 
-    Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
+    Invalid rows are skipped. For a file without a valid row, the error of its first row is raised.
     Raises :class:`NotFound` at the end if there was no document.
     """
     options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
@@ -190,11 +187,9 @@ TIME_ALONE: Final = " (only a run started with --check content can compare its c
 class Plan:
     """Everything that decides the bytes of the shards of a run.
 
-    ``encoder``, ``words``: fingerprints of the encoder and of its words; ``source``: the caller's
-    name for a stream. ``keeps``: which of several documents with the same id is kept. Whether
-    repeated ids and invalid rows are errors is not part of the plan, because the shards made before
-    an error are the same. ``rules``: as in :class:`ReadOptions`, if a file is read as text, in
-    pieces: before, it was read line by line.
+    ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the caller's
+    name for a stream. ``keeps``: which of several documents with the same id is kept. ``rules``: as
+    in :class:`ReadOptions`, if a file is read as text in pieces.
     """
 
     encoder: str
@@ -220,14 +215,14 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the plan's JSON, hexadecimal."""
+        """Hexadecimal SHA-256 of the plan's JSON."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def to_json(self) -> bytes:
         """Return the content of ``_run.json``; equal plans give equal bytes.
 
-        Options that were added later are not written if they are not given, so that the plans of
-        earlier runs keep their bytes.
+        Options added in later versions are left out if not given, so that earlier plans keep their
+        bytes.
         """
         record = to_json(self)
         for name in ADDED_LATER:
@@ -245,10 +240,10 @@ class Plan:
         return plan
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
-        """Return a line for each difference between this plan and ``now``.
+        """Describe each difference between this plan and ``now`` in a line.
 
-        If the model differs, differences that follow from this are omitted: its words, the length
-        of its vectors, and the batch size, unless the caller chose it.
+        If the model differs, its words and the length of its vectors are not listed. Nor is the
+        batch size, unless the caller chose it.
         """
         implied = set()
         if self.encoder != now.encoder:

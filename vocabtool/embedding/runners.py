@@ -1,8 +1,8 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous one is on disk, so a kill loses at most one shard per
-worker; only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray
-dataset, and every node must see inputs and output under the same paths.
+A worker starts a shard when its previous shard is on disk, so a kill loses at most one shard per
+worker. With Ray, shards are rows of a Ray dataset, and every node must see inputs and output under
+the same paths.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run and their read options.
+    """The documents of a run and their read options. Can be pickled if the sources can.
 
-    ``done``: the number of documents of each finished shard, by shard number. The object can be
-    pickled if the sources can (for example file names), so that another process can read.
+    ``done``: the number of documents of each finished shard, by shard number.
     """
 
     sources: Sources
@@ -60,9 +59,8 @@ class Reading:
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
         """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
 
-        Raises :class:`VocabtoolError` at the end if the sources now contain more or fewer documents
-        for a finished shard. The cause is that the caller gave another iterable the same name, or
-        that a file was changed but kept its modification time.
+        Raises :class:`VocabtoolError` at the end if a finished shard would now have more or fewer
+        documents.
         """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
@@ -85,7 +83,7 @@ class Reading:
 def run_threads(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in order in this process; reading, encoding and writing overlap."""
+    """Make the missing shards in this process; reading, encoding and writing overlap."""
     with closing(ShardMaker(work)) as maker:
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
@@ -94,7 +92,7 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """Yield the slabs (parts) of a shard: ``first``, then ``others`` until the shard is full."""
+    """Yield ``first``, then ``others`` until the shard is full."""
     yield first
     if not first.full:
         for slab in others:
@@ -105,10 +103,10 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The documents of one shard, for the worker that makes it. ``slabs``: an Arrow stream.
+    """The documents of one shard, for the worker that makes it.
 
-    Each slab (part) is a record batch. Slabs are serialized by Arrow, because pickling a slab would
-    include the whole batch that it is a slice of.
+    ``slabs``: an Arrow stream with a record batch per slab. A pickled slab would include the whole
+    batch that it is a slice of.
     """
 
     number: int
@@ -116,7 +114,6 @@ class Task:
 
 
 def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
-    """Yield a task for each missing shard."""
     slabs = reading.slabs(log)
     for first in slabs:
         sink = pa.BufferOutputStream()
@@ -156,8 +153,8 @@ def run_processes(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory. For each process, the texts of one more shard
-    wait in the memory of the calling process.
+    Each process has the texts of one shard in memory. For each process, the calling process holds
+    the texts of one more shard.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -179,8 +176,9 @@ def run_ray(
     """Make the missing shards in ``workers`` Ray actors; yield results as shards are finished.
 
     ``address``: address of a cluster; ``None``: Ray is started on this machine, and stopped at the
-    end. Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray
-    fails, and the original errors of a worker.
+    end.
+    Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray fails,
+    and the original errors of a worker.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -204,7 +202,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row of a Ray dataset for each shard to be made, and finally one with the read log."""
+    """Yield a row of a Ray dataset for each missing shard, then the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -218,7 +216,6 @@ class Actor:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row; return a row with its result. The last row is not changed."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))
@@ -233,7 +230,7 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Connect to Ray, stop it later if it was started here, and convert its errors to ours."""
+    """Connect to Ray, stop it later if it was started here, and convert its errors."""
     try:
         import ray
         import ray.data

@@ -1,8 +1,7 @@
 """Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-In the file's footer, the value of the key ``vocabtool`` contains the fingerprint of the run, and
-the number and the counts of the shard.
-Pages have checksums.
+In the file's footer, the key ``vocabtool`` has the fingerprint of the run, and the number and the
+counts of the shard as JSON. Pages have checksums.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation by
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """Return the schema of a shard; ``words``, ``text``: whether it stores unknown words, texts."""
+    """Return a shard's schema. ``words``, ``text``: whether it stores unknown words and texts."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -111,13 +110,13 @@ SINCE_0_2: Final = ("too_long", "tokens_cut")  # stored if not 0, so that older 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of documents in shards; runs with the same plan have the same counts.
+    """Counts of documents in shards. Runs with the same plan have the same counts.
 
     ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
     determined which words the model knows. ``too_long``: documents with more tokens than the model
-    reads; ``tokens_cut``: number of their tokens, as the model counts them, that it does not read.
+    reads. ``tokens_cut``: number of tokens of these documents that the model does not read.
     """
 
     documents: int = 0
@@ -134,7 +133,7 @@ class Counts:
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def to_record(self) -> dict[str, int]:
-        """Return the counts as a file stores them: without texts that are too long, if none is."""
+        """Return the counts as a file stores them: counts of long texts are left out if 0."""
         counts = asdict(self)
         return {name: counts[name] for name in counts if counts[name] or name not in SINCE_0_2}
 
@@ -194,12 +193,11 @@ def write_shard(
 
 
 def open_native(path: Path) -> pa.NativeFile:
-    """Create a file that Arrow writes to."""
     return pa.OSFile(os.fsencode(path), "wb")
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, with all that Arrow wrote to it; Arrow itself buffers nothing."""
+    """Flush a file to disk, with what Arrow wrote to it. Arrow itself does not buffer."""
     os.fsync(file.fileno())
 
 
@@ -211,9 +209,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink``, flush ``file``, to which ``sink`` writes, and return the rows'
-    counts.
-    """
+    """Write rows to ``sink``, a second handle of ``file``, which is flushed meanwhile."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(
@@ -268,7 +264,7 @@ def read_shard(path: Path) -> Shard:
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are null in every row. Reads each column up to its first value."""
+    """Return the columns that are null in every row."""
     missing = tuple(columns)
     for path in files:
         if not missing:

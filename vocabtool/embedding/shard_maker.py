@@ -1,9 +1,8 @@
-"""Make one shard from its documents; every runner uses this, in a thread, a process or an actor.
+"""Make one shard from its documents, in a thread, a process or an actor.
 
-Documents are cut into shards, and shards into slabs. A slab is encoded as a whole. The
-bounds of a slab depend only on the documents, not on how they were read. So a batch of the encoder
-contains the same texts whenever and wherever a shard is made. Vectors can be cached by encoder and
-text, also for later runs and other corpora.
+Documents are cut into shards, and shards into slabs, which are encoded as a whole. The bounds of a
+slab depend only on the documents, so a batch of the encoder always contains the same texts. Vectors
+can be cached by encoder and text, also for other runs.
 """
 
 from __future__ import annotations
@@ -62,11 +61,10 @@ OnSlab = Callable[[Counts, int], None]
 class Slab:
     """Consecutive documents of one shard, encoded together.
 
-    ``shard``: number of its shard. ``table``: columns ``id``, ``text`` and the kept fields. Each
-    column has type ``string``, is one chunk, and may contain invalid UTF-8. ``full``: whether the
-    shard is full after this slab, so that it can be finished before the next document arrives. Only
-    the last shard may end without being full. ``unknown``: the unknown words, which are looked up
-    while the slab waits to be encoded.
+    ``shard``: number of its shard. ``table``: columns ``id``, ``text`` and the kept fields, each of
+    type ``string`` and one chunk; may contain invalid UTF-8. ``full``: whether the shard ends after
+    this slab. Only the last shard may end without it. ``unknown``: the unknown words, looked up
+    while the slab waits.
     """
 
     shard: int
@@ -76,7 +74,6 @@ class Slab:
 
     @property
     def texts(self) -> pa.StringArray:
-        """The texts of the slab."""
         return self.table.column(TEXT).chunk(0)
 
 
@@ -119,7 +116,7 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, in the form that is looked up; they may contain invalid UTF-8.
+    of first appearance, in the form that is looked up. They may contain invalid UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
     ``too_long``, ``tokens_cut``: as in :class:`Counts`.
     """
@@ -132,7 +129,7 @@ class Unknown:
 
 
 def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
-    """Return the unknown words of texts, given the result of looking up all their words.
+    """Return the unknown words of texts whose words are looked up.
 
     ``max_tokens``: how many tokens of a text the model reads, ``None``: all.
     """
@@ -170,7 +167,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """A finished shard, and how many of its vectors were found in the cache."""
+    """A finished shard. ``hits``: number of its vectors found in the cache."""
 
     shard: Shard
     hits: int
@@ -194,7 +191,6 @@ class ShardMaker:
         self._lookups = ThreadPoolExecutor(1)
 
     def close(self) -> None:
-        """Close the cache and stop the lookup thread."""
         self._lookups.shutdown(cancel_futures=True)
         if self._cache is not None:
             self._cache.close()
@@ -231,7 +227,6 @@ class ShardMaker:
         return ShardResult(shard, hits)
 
     def _encode(self, slab: Slab) -> Rows:
-        """Return the rows of a slab. Raises :class:`VocabtoolError` if the encoder fails."""
         texts, hits = slab.texts, 0
         encode, size = self._encoder.encode_batches, self._plan.batch_size
         unknown: Unknown | None = None
@@ -311,8 +306,8 @@ Encode = Callable[[pa.StringArray], Vectors]
 class VectorCache:
     """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe.
 
-    ``fingerprint``, ``dim``: those of the encoder. Raises :class:`InvalidFile` if the file exists
-    and is not such a cache, :class:`NotFound` if the folder cannot be created.
+    ``fingerprint``, ``dim``: those of the encoder. Raises :class:`InvalidFile` if the file is not
+    such a cache, and :class:`NotFound` if the folder cannot be created.
     """
 
     def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
@@ -352,13 +347,12 @@ class VectorCache:
         return True
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """Return the vector of each text, float32, shape (n, dim), and how many needed no encoding.
+        """Return the vectors of texts, float32, shape (n, dim), and how many were cached.
 
-        ``encode`` is called with the new texts in order, with each distinct text only once.
+        ``encode`` is called with the distinct new texts, in order.
         """
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}
@@ -394,7 +388,6 @@ class VectorCache:
         return vectors, len(keys) - encoded
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """Return the stored vectors by key; keys that are not in the file are left out."""
         found: dict[bytes, Vectors] = {}
         with self._transaction() as connection:
             for at in range(0, len(keys), MAX_KEYS):
@@ -418,7 +411,6 @@ class VectorCache:
 
 @contextmanager
 def _errors(file: Path) -> Iterator[None]:
-    """Convert SQLite errors to :class:`InvalidFile` with the name of the file."""
     try:
         with reading(str(file)):
             yield

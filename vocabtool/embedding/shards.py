@@ -84,7 +84,6 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """The counts of all shards together."""
         return sum((shard.counts for shard in self.shards), Counts())
 
     def to_json(self) -> bytes:
@@ -160,8 +159,8 @@ class Shards:
         """Open a folder and check that every shard exists, is complete and belongs to its run.
 
         Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
-        Raises :class:`NotFound` if the folder contains no finished run, and :class:`InvalidFile`,
-        which names the file, if a file was changed later.
+        Raises :class:`NotFound` if the folder contains no finished run. Raises
+        :class:`InvalidFile`, which names the file, if a file was changed later.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
@@ -204,10 +203,15 @@ class Shards:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a row group at a time, with these ``columns`` (default: all).
 
-        Columns: ``id`` (string), ``vector`` (fixed-size list of float32 or float16), ``unknown``
-        (list of string; only if the model's words are known), ``text`` (string; unless the run
-        stored no texts), and the kept fields (string, null where missing). Raises
-        :class:`InvalidFile`.
+        Columns:
+
+        - ``id``: string
+        - ``vector``: fixed-size list of float32 or float16
+        - ``unknown``: list of string; only if the model's words are known
+        - ``text``: string; unless the run stored no texts
+        - the kept fields: string, null where missing
+
+        Raises :class:`InvalidFile`.
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
@@ -229,7 +233,10 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order; ``fields`` are all other columns, ``vector`` an array."""
+        """Yield the documents in order. Their ``fields`` are all other columns.
+
+        The field ``vector`` is an array, float32, shape (dim,).
+        """
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]
@@ -245,8 +252,6 @@ BEGINNING: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
 
 
 class Folder:
-    """The output folder of one run, opened with :func:`open_folder`."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -263,9 +268,7 @@ class Folder:
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
         """Remove the files of another run, and write the plan of this run.
 
-        The manifest is removed first, and the plan of the other run is replaced last, so that the
-        folder is recognised as the output of a run at any time. Files that do not belong to a run
-        are kept.
+        The plan is replaced last, so that a killed start still leaves the output folder of a run.
         """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)
@@ -286,8 +289,8 @@ class Folder:
     def shards(self, plan: Plan) -> dict[int, Shard]:
         """Return the existing shards by number.
 
-        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or belongs to
-        another run. Only ``--force`` overwrites such a shard.
+        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or of another
+        run.
         """
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
@@ -306,8 +309,8 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read again first, because otherwise the manifest could contain
-        the checksum of a damaged shard. Raises :class:`InvalidFile` for a damaged shard.
+        Reads the ``resumed`` shards again, to store no checksum of a damaged shard. Raises
+        :class:`InvalidFile` for a damaged shard.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

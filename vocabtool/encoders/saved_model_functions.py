@@ -1,7 +1,7 @@
 """Choose the function of a loaded SavedModel that returns one vector per text; prepare its input.
 
-Function and output are chosen by types and shapes alone, or named by the caller. Error messages
-list each output that is not a vector, with the reason. The input is texts, or rows of ids.
+Types and shapes decide, unless the caller names function and output. The input is texts, or rows of
+ids.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 class Output:
     """An output of a function. ``leaf``: index in the flattened result; ``spec``: dtype and shape.
 
-    ``per_text``: whether the function accepts only a single text and so returns a single vector.
+    ``per_text``: whether the function accepts only one text and returns only one vector.
     """
 
     function: ModelFunction
@@ -76,9 +76,9 @@ class Output:
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """Return the vectors from the result of a call: float32, shape (texts, dim).
+        """Return the vectors in the result of a call: float32, shape (texts, dim).
 
-        ``texts``: number of texts. Raises :class:`UnsupportedFormat` for any other shape.
+        Raises :class:`UnsupportedFormat` for any other shape.
         """
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
         if self.per_text and array.ndim == 1:
@@ -94,12 +94,16 @@ class Output:
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """Choose an output, and thereby a function; texts as input are preferred to ids.
+    """Choose an output and its function. Texts as input are preferred to ids.
 
-    The order of preference is: the signatures ``serving_default`` and ``default``, another
-    signature if there is only one, and calling the model itself. Raises :class:`UnsupportedFormat`
-    if no output with the given names contains vectors, or several do; the message lists what the
-    model has.
+    Preferred functions, first to last:
+
+    - the signatures ``serving_default`` and ``default``
+    - another signature, if there is only one
+    - calling the model itself
+
+    Raises :class:`UnsupportedFormat` unless exactly one output has the given names and contains
+    vectors. The message lists what the model has.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -160,13 +164,12 @@ def takes_ids(function: ModelFunction) -> bool:
 
 
 def is_dense(spec: Any) -> bool:
-    """Whether an input or output is dense: a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
+    """Whether an input or output is a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
     tensorflow = import_tensorflow()
     return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
 
 
 def _takes_one(function: ModelFunction) -> bool:
-    """Whether a function accepts only one text per call."""
     shape = function.text_shape
     if shape is None:
         shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
@@ -174,7 +177,7 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Return the outputs of the preferred function; raise ``UnsupportedFormat`` for a tie."""
+    """Return the outputs of the preferred function; refuse several signatures."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -191,7 +194,6 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
-    """Return a text that lists the functions and their outputs, each on a line of its own."""
     lines: dict[str, None] = {}
     for function in functions:
         lines[f"\n  - {function} accepts {function.wants}"] = None
@@ -232,15 +234,14 @@ class TextInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on the number of texts per call, if it is fixed."""
         return _fixed_note(self.size)
 
 
 class IdInput:
     """Rows of ids as input. ``shape``: shape of the input, -1 for any size; ``dtype``: its type.
 
-    Texts with more ids than fit in a row are truncated and counted. ``by_length``: whether only
-    texts with equally many ids are run together, because padding would change the vectors.
+    Texts with more ids than fit in a row are truncated and counted. ``by_length``: run only texts
+    with equally many ids together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -265,7 +266,7 @@ class IdInput:
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """Do the same as :meth:`calls`, but for texts whose words are already looked up."""
+        """Do the same as :meth:`calls` for texts whose words are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -284,7 +285,6 @@ class IdInput:
                 yield self.tensor(filled), positions, size
 
     def tensor(self, rows: Integers | Sequence[Sequence[int]]) -> Any:
-        """Convert rows of ids to a tensor of the input's dtype."""
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
     def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
@@ -296,7 +296,7 @@ class IdInput:
         return rows
 
     def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
-        """Return the ids of all texts, concatenated, and the bounds of each text."""
+        """Return the ids of all texts, concatenated, and each text's offset in them."""
         # First the ids of the distinct words, concatenated, and the bounds of each word.
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown
@@ -326,7 +326,6 @@ class IdInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the ids of padding and unknown words, and the number of truncated texts."""
         vocabulary = self.words.vocabulary
         unknown = "left out, because the vocabulary has no single id for them"
         if self.unknown is not None:

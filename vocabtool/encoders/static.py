@@ -1,7 +1,4 @@
-"""Static encoders: a text's vector is the weighted mean of the word vectors of its words.
-
-Files of word vectors are read in ``formats/word_vectors.py``.
-"""
+"""Static encoders: a text's vector is the weighted mean of the word vectors of its words."""
 
 from __future__ import annotations
 
@@ -40,10 +37,10 @@ HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 
 
 class StaticEncoder(Encoder):
-    """Weighted means of word vectors, scaled to unit length. Thread-safe; can be pickled.
+    """Computes weighted means of word vectors, scaled to unit length. Open it with :meth:`open`.
 
-    The vector of a text is exactly zero if the text has no known word, or if nothing remains of its
-    mean after the component is removed. Open one with :meth:`open`.
+    The vector is zero for a text without known words. It is also zero if nothing remains of the
+    mean after the component is removed.
     """
 
     kind = "static"
@@ -95,12 +92,12 @@ class StaticEncoder(Encoder):
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
         """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
 
-        A file without a plain float32 matrix is converted once, into the user's cache
-        (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
-        ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
-        rule, the one that the file states is used, else :func:`guess_rule` chooses one. Weights and
-        a component must be fitted by :meth:`fit`, unless ``fitted`` contains them; ``fitted`` then
-        also sets the options ``weights`` and ``remove_component``. Raises :class:`VocabtoolError`.
+        A file without a plain float32 matrix is converted once into the user's cache:
+        ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A matrix
+        that :meth:`WordVectors.matrix` wrote beside the file is preferred. Without ``rule``, the
+        file's rule is used, or else the choice of :func:`guess_rule`. ``fitted`` also sets the
+        options ``weights`` and ``remove_component``; without it, call :meth:`fit`. Raises
+        :class:`VocabtoolError`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -133,7 +130,6 @@ class StaticEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of all that determines the vectors. Reads the whole matrix."""
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
@@ -147,8 +143,8 @@ class StaticEncoder(Encoder):
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), unit length or zero.
 
-        Raises :class:`VocabtoolError` if weights are not fitted yet, or if a vector in the file
-        is not finite.
+        Raises :class:`VocabtoolError` if weights are not fitted yet, or if a vector in the file is
+        not finite.
         """
         if self.needs_fit:
             raise VocabtoolError(
@@ -168,8 +164,8 @@ class StaticEncoder(Encoder):
         """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
         The first component is fitted too if the encoder removes it. Reads the texts once and needs
-        4 bytes per word; equal texts give bit-identical weights. An encoder that uses neither
-        returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
+        4 bytes per word. Equal texts give bit-identical weights. If there is nothing to fit, the
+        encoder returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):
@@ -189,13 +185,12 @@ class StaticEncoder(Encoder):
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """Return an encoder with weights that were fitted before.
 
-        Raises :class:`VocabtoolError` if the weights were fitted with other options, vectors or
-        rule than those of this encoder.
+        Raises :class:`VocabtoolError` if they were fitted with other options, vectors or another
+        rule.
         """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, options and fitted weights; unpickling opens the file again."""
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
@@ -226,7 +221,6 @@ class VectorFile:
     """
 
     def __init__(self, file: str | Path) -> None:
-        """Open a file. Raises the same errors as the methods of :class:`WordVectors`."""
         self.file = Path(file)
         with reading(str(self.file)):
             facts = self.file.stat()
@@ -264,7 +258,7 @@ class VectorFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words and vectors: the same in every format. Reads the file."""
+        """Hexadecimal SHA-256 of words and vectors, the same in every format."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
@@ -273,7 +267,6 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, and the fingerprint if computed: it is reused for an unchanged file."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:

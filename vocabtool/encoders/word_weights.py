@@ -52,7 +52,7 @@ NOTHING_LEFT: Final = 1e-5  # share of a mean; a smaller rest without the compon
 class KnownRows(NamedTuple):
     """The k known words of n texts, as row numbers in a matrix of word vectors.
 
-    ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,). The rows of text ``i`` are
+    ``rows``: int32, shape (k,). ``offsets``: int64, shape (n + 1,). Text ``i`` has the rows
     ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
     """
 
@@ -76,7 +76,7 @@ class Means:
     def unit(self, known: KnownRows) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), of unit length or zero.
 
-        It is zero if no word is known, or if nothing but the direction ``component`` was in it.
+        It is zero if no word is known, or if nothing remains without ``component``.
         """
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0
@@ -124,8 +124,7 @@ class FittedWeights:
 
     ``documents``, ``words``: number of documents and of known words in the sample.
     ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): for ``idf`` the number of documents that contain each word,
-    otherwise the number of its occurrences.
+    ``counts``: int64, shape (k,): occurrences of each word; for ``idf``, documents with it.
     ``component``: float32, shape (dim,), unit length, or ``None``.
     ``vectors``, ``rule``: fingerprints of the word vectors and of the rule that were used.
     """
@@ -164,7 +163,6 @@ class FittedWeights:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of all values of this object."""
         return hashlib.sha256(self._to_json()).hexdigest()
 
     def write(self, path: str | Path) -> None:
@@ -238,7 +236,7 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit weights on the first ``most`` texts; stop earlier after :data:`MAX_WORDS` known words.
+    """Fit weights on the first ``most`` texts, or up to :data:`MAX_WORDS` known words.
 
     ``look_up``: returns the known words of texts. ``vectors``, ``rule``: fingerprints to record.
     Raises :class:`VocabtoolError` if no text contains a known word.
@@ -279,12 +277,7 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of a matrix: float32, shape (dim,).
-
-    ``blocks``: the rows of the matrix, which are not centred. The sign is chosen so that the entry
-    of largest absolute value (the first of equal ones) is positive.
-    Raises :class:`VocabtoolError` if the rows are not finite, or all zero.
-    """
+    """Return the first right singular vector of uncentred rows: float32, shape (dim,)."""
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(

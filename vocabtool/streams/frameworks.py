@@ -1,8 +1,4 @@
-"""Outputs of a stream: Arrow record batches, a cache, TensorFlow and Ray datasets.
-
-TensorFlow gets whole batches from Python, not single rows. Ray gets the stream itself and reads it
-in a task. A cache stores only a complete pass.
-"""
+"""Outputs of a stream: Arrow record batches, a cache, TensorFlow and Ray datasets."""
 
 from __future__ import annotations
 
@@ -97,7 +93,7 @@ class Layout:
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Return values as an Arrow array. An error names the document whose value has a wrong type."""
+    """Return values as an Arrow array; name the document if a value has a wrong type."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -112,7 +108,7 @@ def _typed_column(
 
 
 def _json(document: Document, value: object, what: str) -> str:
-    """Return a value as JSON, escaped to ASCII if it contains a lone surrogate (not UTF-8)."""
+    """Return a value as JSON, escaped to ASCII if it contains a lone surrogate."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
@@ -124,14 +120,12 @@ def _json(document: Document, value: object, what: str) -> str:
 
 
 def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Yield documents in record batches of ``rows``, read lazily."""
     with closed_after(in_batches(start(0), rows)) as batches:
         for documents in batches:
             yield layout.batch(documents)
 
 
 def need_documents(elements: Sequence[object], what: str) -> None:
-    """Raise :class:`VocabtoolError` if an element is not a document."""
     for element in elements:
         if not isinstance(element, Document):
             kind = type(element).__name__
@@ -252,7 +246,7 @@ def tf_dataset(
     drop_remainder: bool,
     count: int | None,
 ) -> tf.data.Dataset:
-    """See :meth:`Stream.to_tf_dataset`. ``count``: number of documents, if known."""
+    """Return :meth:`Stream.to_tf_dataset`. ``count``: number of documents, if known."""
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
@@ -305,7 +299,7 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return the values of one field of all documents as an array; strings become bytes."""
+    """Return one field of all documents as an array; strings become bytes."""
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:
@@ -321,7 +315,6 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
 
 
 def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.Dataset:
-    """See :meth:`Stream.to_ray`."""
     try:
         import ray.data
         from ray.data import block, datasource

@@ -1,12 +1,8 @@
 """The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
 
 A ``Start`` is called with a position and begins a pass there. Operators that cannot begin in the
-middle are generator functions that yield the whole pass, of which ``FromStart`` drops the first
-elements. All operators can be pickled if their sources and functions can, so a stream can be sent
-to other processes.
-
-Sizes: row counts of Parquet, Arrow IPC and objects with a length are exact. In text
-files line ends are counted, which is fast; in files beyond 1 GB, only in a sample of blocks.
+middle yield the whole pass, and ``FromStart`` drops the first elements. All operators can be
+pickled if their sources and functions can.
 """
 
 from __future__ import annotations
@@ -63,10 +59,7 @@ class FromStart(Generic[T]):
 
 @dataclass(slots=True)
 class Once(Generic[T]):
-    """A ``Start`` for a source that can be read only once.
-
-    A second pass raises an error; an exhausted iterator would silently yield nothing.
-    """
+    """A ``Start`` for a source that can be read only once; a second pass raises an error."""
 
     source: Start[T]
     read: bool = False
@@ -79,7 +72,7 @@ class Once(Generic[T]):
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """Read and drop the first ``first`` elements, and yield the others."""
+    """Drop the first ``first`` elements, and yield the others."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
@@ -99,7 +92,7 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
-    """Yield the results of ``fn`` except the first ones (``first``: how many to leave out).
+    """Yield the results of ``fn`` except for the first ``first`` ones.
 
     If ``ordered``, the results that are left out are not computed.
     """
@@ -113,7 +106,6 @@ def map_elements(
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
-    """Yield the items of ``fn(element)`` for each element in order."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
@@ -124,7 +116,6 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
-    """Yield the elements for which ``fn`` returns a true value."""
     keeps = _NamedCall(fn)
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
@@ -154,7 +145,6 @@ class _NamedCall(Generic[T, R]):
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    """Return an error that names the document by its id, or the batch by its first and last id."""
     match element[1]:
         case Document(id=place) | [Document(id=place)]:
             pass
@@ -167,14 +157,12 @@ def _failure(
 
 
 def take(source: Start[T], most: int, first: int) -> Iterator[T]:
-    """Yield the first ``most`` elements; the elements after them are not read."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
 def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """Return the elements after the first ``count``."""
     return source(first + count)
 
 
@@ -183,8 +171,8 @@ def repeat(
 ) -> Iterator[T]:
     """Return ``times`` passes in sequence; ``None``: until a pass is empty.
 
-    ``rows`` returns the number of elements in a pass, or ``None`` if unknown. If it is known, the
-    elements before ``first`` are not read.
+    ``rows`` returns the number of elements in a pass. If it is ``None``, elements before ``first``
+    are read.
     """
     known = rows() if first else None
     if not known:
@@ -206,7 +194,6 @@ def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
 
 
 def prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """Return the same elements; a thread reads ahead up to ``count`` of them."""
     return read_ahead(source(first), count)
 
 
@@ -236,7 +223,7 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Return ``len`` of a text, which is a string or bytes, or of the ``text`` of an object."""
+    """Return the length of a string or bytes, or of the ``text`` of an object."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
         got = type(item).__name__
@@ -279,7 +266,7 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Return the random generator of a pass; it is the same in every process and Python version."""
+    """Return the random generator of a pass, equal in every process and Python version."""
     return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
@@ -289,9 +276,9 @@ def random_of(seed: int, number: int) -> Random:
 def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
     """Yield ``block`` elements of each of ``length`` open streams in turn.
 
-    If a stream ends within its block, the turn passes to the next stream. When the turn of the
-    ended stream comes again, the next unopened stream replaces it. Source: the documentation of
-    ``tf.data.Dataset.interleave``, ``deterministic=True``.
+    If a stream ends, the turn passes to the next stream. At the ended stream's next turn, an
+    unopened stream replaces it. Source: the documentation of ``tf.data.Dataset.interleave``,
+    ``deterministic=True``.
     """
     turns: deque[Iterator[T] | None] = deque()  # None: that stream has ended
     try:
@@ -328,8 +315,7 @@ def draw(
     """Draw a stream at random for each element, and yield the stream's next element.
 
     ``shares`` returns an amount and a minimum for each stream. The weight of a stream begins at its
-    amount and falls by 1 with each element yielded, but not below the minimum: the amount may be an
-    estimate that is too low. If amount and minimum are equal, the weight stays constant.
+    amount. It falls by 1 with each element, but not below the minimum.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -350,9 +336,10 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream. ``rows``: number of elements. ``exact``: false for an estimate.
+    """The size of a stream. ``None``: unknown or endless.
 
-    ``bytes``: total size of the files. ``None``: unknown or endless.
+    ``rows``: number of elements. ``exact``: false for an estimate. ``bytes``: total size of the
+    files.
     """
 
     rows: int | None = None
@@ -369,13 +356,11 @@ def size_of(source: Indexable) -> Size:
 
 
 def together(sizes: Sequence[Size]) -> Size:
-    """Return the sum of several sizes."""
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
 
 
 def all_of(sized: Sequence[Sized]) -> Size:
-    """Return the total size of several streams."""
     return together([each() for each in sized])
 
 
@@ -478,8 +463,8 @@ class DocumentSource:
         """Return the shards of the sources, without reading documents.
 
         Parquet is cut at row groups, Arrow IPC at record batches, an indexable anywhere. Other
-        files stay whole. If bad rows are skipped, all sources stay whole, because it is unknown how
-        many rows are bad.
+        files stay whole. If bad rows are skipped, all sources stay whole, because the number of bad
+        rows is unknown.
         """
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))

@@ -8,7 +8,6 @@ import click
 
 
 def tell(message: str) -> None:
-    """Write a message to standard error."""
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 

@@ -161,7 +161,7 @@ def decode_record(
 ) -> Record:
     """Return the record that the bytes of a file contain.
 
-    ``advice``: for the message, what the user should do with a file of another version. Raises
+    ``advice``: for the message, what to do with a file of another version. Raises
     :class:`InvalidFile` for another kind or version and for a damaged file.
     """
     try:
@@ -197,8 +197,8 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
     """Convert parsed JSON to a value of type ``kind``; ``name`` is its location, for messages.
 
     ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
-    tuple, a sequence, or a mapping with ``str`` keys; they may be nested. Keys that the dataclass
-    does not have are an error; keys with a default may be missing. Raises :class:`InvalidFile`.
+    tuple, a sequence, or a mapping with ``str`` keys; they may be nested. Unknown keys are an
+    error. Keys with a default may be missing. Raises :class:`InvalidFile`.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):

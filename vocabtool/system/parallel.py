@@ -1,7 +1,6 @@
 """Lazy iterators over items of any type: a parallel map, prefetching in a thread, and batches.
 
-Each one reads ahead by no more than a documented number of items, and leaves no thread and no
-process running.
+Each iterator limits how many items it reads ahead, and leaves no thread and no process running.
 """
 
 from __future__ import annotations
@@ -45,16 +44,15 @@ def parallel_map(
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
-    At most ``ahead`` items (default ``2 * workers``) are read beyond the results yielded so far.
-    They are read in the caller's thread, when it requests the next result.
-    ``ordered``: results come in the order of the items, and an error of ``fn`` or ``items`` is
-    raised after the results of all earlier items. Otherwise results and errors of ``fn`` come as
-    the calls finish, and an error of ``items`` comes last.
-    ``kind="processes"``: the processes are spawned; ``fn`` is pickled once, and every item and
-    result is pickled.
+    At most ``ahead`` items (default ``2 * workers``) are read beyond the results yielded so far, in
+    the caller's thread. If ``ordered``, errors of ``fn`` or ``items`` come after the results of all
+    earlier items. Otherwise results and errors of ``fn`` come as the calls finish, and an error of
+    ``items`` comes last. With ``kind="processes"``, the processes are spawned; ``fn`` is pickled
+    once, and every item and result is pickled.
+
     Closing the iterator waits for running calls, cancels the others and, if ``items`` is a
-    generator, closes it. Raises :class:`VocabtoolError` if a process is killed, ``ValueError``
-    for a number below 1 and for an ``fn`` that cannot be pickled.
+    generator, closes it. Raises :class:`VocabtoolError` if a process is killed. Raises
+    ``ValueError`` for a number below 1 and for an ``fn`` that cannot be pickled.
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
@@ -82,9 +80,9 @@ def pipe_rows(
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
-    ``workers`` batches are processed at a time, in threads; at most ``2 * workers`` batches are
-    read ahead of the one whose rows are being yielded. Rows are in the order of the items. Raises
-    ``ValueError`` if ``batch_fn`` does not return one row for each item.
+    ``workers`` batches are processed at a time, in threads. At most ``2 * workers`` batches are
+    read ahead. Rows are in the order of the items. Raises ``ValueError`` if ``batch_fn`` does not
+    return one row for each item.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
@@ -97,7 +95,7 @@ def pipe_rows(
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; only the last, or the one before an error, is shorter."""
+    """Yield lists of ``size`` items; only the last, or the list before an error, is shorter."""
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)
@@ -123,10 +121,7 @@ def close(iterator: Iterator[T]) -> None:
 
 
 class _UntilFailure(Iterator[T]):
-    """An iterator that stops at the first error of its source and keeps the error.
-
-    :meth:`fail` raises the error later.
-    """
+    """Stops at the first error of its source and keeps the error for :meth:`fail`."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
@@ -144,7 +139,6 @@ class _UntilFailure(Iterator[T]):
             raise StopIteration from None
 
     def fail(self) -> None:
-        """Raise the error of the items, if there was one."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -254,10 +248,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items while there is room.
-
-    This is not a closure, because a closure would keep the consuming iterator alive.
-    """
+    """Read items while there is room. A closure would keep the consuming iterator alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

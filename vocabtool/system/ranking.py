@@ -23,7 +23,6 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def none(cls) -> RankedRows:
-        """Return an empty ranking."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float32))
 
     @classmethod
@@ -67,8 +66,8 @@ def mask_of(rows: Rows) -> Mask:
 class Near(NamedTuple):
     """The result of a vector search: the ``nearest`` rows, and similarities of requested rows.
 
-    ``similarities``: float32, the exact similarity of each row that the caller requested, whether
-    it is among the nearest or not; NaN if the row or the query has no vector.
+    ``similarities``: float32, the exact similarity of each requested row, whether it is among the
+    nearest or not. NaN if the row or the query has no vector.
     """
 
     nearest: RankedRows
