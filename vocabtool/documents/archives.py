@@ -49,7 +49,7 @@ PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 def notebook(file: Readable) -> MarkedText:
     """Join the sources of a notebook's cells; headings are those of its Markdown cells.
 
-    Format: nbformat.readthedocs.io, versions 3 and 4. Raises :class:`BadRow` for other content.
+    Format: nbformat.readthedocs.io, versions 3 and 4.
     """
     try:
         found: Any = orjson.loads(read_whole(file))
@@ -76,11 +76,7 @@ def notebook(file: Readable) -> MarkedText:
 
 
 def pdf(file: Readable) -> MarkedText:
-    """Return the text of a PDF, with a heading for each page. Needs pypdf.
-
-    Raises :class:`UnsupportedFormat` if pypdf is not installed. Raises :class:`BadRow` for a
-    damaged file, a password, and more than ``MAX_PAGES`` or ``MAX_CHARACTERS``.
-    """
+    """Return the text of a PDF, with a heading for each page. Needs pypdf."""
     try:
         import pypdf
     except ImportError as error:
@@ -134,7 +130,6 @@ def _member(archive: ZipArchive, name: str, what: str) -> str:
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    """Return the attributes of a tag, without prefixes of namespaces."""
     return {
         found[1].rpartition(":")[2]: unescape(found[2] or found[3] or "")
         for found in ATTRIBUTE.finditer(tag["inside"])
@@ -142,7 +137,6 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 
 def _tags(xml: str) -> Iterator[tuple[str, bool, re.Match[str]]]:
-    """Yield the name of each tag without its prefix, whether it ends, and the match."""
     for tag in TAG.finditer(xml):
         if tag["name"]:
             yield tag["name"].rpartition(":")[2], bool(tag["end"]), tag
@@ -152,7 +146,6 @@ def docx(path: Path) -> MarkedText:
     """Return the paragraphs of a Word document, joined by blank lines, and its headings.
 
     Cells of a row are in one line. Text boxes, notes, headers and deleted text are left out.
-    Raises :class:`BadRow`, and the errors of :class:`ZipArchive`.
     """
     with _open(path) as archive:
         document = _member(archive, DOCUMENT, "a Word document")
@@ -195,7 +188,7 @@ def docx(path: Path) -> MarkedText:
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
-    """Return the level of each heading style, by the style's id, which may be translated."""
+    """Return the level of each heading style by its id, which may be translated."""
     levels, style = dict[str, int](), ""
     for name, is_end, tag in _tags(xml):
         if name == "style" and not is_end:
@@ -206,10 +199,7 @@ def _heading_styles(xml: str) -> dict[str, int]:
 
 
 def epub(path: Path) -> MarkedText:
-    """Return the pages of a book in reading order, and their headings.
-
-    Raises :class:`BadRow` for an archive that is no book, and the errors of :class:`ZipArchive`.
-    """
+    """Return the pages of a book in reading order, and their headings."""
     with _open(path) as archive:
         roots = (
             _attributes(tag).get("full-path")
@@ -236,7 +226,6 @@ def epub(path: Path) -> MarkedText:
 
 
 def _join(texts: Iterable[MarkedText], title: str) -> MarkedText:
-    """Join texts by blank lines."""
     parts, headings, length = list[str](), Headings(), 0
     for each in texts:
         for found in each.headings:

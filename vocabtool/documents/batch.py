@@ -179,17 +179,13 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """How many documents at the start are still to be skipped (``left``).
-
-    ``unread``: whether a reader may skip rows without reading them. This needs
-    ``on_error="raise"``: only then is each row a document.
-    """
+    """How many documents are still to be skipped (``left``); ``unread``: without reading them."""
 
     left: int
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows unread; if so, count them as skipped."""
+        """Return whether to skip the next ``rows`` rows unread; if so, count them."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -209,10 +205,8 @@ class Measure(Protocol):
 class Request:
     """Parameters for reading one source.
 
-    ``source``: the name for messages. ``log``: counts invalid rows. ``size``: approximate bytes of
-    text in a batch. ``rows``: maximum number of documents in a batch of an iterable. ``whole``:
-    whether all fields of a row are read. ``ahead``: documents to skip at the start. The caller
-    drops those that a reader does not skip. ``measure``: counts the length of pieces; ``None``: in
+    ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
+    of an iterable. ``whole``: whether all fields of a row are read. ``measure``: ``None`` counts
     words.
     """
 
@@ -234,12 +228,11 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array without checking that they are UTF-8."""
+    """Return an Arrow ``string`` array without checking for UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    """Return a column of ``count`` nulls for each field to keep."""
     return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
 
 
@@ -252,16 +245,12 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most ``size`` bytes and ``MAX_ROWS`` rows.
-
-    A longer text is a part of its own.
-    """
+    """Split a batch into parts of at most ``size`` bytes, or one text."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end row of each part for :func:`in_size`; ``ends``: offsets of the texts."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
@@ -271,16 +260,12 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
-    """Return the first few field names, quoted, for a message."""
     shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
     return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the text column: ``wanted``, else ``text``, else the only column.
-
-    Raises :class:`BadRow` if the column does not exist or its name is not unique.
-    """
+    """Return the index of column ``wanted``; by default ``text``, or else the only column."""
     if wanted is None and len(names) == 1:
         return 0
     name = "text" if wanted is None else wanted

@@ -57,8 +57,6 @@ NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", 
 
 
 class Readable(Protocol):
-    """An open file or standard input, decompressed if necessary."""
-
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes. An empty result means the end."""
 
@@ -69,8 +67,7 @@ class Readable(Protocol):
 class ArrowStream:
     """A stream that Arrow reads: the bytes ``held``, then the rest of ``file``, then ``last``.
 
-    Closing the stream does not close the file. A closed stream returns no bytes, so a thread of
-    Arrow stops reading the file.
+    A closed stream returns no bytes, so a thread of Arrow stops reading the file.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -81,7 +78,6 @@ class ArrowStream:
         self.closed = False
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes. Raises :class:`InvalidFile` if ``size`` is too large."""
         if size > MAX_READ:
             raise InvalidFile(
                 f"a part of the file has {size:,} bytes (expected at most {MAX_READ:,})"
@@ -102,17 +98,12 @@ class ArrowStream:
 
 
 class Kind(NamedTuple):
-    """The format of a file, and its compression ``codec``, ``None`` if it is not compressed."""
-
     format: Format
     codec: str | None
 
 
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
-    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist.
-
-    Files of a folder are chosen by :func:`walk`.
-    """
+    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist."""
     if name != STDIN and Path(name).is_dir():
         found = [file for file, why in walk(name, options) if why is None]
         if not found:
@@ -185,10 +176,7 @@ def left_out(
 
 
 def kind_of(name: str, options: ReadOptions) -> Kind:
-    """Return the format of a file (by ``options`` or its suffix) and its compression.
-
-    Raises :class:`UnsupportedFormat` for archives and for unsupported compression.
-    """
+    """Return the format (by ``options`` or the suffix) and the compression of a file."""
     suffixes = suffixes_of(name)
     last = suffixes.pop() if suffixes else ""
     if last in NOT_READ:
@@ -216,10 +204,6 @@ def kind_of(name: str, options: ReadOptions) -> Kind:
 
 @contextmanager
 def open_file(name: str, codec: str | None) -> Iterator[Readable]:
-    """Open a file, or standard input for ``-``, and decompress it.
-
-    Raises :class:`NotFound` if there is no such file, :class:`InvalidFile` for a Git LFS pointer.
-    """
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
         return
@@ -234,7 +218,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise :class:`InvalidFile` for UTF-16: a byte order mark, with a zero byte soon after it."""
+    """Refuse a byte order mark of UTF-16 with a zero byte soon after it."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -242,8 +226,6 @@ def refuse_utf16(head: bytes) -> None:
 
 
 class _Decompressor:
-    """A stream that decompresses a file while it is read."""
-
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
         self._stream = pa.CompressedInputStream(file, codec)
@@ -260,7 +242,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Turn errors of Arrow into :class:`InvalidFile`. Errors of the system are not changed."""
+    """Turn errors of Arrow, but not of the system, into :class:`InvalidFile`."""
     try:
         yield
     except pa.ArrowException as error:
@@ -272,8 +254,6 @@ def arrow_errors(what: str) -> Iterator[None]:
 
 
 class Files(NamedTuple):
-    """A source with a name: a file, a folder, a glob, or ``-``."""
-
     name: str
 
 
@@ -285,10 +265,7 @@ class Container(NamedTuple):
 
 
 def each_source(sources: Sources) -> Iterator[Files | Container]:
-    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on.
-
-    Raises ``ValueError`` if a list mixes documents and sources.
-    """
+    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on."""
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):

@@ -79,7 +79,6 @@ class Rules:
 
     @classmethod
     def read(cls, file: Path) -> Rules:
-        """Read a ``.gitignore``. Raises :class:`InvalidFile` if it is too large."""
         with reading(str(file)), file.open("rb") as opened:
             data = opened.read(MAX_RULES_BYTES + 1)
             text = data.removeprefix(BOM_UTF8)  # git skips it, too
@@ -136,7 +135,6 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _of_name(glob: str) -> str:
-    """Return the regular expression of one name in a pattern."""
     parts = [""]  # between stars
     at = 0
     while at < len(glob):
@@ -169,7 +167,6 @@ def _of_name(glob: str) -> str:
 
 
 def _of_class(inside: str) -> str:
-    """Return the regular expression of ``[inside]``; a ``-`` between two characters is a range."""
     negated = inside[:1] in ("!", "^")
     signs = [pair[-1] for pair in re.findall(r"\\.|[^\\]|\\$", inside[negated:], re.DOTALL)]
     found, at = "", 0
@@ -183,7 +180,7 @@ def _of_class(inside: str) -> str:
 
 
 class FolderFile(NamedTuple):
-    """A file in a folder. ``why``: why it is left out: its ending, ``binary`` or ``ignored``."""
+    """A file in a folder. ``why``: the reason if left out: ending, ``binary`` or ``ignored``."""
 
     name: str
     why: str | None
@@ -200,7 +197,7 @@ class _Place(NamedTuple):
 def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
     """Yield the files of a folder at any depth, and ignored folders, with the reason if left out.
 
-    Not among them: hidden files and folders, links to folders, and what ``options`` exclude.
+    Hidden files and folders, and links to folders, are not yielded.
     """
     include = Rules(options.include) if options.include else None
     exclude = Rules(options.exclude)
@@ -230,7 +227,6 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
 
 
 def _above(folder: str) -> tuple[_Place, ...]:
-    """Return the patterns of the folders above ``folder``, inside its working tree of git."""
     here = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
     root = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
     found = []
@@ -242,7 +238,6 @@ def _above(folder: str) -> tuple[_Place, ...]:
 
 
 def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool:
-    """Whether a path is ignored. The innermost patterns that match it decide."""
     for rules, add, cut in reversed([*places]):
         decided = rules.decide(add + path[cut:], is_folder=is_folder)
         if decided is not None:
@@ -251,7 +246,6 @@ def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool
 
 
 def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
-    """Return why a file is left out, or ``None``."""
     any_ending = bool(options.include)
     suffixes = suffixes_of(entry.name)
     ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])

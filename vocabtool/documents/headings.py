@@ -1,9 +1,7 @@
 r"""Find headings in Markdown, reStructuredText, HTML and Python.
 
 Each format has one regular expression that needs linear time on any input. Sources: the CommonMark
-specification 0.31 (fenced code, HTML blocks, ATX and setext headings outside lists and quotes);
-docutils, parsers/rst/states.py (sections); the HTML standard, section 13.2.5 (comments, quoted
-attributes and elements of raw text end with the file if nothing else ends them); the lexical
+specification 0.31; docutils, parsers/rst/states.py; the HTML standard, section 13.2.5; the lexical
 analysis of the Python reference.
 
 The expressions begin with ``\n``, which Python's ``re`` looks for quickly. So a line end is put
@@ -82,7 +80,7 @@ CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
 class Heading(NamedTuple):
     """A heading that begins at ``at``; its section contains text from ``body`` on.
 
-    ``level``: 1 for the highest. ``title``: ``""`` for text that follows a section outside of it.
+    ``level``: 1 for the highest. ``title``: ``""`` for text that belongs to no section.
     """
 
     at: int
@@ -92,7 +90,7 @@ class Heading(NamedTuple):
 
 
 class Headings(list[Heading]):
-    """Headings of a file. Raises ``BadRow`` for more than ``MAX_HEADINGS``."""
+    """Headings of a file, at most ``MAX_HEADINGS``."""
 
     def append(self, heading: Heading, /) -> None:
         if len(self) >= MAX_HEADINGS:
@@ -104,8 +102,8 @@ class Headings(list[Heading]):
 class MarkedText:
     """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
 
-    ``source``: what the text was made from, or ``None``. ``places``: (offset in the text, start in
-    the source, end in the source) of each part of it, ascending.
+    ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
+    source) of each part, ascending.
     """
 
     text: str
@@ -120,7 +118,6 @@ def plain(text: str) -> MarkedText:
 
 
 def _clean(title: str) -> str:
-    """Return a title without markup of links, code and bold text."""
     title = title.strip()
     if "[" in title:
         title = LINK.sub(r"\1", title)
@@ -169,7 +166,6 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _paragraph(padded: str, least: int, end: int) -> int | None:
-    """Return the line end before the paragraph that ends at ``end``, if there is one."""
     start = end
     for _ in range(MAX_PARAGRAPH):
         before = padded.rfind("\n", 0, start)

@@ -26,7 +26,7 @@ WHOLE_ROWS: Final = frozenset(
 
 
 class SplitArguments(TypedDict, total=False):
-    """Those arguments of :class:`ReadOptions` that choose files and split them into pieces."""
+    """Arguments of :class:`ReadOptions` that choose files and split them into pieces."""
 
     split: Split | None
     split_size: int | None

@@ -1,9 +1,8 @@
 """Cut texts into pieces that a model reads, each a document with an id and a place of its own.
 
 A text is cut at headings first (or as ``ReadOptions.split`` says). A section that is too long is
-cut further: at blank lines, then at line ends, ends of sentences and blanks. Words are cut only if
-they are too long themselves. Pieces are filled from the start, so an edit does not change the
-pieces before it.
+cut further: at blank lines, line ends, ends of sentences and blanks. Pieces are filled from the
+start, so an edit does not change the pieces before it.
 
     docs/install.md#Install > Linux      the first piece below these headings
     docs/install.md#Install > Linux#2    the second one
@@ -71,18 +70,13 @@ class Piece(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How long a piece and its overlap may be, as ``measure`` counts."""
-
     size: int
     overlap: int
     measure: Measure
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes in the options, limited to what the model reads.
-
-    Raises ``ValueError`` if an overlap would leave no room for new text.
-    """
+    """Return the sizes in the options, limited to what the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
@@ -123,7 +117,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
-    """Return where each section begins, and the path of headings down to it."""
+    """Return where each section begins, and the headings down to it."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
@@ -145,7 +139,7 @@ def _sections(marked: MarkedText) -> list[int]:
 
 
 def _trim(text: str, span: Span) -> Span | None:
-    """Return a span without blank lines at its start and blanks at its end; ``None`` if blank."""
+    """Return a span without blank lines at its start and blanks at its end."""
     part = text[span[0] : span[1]]
     length = len(part.rstrip())
     if not length:
@@ -159,7 +153,6 @@ def _trim(text: str, span: Span) -> Span | None:
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
-    """Return the pieces of each section: the section itself if it is short enough."""
     found = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // MAX_TOKENS
@@ -180,7 +173,6 @@ Atom = tuple[int, int, int]  # start, end, count
 
 
 def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]]:
-    """Return the parts from which the pieces of each section are made, in order."""
     body = sizes.size - sizes.overlap
     done: list[list[Atom]] = [[] for _ in sections]
     todo = [(number, *section) for number, section in enumerate(sections)]
@@ -201,7 +193,6 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
 
 
 def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size: int) -> list[int]:
-    """Return where a text is cut: at ``place``, or every few characters."""
     if place is None:
         return [*range(start, end, max(size // 4, 1)), end]
     inner = (found.end() for found in place.finditer(text, start, end))
@@ -209,7 +200,7 @@ def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Fill pieces with atoms. Pieces leave room for the overlap that comes before them."""
+    """Pieces leave room for the overlap that comes before them."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -225,7 +216,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return where each piece begins with its overlap, and the piece without it."""
+    """Return where each piece begins with its overlap, and the piece itself."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     tails: list[list[str]] = []  # the last words before each piece
@@ -273,8 +264,6 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 def read_text(
     file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
 ) -> Iterator[Batch]:
-    """Read a file of text as pieces; ``mark`` finds its headings."""
-
     def mark_file(file: Readable) -> MarkedText:
         content = read_whole(file)
         refuse_utf16(content)
@@ -287,10 +276,7 @@ def read_text(
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
-    """Read a file as pieces; ``mark`` returns its text and headings, or raises ``BadRow``.
-
-    Raises :class:`InvalidFile` if a text field or id field is requested: pieces have none.
-    """
+    """Read a file as pieces; ``mark`` returns its text and headings."""
     for name in (request.options.field, request.options.id_field):
         if name is not None:
             raise InvalidFile(
@@ -341,14 +327,13 @@ def read_whole(file: Readable) -> bytes:
 
 
 def _in_source(marked: MarkedText, piece: Piece) -> Span:
-    """Return the start and end of a piece in the source."""
     first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
     last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1
     return marked.places[max(first, 0)][1], marked.places[max(last, 0)][2]
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """Return the id, with a number from 2 if taken. ``numbers``: the last number of each id."""
+    """``numbers``: the last number of each id."""
     number = numbers.get(id_, 0) + 1
     found = id_
     while number > 1 and (found := f"{id_}#{number}") in numbers:
@@ -359,11 +344,9 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
-    """Yield the pieces of a batch's texts, for rows of tables and JSON.
+    """Cut the texts of rows of tables and JSON into pieces.
 
-    The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on. Kept fields are
-    those of the row. Where the row has no ``start``, ``end`` or ``path``, the piece's value is
-    used. Batches have about ``request.size`` bytes of text and kept fields.
+    The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on.
     """
     split = request.options.split
     if split is None or not request.options.splits_rows:

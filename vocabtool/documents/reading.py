@@ -236,7 +236,6 @@ def _request(
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    """Yield the batches of all sources, also documents that are to be skipped."""
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
@@ -265,7 +264,6 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    """Cut rows into pieces if requested; drop the documents still to be skipped."""
     ahead, splits = request.ahead, request.options.splits_rows
     for rows in batches:
         for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
@@ -288,7 +286,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """A table of all ids read: where each first occurs and, if ``last`` is set, its last row."""
+    """A table of all ids read, with the first row and, if ``last`` is set, the last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -302,7 +300,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the ascending indexes of the ids that occurred before."""
+        """Add the next ids. Return the indexes of ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -318,16 +316,15 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return whether each of ``ids`` occurs here for the last time: shape (n,).
+        """Return whether each of ``ids`` occurs here for the last time: bool, shape (n,).
 
-        ``first``: the row number of ``ids[0]`` among all ids that were added.
+        ``first``: the row number of ``ids[0]`` among all added ids.
         """
         keys = ids.view(pa.binary()).to_pylist()
         found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
         return np.array(found, np.bool_)
 
     def first_place(self, id_: bytes) -> str:
-        """Return where an id occurred first, such as ``corpus.jsonl:17``."""
         source = [*self._sources][self._look_up("source", id_)]
         return f"{source}:{self._look_up('number', id_)}"
 
@@ -357,8 +354,7 @@ def one_of_repeated(
 ) -> Iterator[Batch]:
     """Yield only the first or the last document with each id. Count the others in ``repeated``.
 
-    ``again``: a second reading of ``batches``, used for ``"last"``. Batches without ids are passed
-    on unchecked. Raises :class:`InvalidFile` for the first repeated id if ``which`` is ``"error"``.
+    ``again``: a second reading of ``batches``, used for ``"last"``.
     """
     with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
@@ -431,7 +427,6 @@ def extent(
 
 
 def row_counts(name: str, options: ReadOptions) -> list[int] | None:
-    """Return the row count of each row group or record batch, if known and rows are not split."""
     kind = kind_of(name, options)
     if options.splits_rows:
         return None
@@ -441,7 +436,6 @@ def row_counts(name: str, options: ReadOptions) -> list[int] | None:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Return the sum; ``None`` if any count is ``None``."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
 

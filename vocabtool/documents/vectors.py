@@ -5,8 +5,7 @@
     .parquet    a column of lists and, if rows have ids, a column ``id``
 
 Rows belong to documents by their ids, if the file has ids; otherwise by position. Rows are counted
-from 0. No more than a few megabytes of vectors are in memory at a time. Members of .npz, and
-Parquet whose ids are in another order than the documents, are copied to a temporary file.
+from 0. No more than a few megabytes of vectors are in memory at a time.
 
 The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -76,14 +75,10 @@ BY_POSITION: Final = (
 
 
 class GivenVectors:
-    """Vectors from an array in memory or in a file. One thread at a time may read them.
+    """Vectors from an array in memory or in a file, read by one thread at a time.
 
-    ``name``: of the file, or ``vectors``. ``count``, ``dim``: number of vectors, and of numbers in
-    each. ``has_ids``: whether each row has an id. ``mapped``: returns the array. It may be mapped
-    anew each time, so that pages read before do not count as memory. ``ids``: the same for the ids,
-    shape (n,).
-
-    Raises :class:`InvalidFile` for an array of another shape or type.
+    ``mapped`` returns the array. If mapped anew each time, pages read before do not count as
+    memory. ``ids`` returns the ids, shape (n,).
     """
 
     def __init__(
@@ -109,10 +104,7 @@ class GivenVectors:
             raise InvalidFile(f"{what}: expected one id for each", file=name)
 
     def take(self, rows: Rows) -> Vectors:
-        """Return the vectors of ``rows``: float32, shape (len(rows), dim).
-
-        Raises :class:`InvalidFile`, which names row and id, for numbers that are not finite.
-        """
+        """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
         with np.errstate(over="ignore"):  # infinity is refused below
             vectors: Vectors = np.ascontiguousarray(self._mapped()[rows], np.float32)
         finite = np.isfinite(vectors).all(axis=1)
@@ -121,7 +113,7 @@ class GivenVectors:
         return vectors
 
     def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order, some thousands at a time; nothing if rows have no ids."""
+        """Yield the ids in order, some thousands at a time."""
         for start in range(0, self.count if self._ids is not None else 0, ID_ROWS):
             assert self._ids is not None  # noqa: S101 - the range is empty without them
             found = self._ids()[start : start + ID_ROWS].tolist()
@@ -145,8 +137,7 @@ class GivenVectors:
 class ParquetVectors(GivenVectors):
     """Vectors in a column of Parquet: the only column with lists of numbers, or ``vector``.
 
-    Ascending rows are read from the file. For other rows the vectors are first copied to the file
-    that ``temporary`` returns.
+    Rows that are not ascending are read from a copy in the file of ``temporary``.
     """
 
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
@@ -202,7 +193,6 @@ class ParquetVectors(GivenVectors):
         return vectors
 
     def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order. Raises :class:`InvalidFile` for a row without an id."""
         first = 0
         for part in self._batches(0, ID, ID_ROWS) if self.has_ids else ():
             if part.null_count:
@@ -213,7 +203,6 @@ class ParquetVectors(GivenVectors):
             first += len(part)
 
     def _read(self, start: int) -> Iterator[Vectors]:
-        """Yield the checked vectors from row ``start`` in blocks."""
         for part in self._batches(start, self._column, VECTOR_BYTES // (4 * (self.dim or MAX_DIM))):
             vectors, wrong = vectors_in(part, self._column)
             if not wrong and vectors.shape[1] != (self.dim or vectors.shape[1]):
@@ -244,9 +233,8 @@ def open_vectors(
 ) -> Iterator[GivenVectors]:
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
-    ``beside``: the folder for temporary files. ``one``: a .npy may also contain one vector, of
-    shape (dim,). Raises :class:`NotFound`, :class:`InvalidFile` for a damaged file and other
-    contents, and :class:`UnsupportedFormat` for other endings.
+    ``beside``: the folder for temporary files. ``one``: a .npy may contain one vector, shape
+    (dim,).
     """
     if not isinstance(given, str | os.PathLike):
         array = np.asarray(given)
@@ -275,7 +263,7 @@ def open_vectors(
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open the arrays of a .npz as copies, because a member cannot be mapped."""
+    """Open copies of the arrays, because a member cannot be mapped."""
     arrays = {}
     with ZipArchive(Path(name)) as archive:
         members = [member.removesuffix(".npy") for member in archive.names]
@@ -293,7 +281,6 @@ def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
 
 
 def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
-    """Check the header of a .npy file; return a function that maps its array into memory."""
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)
@@ -316,10 +303,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
 
 
 class Matcher:
-    """Gives documents their vectors. ``start``: how many documents were read before.
-
-    Raises :class:`InvalidFile`, which names row and id, for a repeated id of a vector.
-    """
+    """Gives documents their vectors. ``start``: how many documents were read before."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
@@ -343,10 +327,7 @@ class Matcher:
             self._rows.close()
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the next documents with their vectors, in parts of a few megabytes of vectors.
-
-        Raises :class:`InvalidFile`, which names the document, for a document without a vector.
-        """
+        """Yield the next documents with their vectors, in parts of a few megabytes of vectors."""
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
@@ -367,10 +348,7 @@ class Matcher:
             yield replace(part, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """Check that no vector is left; with ids, return a note on vectors without a document.
-
-        Raises :class:`VocabtoolError` with both counts.
-        """
+        """Check that no vector is left; with ids, return a note on vectors without a document."""
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -388,8 +366,7 @@ def check_counts(
 ) -> None:
     """Check the number of documents, before any is added, if vectors belong to them by position.
 
-    Documents are read once more, unless their number is known. ``measure``: as in :func:`batches`.
-    Raises :class:`VocabtoolError` if the counts differ, or if the options may leave documents out.
+    Documents are read once more, unless their number is known.
     """
     if given.has_ids:
         return
@@ -420,10 +397,6 @@ def checksum_of(given: ArrayLike) -> str:
 
 
 def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
-    """Return the length of the ``given`` vectors, or of those in a field of the documents.
-
-    Reading ends at the first vector. Raises :class:`NotFound` if no document has one.
-    """
     if given is not None:
         with open_vectors(given) as opened:
             return opened.dim
@@ -436,8 +409,7 @@ def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
 def read_vector(name: str) -> Vectors:
     """Read one vector: float32, shape (dim,). ``name``: FILE, or FILE#N for row N, from 0.
 
-    A .npy may also contain a single vector, of shape (dim,). Raises :class:`VocabtoolError` if the
-    file has no such row, or several and no N, and the errors of :func:`open_vectors`.
+    A .npy may also contain a single vector, of shape (dim,).
     """
     file, _, number = name.rpartition("#")
     if not (file and number.isdecimal()) or Path(name).exists():

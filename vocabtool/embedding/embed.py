@@ -79,11 +79,9 @@ class EmbedReport:
 class Progress:
     """The progress of a run.
 
-    ``counts``: counts of this call. ``hits``: vectors found in the cache. ``seconds``: elapsed
-    time.
-    ``read``: bytes read so far. ``to_do``: bytes to read in total, ``None`` for a stream.
-    ``passed``, ``passed_read``: elapsed seconds and bytes read when the first documents were
-    encoded.
+    ``counts``: counts of this call. ``seconds``: elapsed time. ``read``, ``to_do``: bytes read so
+    far and in total, ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes
+    read when the first documents were encoded.
     """
 
     counts: Counts
@@ -96,12 +94,10 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Documents per second."""
         return self.counts.documents / self.seconds if self.seconds else 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Estimated seconds left, by the speed since ``passed``; ``None`` without an estimate."""
         read = self.read - self.passed_read
         if not self.to_do or read <= 0:
             return None
@@ -280,7 +276,6 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """Give a static encoder word weights: ``weights``, or weights fitted on a sample."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -338,7 +333,6 @@ class _Run:
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the folder has shards of this run; raise ``ChangedRun`` for those of another run."""
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():
         return False  # without shards, nothing is lost by starting anew

@@ -1,8 +1,7 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
 A worker starts a shard when its previous shard is on disk, so a kill loses at most one shard per
-worker. With Ray, shards are rows of a Ray dataset, and every node must see inputs and output under
-the same paths.
+worker. With Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run and their read options. Can be pickled if the sources can.
-
-    ``done``: the number of documents of each finished shard, by shard number.
-    """
+    """The documents of a run. ``done``: number of documents by number of a finished shard."""
 
     sources: Sources
     options: ReadOptions
@@ -57,11 +53,7 @@ class Reading:
     measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
-
-        Raises :class:`VocabtoolError` at the end if a finished shard would now have more or fewer
-        documents.
-        """
+        """Yield the slabs of unfinished shards; raise an error if documents changed."""
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
         read = batches(
@@ -83,7 +75,6 @@ class Reading:
 def run_threads(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in this process; reading, encoding and writing overlap."""
     with closing(ShardMaker(work)) as maker:
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
@@ -92,7 +83,6 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """Yield ``first``, then ``others`` until the shard is full."""
     yield first
     if not first.full:
         for slab in others:
@@ -105,8 +95,7 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 class Task:
     """The documents of one shard, for the worker that makes it.
 
-    ``slabs``: an Arrow stream with a record batch per slab. A pickled slab would include the whole
-    batch that it is a slice of.
+    ``slabs``: an Arrow stream. A pickled slab would include the whole batch that it is a slice of.
     """
 
     number: int
@@ -153,8 +142,7 @@ def run_processes(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory. For each process, the calling process holds
-    the texts of one more shard.
+    Each process has the texts of one shard in memory. The calling process has as many texts again.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -175,10 +163,7 @@ def run_ray(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in ``workers`` Ray actors; yield results as shards are finished.
 
-    ``address``: address of a cluster; ``None``: Ray is started on this machine, and stopped at the
-    end.
-    Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray fails,
-    and the original errors of a worker.
+    ``address``: of a cluster. ``None``: Ray is started on this machine, and stopped at the end.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -202,7 +187,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row of a Ray dataset for each missing shard, then the read log."""
+    """Yield a row for each missing shard, then the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -230,7 +215,6 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Connect to Ray, stop it later if it was started here, and convert its errors."""
     try:
         import ray
         import ray.data

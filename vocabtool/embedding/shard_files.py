@@ -43,7 +43,6 @@ HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation by
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """Return a shard's schema. ``words``, ``text``: whether it stores unknown words and texts."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -133,7 +132,7 @@ class Counts:
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def to_record(self) -> dict[str, int]:
-        """Return the counts as a file stores them: counts of long texts are left out if 0."""
+        """Return the counts as a file stores them."""
         counts = asdict(self)
         return {name: counts[name] for name in counts if counts[name] or name not in SINCE_0_2}
 
@@ -159,8 +158,6 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one shard, ready to be written. ``hits``: number of vectors found in the cache."""
-
     table: pa.Table
     counts: Counts
     hits: int
@@ -169,10 +166,7 @@ class Rows:
 def write_shard(
     folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
 ) -> Shard:
-    """Write a shard from its rows, which may be produced slab by slab.
-
-    Raises :class:`OSError` if the disk is full; the partial file is then removed.
-    """
+    """Write a shard from its rows. If that fails, the partial file is removed."""
     name = NAME.format(number)
     # A random name: a worker that outlives its killed parent cannot damage a later run's file.
     # A leading dot: readers of the folder ignore the file, also after a kill.
@@ -209,7 +203,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink``, a second handle of ``file``, which is flushed meanwhile."""
+    """Write rows to ``sink``, a second handle of ``file``."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(
@@ -242,11 +236,7 @@ def _write(
 
 
 def read_shard(path: Path) -> Shard:
-    """Read the description of a shard from its footer alone.
-
-    Raises :class:`InvalidFile` if the file is truncated, its footer is damaged, or the shard number
-    inside it differs from the one in its file name.
-    """
+    """Read the description of a shard from its footer."""
     with reading(str(path)):
         with path.open("rb") as file, arrow_errors("truncated or damaged"):
             footer = parquet.read_metadata(file)
@@ -264,7 +254,6 @@ def read_shard(path: Path) -> Shard:
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are null in every row."""
     missing = tuple(columns)
     for path in files:
         if not missing:
@@ -280,10 +269,7 @@ def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str,
 
 
 def read_row_groups(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the row groups of a shard and verify the checksum of each page.
-
-    Raises :class:`InvalidFile`, which names the file.
-    """
+    """Yield the row groups of a shard and verify the checksum of each page."""
     with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
         rows = parquet.ParquetFile(file, page_checksum_verification=True)
         for group in range(rows.num_row_groups):

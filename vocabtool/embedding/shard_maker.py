@@ -1,8 +1,7 @@
 """Make one shard from its documents, in a thread, a process or an actor.
 
 Documents are cut into shards, and shards into slabs, which are encoded as a whole. The bounds of a
-slab depend only on the documents, so a batch of the encoder always contains the same texts. Vectors
-can be cached by encoder and text, also for other runs.
+slab depend only on the documents, so a batch of the encoder always contains the same texts.
 """
 
 from __future__ import annotations
@@ -61,10 +60,8 @@ OnSlab = Callable[[Counts, int], None]
 class Slab:
     """Consecutive documents of one shard, encoded together.
 
-    ``shard``: number of its shard. ``table``: columns ``id``, ``text`` and the kept fields, each of
-    type ``string`` and one chunk; may contain invalid UTF-8. ``full``: whether the shard ends after
-    this slab. Only the last shard may end without it. ``unknown``: the unknown words, looked up
-    while the slab waits.
+    ``table``: columns ``id``, ``text`` and the kept fields, each of type ``string`` and one chunk;
+    may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
     """
 
     shard: int
@@ -80,10 +77,6 @@ class Slab:
 def cut_slabs(
     batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
 ) -> Iterator[Slab]:
-    """Yield the documents of ``batches`` in order, as slabs.
-
-    ``shard_rows``: maximum rows of a shard; ``batch_size``: texts per call of the encoder.
-    """
     slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
     shard = rows = size = 0  # number, rows and text bytes of the current shard
     names = [ID, TEXT, *keep]
@@ -116,9 +109,8 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, in the form that is looked up. They may contain invalid UTF-8.
-    ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
-    ``too_long``, ``tokens_cut``: as in :class:`Counts`.
+    of first appearance. They may contain invalid UTF-8. ``tokens`` and ``tokens_unknown`` count
+    repetitions.
     """
 
     words: pa.ListArray
@@ -129,10 +121,6 @@ class Unknown:
 
 
 def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
-    """Return the unknown words of texts whose words are looked up.
-
-    ``max_tokens``: how many tokens of a text the model reads, ``None``: all.
-    """
     cut = count_cut(words, max_tokens)
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
@@ -153,11 +141,6 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
 
 @dataclass(frozen=True)
 class Work:
-    """The settings of a worker. They can be pickled if the encoder can.
-
-    ``threads``: number of slabs of one shard that are encoded in parallel.
-    """
-
     folder: Path
     plan: Plan
     encoder: Encoder
@@ -167,15 +150,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """A finished shard. ``hits``: number of its vectors found in the cache."""
-
     shard: Shard
     hits: int
 
 
 class ShardMaker:
-    """Makes the shards of one run, one after the other."""
-
     def __init__(self, work: Work) -> None:
         encoder, plan = work.encoder, work.plan
         if encoder.fingerprint != plan.encoder:
@@ -196,7 +175,7 @@ class ShardMaker:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Slab:
-        """Start to look up a slab's words in the background. Return the slab; thread-safe."""
+        """Start to look up a slab's words in the background. Thread-safe."""
         if self._words is None:
             return slab
         look_up, most = self._words.look_up, self._encoder.max_tokens
@@ -206,7 +185,6 @@ class ShardMaker:
     def make(
         self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None
     ) -> ShardResult:
-        """Encode and write the slabs of one shard; encoding and writing overlap."""
         hits = 0
 
         def count_hits() -> Iterator[Rows]:
@@ -277,7 +255,6 @@ class ShardMaker:
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
     ) -> tuple[pa.Table, int]:
-        """Return the rows of a shard, and the number of rows whose invalid UTF-8 was replaced."""
         replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self._schema:
@@ -304,11 +281,7 @@ Encode = Callable[[pa.StringArray], Vectors]
 
 
 class VectorCache:
-    """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe.
-
-    ``fingerprint``, ``dim``: those of the encoder. Raises :class:`InvalidFile` if the file is not
-    such a cache, and :class:`NotFound` if the folder cannot be created.
-    """
+    """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe."""
 
     def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
         try:

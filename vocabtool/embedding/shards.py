@@ -71,8 +71,7 @@ class _ManifestRecord(Counts):
 class Manifest:
     """The manifest of a finished run. ``checksums``: CRC-32C of each shard's file.
 
-    ``run``: fingerprint of the plan. ``skipped``: number of invalid rows; ``dropped``: number of
-    documents with a repeated id.
+    ``skipped``: number of invalid rows. ``dropped``: number of documents with a repeated id.
     """
 
     run: str
@@ -105,7 +104,6 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """Parse the output of :meth:`to_json`. Raises :class:`InvalidFile` for other data."""
         record: _ManifestRecord = from_json(_ManifestRecord, json_file.parse(data), "manifest")
         if record.vocabtool_manifest != VERSION:
             raise InvalidFile(
@@ -135,7 +133,6 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """Read the plan of the run in a folder; ``None`` if the folder contains no run."""
     file = folder / RUN
     if not file.exists():
         return None
@@ -256,20 +253,15 @@ class Folder:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether the folder contains shards, or a manifest of shards that were moved away."""
+        """Whether the folder has shards, or a manifest of shards that were moved away."""
         manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:
-        """Return the fitted weights of the existing shards; ``None`` without weights or shards."""
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
-        """Remove the files of another run, and write the plan of this run.
-
-        The plan is replaced last, so that a killed start still leaves the output folder of a run.
-        """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)
         if weights is None:
@@ -279,7 +271,6 @@ class Folder:
         self._write(RUN, plan.to_json())
 
     def remove_unfinished(self) -> int:
-        """Remove shards that an interruption left unfinished, and return their number."""
         named = (*self.path.glob(f".shard-*{PART}"), *self.path.glob(f"shard-*{PART}"))
         parts = [file for file in named if file.is_file()]  # without the dot: of an earlier version
         for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
@@ -287,11 +278,7 @@ class Folder:
         return len(parts)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
-        """Return the existing shards by number.
-
-        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or of another
-        run.
-        """
+        """Return the existing shards by number; refuse shards of another run."""
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
             shard = read_shard(self.path / name)
@@ -309,8 +296,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        Reads the ``resumed`` shards again, to store no checksum of a damaged shard. Raises
-        :class:`InvalidFile` for a damaged shard.
+        Reads the ``resumed`` shards again, to store no checksum of a damaged shard.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
@@ -339,8 +325,7 @@ class Folder:
 def open_folder(path: Path) -> Iterator[Folder]:
     """Create or open an output folder and lock it against other writers.
 
-    A new folder is removed if the ``with`` block fails before the first shard. Raises
-    :class:`FolderInUse`, and :class:`NotFound` if the folder has files but no run.
+    A new folder is removed if the ``with`` block fails before the first shard.
     """
     is_new = not path.exists()
     with reading(str(path)):

@@ -41,8 +41,6 @@ STORED: Final = frozenset(
 
 
 class EncoderArguments(TypedDict, total=False):
-    """The fields of :class:`EncoderOptions` as keyword arguments."""
-
     kind: EncoderKind | None
     signature: str | None
     output: str | None
@@ -171,9 +169,8 @@ class VectorsAndWords(NamedTuple):
 class EncodedTexts(NamedTuple):
     """Vectors, shape (n, dim), and how much of the n texts the model does not read.
 
-    ``too_long``: number of texts with more tokens than the model reads.
-    ``tokens_cut``: number of their tokens that the model does not read.
-    ``estimated``: number of texts whose ``tokens_cut`` is an estimate.
+    ``too_long``: number of texts that are too long. ``tokens_cut``: number of tokens not read.
+    ``estimated``: number of texts whose cut tokens are estimated.
     """
 
     vectors: Vectors
@@ -279,15 +276,15 @@ class Encoder(ABC):
 
 
 def decode_texts(texts: Texts) -> list[str]:
-    """Decode texts to ``str``; invalid UTF-8 becomes U+FFFD."""
+    """Decode texts; invalid UTF-8 becomes U+FFFD."""
     return [text.decode("utf-8", "replace") for text in as_bytes(texts_array(texts))]
 
 
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
     """Convert the output of a model to float32, shape (count, dim).
 
-    ``dim``: ``None`` for any. ``source``: model and batch, for messages.
-    Raises :class:`VocabtoolError` for another shape, and for numbers that are not finite.
+    ``dim``: ``None`` for any. ``source``: model and batch, for messages. Raises
+    :class:`VocabtoolError` for another shape, and for numbers that are not finite.
     """
     try:
         array = np.asarray(answer)

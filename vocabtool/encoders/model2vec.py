@@ -51,20 +51,13 @@ MAX_BATCH: Final = 1_024
 
 
 class Model2VecEncoder(Encoder):
-    """Computes means of token vectors, memory-mapped. A text without tokens has the zero vector."""
+    """Computes means of token vectors. A text without tokens has the zero vector."""
 
     kind = "model2vec"
     words: Words
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache.
-
-        Raises:
-
-        - :class:`NotFound`
-        - :class:`UnknownFormat` if it is no static embedding
-        - :class:`InvalidFile` if matrix, mapping, weights and tokenizer do not fit together
-        """
+        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self.folder = self._path if self._path.is_dir() else self._path.parent
@@ -199,7 +192,6 @@ class Model2VecEncoder(Encoder):
         return encoded
 
     def _cut_off(self, texts: list[str], encoded: list[Any]) -> tuple[int, int, int]:
-        """Return the numbers of long texts, of cut tokens and of texts with an estimate."""
         too_long = tokens = estimated = 0
         for text, found in zip(texts, encoded, strict=True):
             unread = 0 if self._characters is None else max(len(text) - self._characters, 0)
@@ -214,7 +206,6 @@ class Model2VecEncoder(Encoder):
         return too_long, tokens, estimated
 
     def _tokens(self, encoded: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ids of all used tokens, and each text's offset in them, shape (n + 1,)."""
         found = [each.ids for each in encoded]
         offsets = starts_of(list(map(len, found)))
         ids = np.fromiter(chain.from_iterable(found), np.int64, int(offsets[-1]))

@@ -1,15 +1,14 @@
 """Transformers exported to ONNX: a tokenizer.json, a graph run by onnxruntime, and pooling.
 
-A graph gets ``input_ids``, and ``attention_mask`` and ``token_type_ids`` if it has these inputs.
-Its output may have a vector for each of a text's n tokens t, shape (texts, tokens, dim). Then the
-text's vector is one of these, or several concatenated:
+If the output has a vector for each of a text's n tokens t, shape (texts, tokens, dim), the text's
+vector is one of these, or several concatenated:
 
 ``mean``, ``mean_sqrt_len_tokens``  1/n sum t, 1/sqrt(n) sum t
 ``weightedmean``                    sum of i t_i, divided by the sum of i, for i from 1 to n
 ``max``, ``cls``, ``lasttoken``     the largest values; the first token's; the last token's
 
-An output of shape (texts, dim) is used as it is. If the model says so, vectors are scaled to
-length 1. Source: ``Pooling`` and ``Normalize`` of sentence-transformers.
+An output of shape (texts, dim) is used as it is. Source: ``Pooling`` and ``Normalize`` of
+sentence-transformers.
 """
 
 from __future__ import annotations
@@ -65,8 +64,7 @@ ONE_BY_ONE: Final = (
 class OnnxEncoder(Encoder):
     """Runs a transformer in ONNX on the CPU. A text without tokens has the zero vector.
 
-    Texts are sorted by their number of tokens and padded in groups, which changes values by less
-    than 1e-6. ``max_tokens`` excludes special tokens.
+    Padding changes values by less than 1e-6.
     """
 
     kind = "onnx"
@@ -74,16 +72,7 @@ class OnnxEncoder(Encoder):
     max_tokens: int
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a graph in it, or a model in the local Hugging Face cache.
-
-        Raises:
-
-        - :class:`NotFound`
-        - :class:`UnknownFormat` if it is no such model
-        - :class:`UnsupportedFormat` if onnxruntime is missing or the model needs something else
-        - :class:`InvalidFile` for damaged files and for names of files outside the folder
-        - :class:`VocabtoolError` if the graph does not return vectors
-        """
+        """Open a folder, a graph in it, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
@@ -169,7 +158,6 @@ class OnnxEncoder(Encoder):
         return encoded
 
     def _buckets(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield groups of text numbers to pad to the same length, without empty texts."""
         bucket: list[int] = []
         most = 1 if self._graph.dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
@@ -221,8 +209,7 @@ def pool(
 ) -> Vectors:
     """Return one vector for each of n texts: shape (n, len(modes) * dim).
 
-    ``tokens``: float32, shape (n, longest, dim), padded. ``lengths``: tokens of each text, shape
-    (n,), at least 1.
+    ``tokens``: shape (n, longest, dim), padded. ``lengths``: shape (n,), at least 1.
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
     found: list[NDArray[Any]] = []

@@ -169,7 +169,6 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
 
 
 def is_encoder(value: object) -> bool:
-    """Whether an object is an open encoder. It needs a known ``kind`` and an encoder's methods."""
     methods = (getattr(value, name, None) for name in ("encode", "encode_queries", "pipe"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
@@ -268,7 +267,6 @@ class PythonEncoder(Encoder):
     """Encodes with a callable ``fn(texts)`` that returns numbers of shape (n, dim).
 
     ``fn`` must be thread-safe. It receives texts as ``str``, with invalid UTF-8 replaced by U+FFFD.
-    The encoder can be pickled if ``fn`` can.
     """
 
     kind = "python"
@@ -284,13 +282,9 @@ class PythonEncoder(Encoder):
     ) -> None:
         """Wrap a callable. Without ``dim``, one call of it finds the length of a vector.
 
-        ``max_batch``: the maximum number of texts per call. ``fingerprint``: a version string;
-        change it whenever the vectors change. Default: the attribute ``fingerprint`` of ``fn``, or
-        else a hash of its source code. ``made_by``: the class or function that returned ``fn``; its
-        source code is hashed instead.
-        Raises :class:`VocabtoolError` if no fingerprint can be computed or ``fn`` returns no
-        vectors,
-        :class:`OperatorFailed` if ``fn`` fails, and ``ValueError`` for invalid arguments.
+        ``fingerprint``: a version string. Default: the attribute ``fingerprint`` of ``fn``, or else
+        a hash of its source code. ``made_by``: the class or function that returned ``fn``; its
+        source is hashed instead.
         """
         if not callable(fn):
             raise ValueError(f"wanted a callable, got {fn!r}")
@@ -320,11 +314,7 @@ class PythonEncoder(Encoder):
         self.dim = dim
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Errors of the callable are not caught. Raises :class:`VocabtoolError` if the result is not a
-        matrix of finite numbers with one row per text.
-        """
+        """Return the vector of each text. Errors of the callable are not caught."""
         decoded = decode_texts(texts)
         parts = [
             self._call(decoded[start : start + self.max_batch], self.dim, start)
@@ -340,9 +330,8 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``; the current folder is appended to ``sys.path``.
 
-    Calls the attribute if it is a class or a function without parameters. Returns the result and
-    what was called, or the attribute and ``None``.
-    Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
+    Calls a class or a function without parameters. Returns the result and what was called. If
+    nothing was called, returns the attribute and ``None``.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
@@ -370,7 +359,7 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Hash module, name and source; refuse callables that depend on other values."""
+    """Refuse callables whose results also depend on other values."""
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )
@@ -390,6 +379,5 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """Return the module and name of a function, or of an object's class."""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
     return f"{named.__module__}.{named.__qualname__}"

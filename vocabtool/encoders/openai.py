@@ -1,13 +1,13 @@
 """Models behind ``URL/embeddings``, the HTTP endpoint of OpenAI and of many other servers.
 
-OpenAI, Ollama, vLLM, Text Embeddings Inference and llama.cpp's server answer in this form. Source:
-OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their vectors:
+Source: OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their
+vectors:
 
     {"model": …, "input": [text, …], "encoding_format": "float", "dimensions": …}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
-``dimensions``, the length of a vector, is sent only if the option ``dim`` is given. The retries of
-urllib3 are not used, because they do not know the limits per minute.
+``dimensions`` is sent only if the option ``dim`` is given. The retries of urllib3 are not used,
+because they do not know the limits per minute.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ class TryAgain(Exception):
 
 
 class ModelFacts(NamedTuple):
-    """The model name in the server's answer (``None`` if missing), and the vector length."""
+    """What a server reported: the model's name, ``None`` if missing, and the vector length."""
 
     model: str | None
     dim: int
 
 
 class OpenAIEncoder(Encoder):
-    """Asks a server for vectors. Sends several requests at once and keeps their order.
+    """Asks a server for vectors, with several requests at once.
 
     Blank texts are not sent, because OpenAI refuses them: they get zero vectors. The key is read
     from the environment for each request and is never stored.
@@ -112,11 +112,7 @@ class OpenAIEncoder(Encoder):
     def __init__(
         self, model: str, options: EncoderOptions, served: ModelFacts | None = None
     ) -> None:
-        """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector.
-
-        Raises :class:`NotFound` if no server is there. Raises :class:`VocabtoolError` if the
-        address is invalid, the key is missing, or the server does not answer with vectors.
-        """
+        """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector."""
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
@@ -244,7 +240,6 @@ class OpenAIEncoder(Encoder):
             raise VocabtoolError(f"{self._url}: {what}") from error
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
-        """Return the body, or its beginning if it is longer than ``limit``."""
         data, end = bytearray(), monotonic() + self._timeout
         while len(data) <= limit and (part := response.read1(READ_BYTES)):
             data += part
@@ -317,7 +312,7 @@ class OpenAIEncoder(Encoder):
             )
 
     def _show(self, data: bytes) -> str:
-        """Return the beginning of an answer, printable and without the key."""
+        """Return the beginning of an answer without the key."""
         text = data.decode("utf-8", "replace")
         if key := os.getenv(self.options.api_key_env or KEY, "").strip():
             escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
@@ -326,11 +321,7 @@ class OpenAIEncoder(Encoder):
 
 
 class Pace:
-    """Spaces requests evenly, to keep the limits of requests and tokens per minute. Thread-safe.
-
-    ``None``: no limit. Example: with 60 requests a minute, requests start at least one second
-    apart.
-    """
+    """Spaces requests evenly, to keep the limits of requests and tokens per minute. Thread-safe."""
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
         self._request_seconds = 60 / requests if requests else 0.0
@@ -355,7 +346,6 @@ class Pace:
             self._next_tokens += tokens * self._token_seconds
 
     def pause(self, seconds: float) -> None:
-        """Start no request for the next ``seconds``."""
         with self._lock:
             self._next_request = max(self._next_request, monotonic() + seconds)
 
@@ -363,8 +353,7 @@ class Pace:
 def parse_address(address: str) -> tuple[str, str]:
     """Split ``MODEL@URL`` into model and URL, without slashes at the end.
 
-    Raises :class:`VocabtoolError` if it is invalid, or if the URL has credentials or a query, which
-    manifests would store. The message does not show them.
+    A URL with credentials or a query is refused, because manifests would store them.
     """
     parts = ADDRESS.fullmatch(address)
     if parts is None or not address.isprintable():
@@ -388,10 +377,7 @@ def parse_address(address: str) -> tuple[str, str]:
 
 
 def connections(url: str, count: int) -> urllib3.PoolManager:
-    """Return a pool of connections, through the proxy that the environment names.
-
-    Raises :class:`VocabtoolError` for an invalid proxy.
-    """
+    """Return a pool of connections, through the proxy that the environment names."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname):  # type: ignore[arg-type, unused-ignore] # a host
@@ -420,6 +406,5 @@ def seconds_to_wait(value: str | None) -> float | None:
 
 
 def is_count(values: dict[str, Any], name: str = "index") -> bool:
-    """Whether ``values[name]`` is an integer and not negative."""
     value = values.get(name)
     return type(value) is int and value >= 0

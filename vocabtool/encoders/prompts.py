@@ -1,7 +1,7 @@
 """Prompts before queries and documents, and vectors cut to fewer numbers, for any encoder.
 
-Many models are trained with a text before each query, such as ``query: ``, and another text before
-each document. Folders of sentence-transformers state them in ``config_sentence_transformers.json``:
+A prompt is a text such as ``query: ``. Folders of sentence-transformers state prompts in
+``config_sentence_transformers.json``:
 
     {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": null}
 
@@ -9,8 +9,7 @@ The default prompt is for queries or documents without a prompt of their own. So
 ``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/sentence-transformers.
 
 A model with Matryoshka training (Kusupati et al., NeurIPS 2022, arxiv.org/abs/2205.13147) puts the
-most important numbers of a vector first. Such a vector v can be cut to its first N numbers and
-keeps its length:
+most important numbers of a vector v first. Such a vector is cut to N numbers and keeps its length:
 
     v[:N] |v| / |v[:N]|
 """
@@ -59,10 +58,7 @@ class Prompts(NamedTuple):
 
 
 class PromptEncoder(Encoder):
-    """Adds prompts to an encoder (``plain``), and may cut its vectors.
-
-    ``max_tokens`` is without the tokens of the document prompt. ``words`` are those of ``plain``.
-    """
+    """Adds prompts to an encoder (``plain``), and may cut its vectors."""
 
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
@@ -120,7 +116,6 @@ class PromptEncoder(Encoder):
         return PromptEncoder, (self.plain, self._prompts, self.dim, self._more)
 
     def _after(self, prompt: str, texts: Texts) -> Texts:
-        """Put the prompt before texts, except blank texts that the encoder skips."""
         if not prompt:
             return texts
         start, skips = text_bytes(prompt), self.plain.skips_blank
@@ -141,11 +136,7 @@ class PromptEncoder(Encoder):
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     """Add the prompts and the vector length that the options or the model's files state.
 
-    An encoder that is already open keeps its own, unless ``options`` replaces them. Raises:
-
-    - :class:`InvalidFile` if the model's settings are invalid
-    - :class:`UnsupportedFormat` if the model leaves prompts out of its vectors
-    - :class:`VocabtoolError` if vectors are shorter than ``dim``, or with exact words
+    An encoder that is already open keeps its own, unless ``options`` replaces them.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -185,10 +176,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of encoders that differ at most in the prompt of queries.
-
-    The prompt of queries is empty, or the one in the model's files.
-    """
+    """Return the fingerprints of encoders that differ at most in the prompt of queries."""
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):
         plain, document = encoder.plain, encoder.options.prompt_document or ""
@@ -201,7 +189,7 @@ def same_for_documents(encoder: Encoder) -> set[str]:
 
 
 def read_prompts(folder: Path) -> Prompts:
-    """Return the prompts in the settings of a model's folder. Raises :class:`InvalidFile`."""
+    """Return the prompts in the settings of a model's folder."""
     file = folder / PROMPTS
     if not file.is_file():
         return Prompts()
@@ -233,7 +221,6 @@ def _refuse_left_out(folder: Path) -> None:
 
 
 def _training(folder: Path | None, dim: int) -> str:
-    """Say whether the model was trained for vectors of length ``dim``, with advice."""
     sizes, is_trained = None, False
     if folder is not None:
         config, card = folder / CONFIG, folder / CARD

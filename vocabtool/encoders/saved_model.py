@@ -59,15 +59,7 @@ class TensorFlowEncoder(Encoder):
     kind = "tensorflow"
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open the folder of a SavedModel, or a TensorFlow Hub handle (downloaded if needed).
-
-        Raises:
-
-        - :class:`NotFound`
-        - :class:`UnsupportedFormat` if TensorFlow is missing, cannot load the model, or needs
-          trust, and unless exactly one function returns one vector per text
-        - :class:`VocabtoolError` if exact words are requested but cannot be determined
-        """
+        """Open the folder of a SavedModel, or a TensorFlow Hub handle (downloaded if needed)."""
         if isinstance(model, str) and files.HANDLE.match(model):
             import_tensorflow()  # download nothing if TensorFlow is missing
         folder = _find_model(model)
@@ -114,11 +106,7 @@ class TensorFlowEncoder(Encoder):
         return (*notes, *(words.notes if words is not None else ()))
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Raises :class:`UnsupportedFormat`, which names the text, if the model fails or a vector is
-        not finite.
-        """
+        """Return the vector of each text. Errors name the text."""
         given = _as_byte_list(texts)
         return self._concatenate(
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
@@ -129,8 +117,6 @@ class TensorFlowEncoder(Encoder):
 
         Vectors equal those of :meth:`encode`. If texts are run one at a time, they may differ by
         1e-6.
-        Raises the errors of :meth:`encode`, and :class:`VocabtoolError` if the encoder was opened
-        without exact words.
         """
         if not self.exact:
             raise VocabtoolError("the encoder was opened without exact words: use exact_words=True")
@@ -148,7 +134,7 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Return the loaded model (``None`` if it is kept in ``_tap``) and its output."""
+        """Return the loaded model (``None`` if ``_tap`` holds it) and its output."""
         options = self.options
         chosen: list[Output] = []
 
@@ -194,7 +180,6 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """Return the words, or ``None`` and a note that says why they are unknown."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -220,7 +205,6 @@ class TensorFlowEncoder(Encoder):
         raise failed or UnsupportedFormat("the model accepts no text")
 
     def _is_changed_by_padding(self, ids: IdInput) -> bool:
-        """Whether padding a row of ids changes its vector."""
         vocabulary = ids.words.vocabulary
         last = max(vocabulary.last_id, 0)
         word = max(vocabulary.first_id, 0) if last == ids.pad else last
@@ -242,7 +226,6 @@ class TensorFlowEncoder(Encoder):
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
-        """Hash options, and names, sizes and contents of graph, variables and assets."""
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
             words = self._input.words
@@ -286,7 +269,6 @@ class TensorFlowEncoder(Encoder):
         return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
 
     def _call(self, tensor: Any) -> Any:
-        """Call the model's function; discard the lookups that an instrumented model reports."""
         if self._tap is None:
             return self._output.function.call(tensor)
         return self._tap.call_untraced(lambda: self._output.function.call(tensor))
@@ -305,7 +287,7 @@ class TensorFlowEncoder(Encoder):
             raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
-        """Run ``calls``, which together contain each text once; return vectors in text order."""
+        """Run ``calls``, which together contain each text once."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
             rows = self._output.read(self._call(tensor), size)

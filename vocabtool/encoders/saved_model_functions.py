@@ -40,7 +40,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 class Output:
     """An output of a function. ``leaf``: index in the flattened result; ``spec``: dtype and shape.
 
-    ``per_text``: whether the function accepts only one text and returns only one vector.
+    ``per_text``: whether the function accepts only one text.
     """
 
     function: ModelFunction
@@ -54,18 +54,16 @@ class Output:
 
     @property
     def dtype(self) -> str:
-        """Name of the dtype, or of the type spec if the output is not a dense tensor."""
         return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
 
     @property
     def dim(self) -> int | None:
-        """Length of a vector; ``None`` if the graph does not define it."""
         size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
         return size if size > 0 else None
 
     @property
     def why_not(self) -> str | None:
-        """The reason why the output cannot be one vector per text; ``None`` if it can."""
+        """The reason why the output cannot be one vector per text, or ``None``."""
         if not is_dense(self.spec):
             return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
@@ -76,10 +74,7 @@ class Output:
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """Return the vectors in the result of a call: float32, shape (texts, dim).
-
-        Raises :class:`UnsupportedFormat` for any other shape.
-        """
+        """Return the vectors in the result of a call: float32, shape (texts, dim)."""
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
         if self.per_text and array.ndim == 1:
             array = array[None]
@@ -96,14 +91,8 @@ class Output:
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
     """Choose an output and its function. Texts as input are preferred to ids.
 
-    Preferred functions, first to last:
-
-    - the signatures ``serving_default`` and ``default``
-    - another signature, if there is only one
-    - calling the model itself
-
-    Raises :class:`UnsupportedFormat` unless exactly one output has the given names and contains
-    vectors. The message lists what the model has.
+    Preferred functions: the signatures ``serving_default`` and ``default``, then an only other
+    signature, then calling the model itself.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -139,7 +128,6 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
 
 
 def outputs_of(function: ModelFunction) -> list[Output]:
-    """Return the outputs of a function, in the order of its flattened result."""
     flatten = import_tensorflow().nest.flatten
     structure = function.concrete.structured_outputs
     if isinstance(structure, dict):  # flattened in the order of its keys
@@ -156,7 +144,6 @@ def outputs_of(function: ModelFunction) -> list[Output]:
 
 
 def takes_ids(function: ModelFunction) -> bool:
-    """Whether the function's only input is token ids, with one row for each text."""
     if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
         return False
     (spec,) = function.inputs
@@ -177,7 +164,6 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Return the outputs of the preferred function; refuse several signatures."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -216,14 +202,11 @@ Call = tuple[Any, slice | Integers, int]
 
 
 class TextInput:
-    """Passes texts to a function, in batches of the size that the function accepts."""
-
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.size = fixed_size(entry.shape)
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield one call of the function, or several if it requires a fixed number of texts."""
         size = self.size or len(texts)
         for start in range(0, len(texts), size):
             part = [*texts[start : start + size]]
@@ -238,10 +221,10 @@ class TextInput:
 
 
 class IdInput:
-    """Rows of ids as input. ``shape``: shape of the input, -1 for any size; ``dtype``: its type.
+    """Rows of ids as input. ``shape``: shape of the input, -1 for any size.
 
-    Texts with more ids than fit in a row are truncated and counted. ``by_length``: run only texts
-    with equally many ids together, because padding would change the vectors.
+    Long texts are truncated and counted. ``by_length``: run only texts with equally many ids
+    together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -266,7 +249,6 @@ class IdInput:
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """Do the same as :meth:`calls` for texts whose words are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -288,7 +270,6 @@ class IdInput:
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
     def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
-        """Return each text's ids, truncated or padded to ``length``: shape (texts, length)."""
         places = bounds[texts][:, None] + np.arange(length)
         inside = places < bounds[texts + 1][:, None]
         rows = np.full(places.shape, self.pad, np.int64)
@@ -296,7 +277,6 @@ class IdInput:
         return rows
 
     def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
-        """Return the ids of all texts, concatenated, and each text's offset in them."""
         # First the ids of the distinct words, concatenated, and the bounds of each word.
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown

@@ -45,22 +45,14 @@ TRUST: Final = "use --trust (in Python trust=True)"
 class SentenceTransformersEncoder(Encoder):
     """A model of sentence-transformers. Threads take turns: its tokenizer is not thread-safe.
 
-    Vectors are those of ``SentenceTransformer.encode`` without a prompt. Texts are padded to the
-    longest in their batch, which changes values by less than 1e-6.
+    Padding changes values by less than 1e-6.
     """
 
     kind = "sentence-transformers"
     folder: Path
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``).
-
-        Raises:
-
-        - :class:`NotFound`
-        - :class:`UnsupportedFormat` if trust is needed or the library is missing
-        - :class:`VocabtoolError` if the model cannot be loaded
-        """
+        """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``)."""
         self.folder = folder = find_folder(model)
         if not options.trust:
             check_files(folder)
@@ -115,11 +107,6 @@ def load(
     trust: bool,
     **arguments: Any,
 ) -> Any:
-    """Load a model of the library, offline; ``arguments``: more arguments of the class ``kind``.
-
-    Raises :class:`UnsupportedFormat` if the library is missing, and :class:`VocabtoolError` if the
-    library cannot load the model.
-    """
     load_triton()
     try:
         import sentence_transformers
@@ -147,7 +134,7 @@ def load(
 
 
 def _tokens_read(model: Any) -> int | None:
-    """Return how many tokens of a text a model reads, without special tokens; ``None``: all."""
+    """Return how many tokens of a text are read, without special tokens; ``None``: all."""
     places = getattr(model, "max_seq_length", None)
     if not isinstance(places, int) or places > MOST:  # a large number, or infinity: no limit
         return None
@@ -156,11 +143,7 @@ def _tokens_read(model: Any) -> int | None:
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:
-    """Raise :class:`UnsupportedFormat`, with ``advice``, for a folder that needs trust.
-
-    Trust is needed for modules from outside the library, and for pickled weights without
-    safetensors beside them. A pickle can run any code.
-    """
+    """Refuse modules from outside the library, and pickled weights without safetensors."""
     file = folder / MODULES
     modules: Any = []
     if file.is_file():

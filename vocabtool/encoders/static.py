@@ -39,8 +39,7 @@ HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 class StaticEncoder(Encoder):
     """Computes weighted means of word vectors, scaled to unit length. Open it with :meth:`open`.
 
-    The vector is zero for a text without known words. It is also zero if nothing remains of the
-    mean after the component is removed.
+    A text without known words has the zero vector.
     """
 
     kind = "static"
@@ -90,14 +89,12 @@ class StaticEncoder(Encoder):
 
     @classmethod
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
-        """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
+        """Open a file of word vectors, memory-mapped.
 
-        A file without a plain float32 matrix is converted once into the user's cache:
-        ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A matrix
-        that :meth:`WordVectors.matrix` wrote beside the file is preferred. Without ``rule``, the
-        file's rule is used, or else the choice of :func:`guess_rule`. ``fitted`` also sets the
-        options ``weights`` and ``remove_component``; without it, call :meth:`fit`. Raises
-        :class:`VocabtoolError`.
+        A matrix that :meth:`WordVectors.matrix` wrote beside the file is used. Otherwise a file
+        without a plain float32 matrix is converted once, into the user's cache. The cache is
+        ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Without
+        ``fitted``, call :meth:`fit`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -125,7 +122,6 @@ class StaticEncoder(Encoder):
 
     @property
     def vectors_fingerprint(self) -> str:
-        """Fingerprint of the word vectors alone, without the weights."""
         return self._vectors.fingerprint
 
     @cached_property
@@ -141,11 +137,7 @@ class StaticEncoder(Encoder):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim), unit length or zero.
-
-        Raises :class:`VocabtoolError` if weights are not fitted yet, or if a vector in the file is
-        not finite.
-        """
+        """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
         if self.needs_fit:
             raise VocabtoolError(
                 f"{self._vectors.file}: weights ({self.options.weights}) and component must first "
@@ -163,9 +155,7 @@ class StaticEncoder(Encoder):
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
-        The first component is fitted too if the encoder removes it. Reads the texts once and needs
-        4 bytes per word. Equal texts give bit-identical weights. If there is nothing to fit, the
-        encoder returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
+        Equal texts give bit-identical weights. Needs 4 bytes of memory per word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):
@@ -183,18 +173,13 @@ class StaticEncoder(Encoder):
         return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
-        """Return an encoder with weights that were fitted before.
-
-        Raises :class:`VocabtoolError` if they were fitted with other options, vectors or another
-        rule.
-        """
+        """Return an encoder with weights that were fitted with the same vectors and options."""
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """Return the row numbers of each text's known words; with subwords, of its known pieces."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -216,8 +201,7 @@ class StaticEncoder(Encoder):
 class VectorFile:
     """A file of words and their vectors, memory-mapped. Unpickling opens the file again.
 
-    ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
-    ``notes``: the location of the converted matrix, if opening this file created it.
+    ``matrix``: float32, shape (words, dim), read-only.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -270,7 +254,6 @@ class VectorFile:
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
-        """Set a fingerprint that was computed before, unless the file has changed since then."""
         if self._state == state:
             self.fingerprint = fingerprint
 

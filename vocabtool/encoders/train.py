@@ -192,7 +192,7 @@ class _NumberedTexts:
     """The words of all texts as int32 numbers in a temporary file; 0 is no word.
 
     ``window`` zeros after each text keep texts apart. If words need more than ``budget`` bytes, the
-    rarest are dropped and the others get new numbers, stored after that span of the file.
+    rarest are dropped and the others get new numbers.
     """
 
     def __init__(self, file: BinaryIO, window: int, budget: int) -> None:
@@ -261,10 +261,7 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the n most frequent words, their counts, and the row of each number.
-
-        Rows: int32, 0 to n - 1 by frequency, then spelling; -1 for a number without a row.
-        """
+        """Return the most frequent words, their counts, and each number's row or -1."""
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
@@ -283,11 +280,7 @@ class _NumberedTexts:
     def blocks(
         self, rows: NDArray[np.int32], size: int
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
-        """Yield blocks of rows, and the share of places read so far.
-
-        A block also has the first ``window`` places of the next block. Spans come in reverse order,
-        because only the last span's numbers are known at first.
-        """
+        """Spans come in reverse order, because only the last span's numbers are known at first."""
         spans, done = [*self._spans, (self._begin, self._end, 0)], 0
         whole = sum(end - begin for begin, end, _ in spans)
         for begin, end, renamed in reversed(spans):
@@ -305,11 +298,10 @@ class _NumberedTexts:
 
 
 class _NearWords(NamedTuple):
-    """The pairs of near words among n words, the most frequent word first.
+    """The pairs of near words.
 
-    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent one.
-    ``totals``: float64, shape (n,): n(w) of each word, with dropped pairs.
-    ``dropped``: the highest count of a dropped pair, 0 if none was.
+    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent word.
+    ``totals``: float64, shape (n,): n(w). ``dropped``: the highest count of a dropped pair, or 0.
     """
 
     pairs: csr_array
@@ -318,7 +310,6 @@ class _NearWords(NamedTuple):
 
 
 def _most_pairs(words: int, dim: int, memory: int) -> int:
-    """Return how many distinct pairs fit in the memory."""
     dense = DENSE_COPIES * 4 * words * (min(dim, words) + OVERSAMPLING)
     most = min(memory // PAIR_COST, (memory - dense) // ENTRY_COST, MAX_PAIRS)
     if most < MIN_PAIRS:
@@ -338,7 +329,6 @@ def _count_pairs(
     threads: int,
     show: Progress,
 ) -> _NearWords:
-    """Count pairs. Whenever there are more than ``most``, drop the rarest half."""
     pairs = csr_array((size, size), dtype=np.int64)
     totals, dropped = np.zeros(size), 0
     work = partial(_count_block, window=window, size=size)
@@ -360,10 +350,7 @@ def _count_pairs(
 def _count_block(
     block: tuple[NDArray[np.int32], float], window: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return distinct pairs ``lower row * size + higher row``, ascending, and their weights.
-
-    The weight is in the lowest bits while sorting: sorting numbers is much faster than an argsort.
-    """
+    """Return distinct pairs ``lower row * size + higher row``, ascending, and their weights."""
     rows, done = block
     left = rows[:-window].astype(np.int64)
     parts = []
@@ -407,7 +394,6 @@ def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_ar
 def _decompose(
     matrix: csr_array, dim: int, seed: int, threads: int, show: Progress
 ) -> NDArray[np.float32]:
-    """Return the rows of U S^0.5, scaled to unit length: float32, shape (n, dim)."""
     size = matrix.shape[0]
     width = size if size <= EXACT else min(dim + OVERSAMPLING, size)
     across = matrix.T

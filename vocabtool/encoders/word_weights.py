@@ -4,14 +4,14 @@
     vector = (mean - c (c . mean)), scaled to unit length
 
 |s| is the number of known words, with repetitions. The weights and the component c are fitted on a
-sample of the corpus, in one pass, and saved as JSON: equal samples give identical files.
+sample of the corpus and saved as JSON: equal samples give identical files.
 
 ``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents contain the word. Source: smoothed
          idf of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
          Information Retrieval, 6.2.1.
-``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source: Arora, Liang,
-         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017. The formula of
-         the mean above is from there too.
+``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source, also of the
+         mean: Arora, Liang, Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR
+         2017.
 ``none`` 1.
 """
 
@@ -53,7 +53,7 @@ class KnownRows(NamedTuple):
     """The k known words of n texts, as row numbers in a matrix of word vectors.
 
     ``rows``: int32, shape (k,). ``offsets``: int64, shape (n + 1,). Text ``i`` has the rows
-    ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
+    ``rows[offsets[i]:offsets[i + 1]]``.
     """
 
     rows: NDArray[np.int32]
@@ -64,9 +64,8 @@ class KnownRows(NamedTuple):
 class Means:
     """Computes the vectors of texts from their known words.
 
-    ``matrix``: float32, shape (words, dim); only the rows of known words are read.
-    ``weights``: float32, shape (words,); ``None`` for equal weights.
-    ``component``: float32, shape (dim,), unit length, or ``None``.
+    ``matrix``: float32, shape (words, dim). ``weights``: float32, shape (words,), or ``None`` for
+    equal weights. ``component``: float32, shape (dim,), unit length, or ``None``.
     """
 
     matrix: Vectors
@@ -74,10 +73,7 @@ class Means:
     component: NDArray[np.float32] | None = None
 
     def unit(self, known: KnownRows) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim), of unit length or zero.
-
-        It is zero if no word is known, or if nothing remains without ``component``.
-        """
+        """Return the vector of each text: float32, shape (n, dim), of unit length or zero."""
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0
         if self.component is not None:
@@ -97,7 +93,7 @@ class Means:
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
         """Return the weighted sum of each text's word vectors, shape (n, dim).
 
-        Float64 if any text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
+        Float64 if a text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
         """
         from scipy.sparse import csr_array
 
@@ -126,7 +122,7 @@ class FittedWeights:
     ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
     ``counts``: int64, shape (k,): occurrences of each word; for ``idf``, documents with it.
     ``component``: float32, shape (dim,), unit length, or ``None``.
-    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule that were used.
+    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule.
     """
 
     weights: Weighting
@@ -139,10 +135,6 @@ class FittedWeights:
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        """Return a :class:`Means` of ``matrix`` with the fitted weights and first component.
-
-        Raises :class:`InvalidFile` if weights or component do not fit the shape of the matrix.
-        """
         count, dim = matrix.shape
         last = int(self.positions[-1])
         if last >= count or (self.component is not None and self.component.shape != (dim,)):
@@ -166,13 +158,11 @@ class FittedWeights:
         return hashlib.sha256(self._to_json()).hexdigest()
 
     def write(self, path: str | Path) -> None:
-        """Write the weights to a JSON file, atomically. Raises :class:`NotFound`."""
         with reading(str(path)), whole_file(path) as file:
             file.write(self._to_json())
 
     @classmethod
     def read(cls, path: str | Path) -> FittedWeights:
-        """Read a file of fitted weights. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
             record: Any = json_file.parse(Path(path).read_bytes())
             if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
@@ -238,8 +228,7 @@ def fit_weights(
 ) -> FittedWeights:
     """Fit weights on the first ``most`` texts, or up to :data:`MAX_WORDS` known words.
 
-    ``look_up``: returns the known words of texts. ``vectors``, ``rule``: fingerprints to record.
-    Raises :class:`VocabtoolError` if no text contains a known word.
+    ``vectors``, ``rule``: fingerprints to record.
     """
     chosen = islice(texts, most)
     sample: list[KnownRows] = []

@@ -46,14 +46,11 @@ NOT_SENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of :meth:`Stream.to_arrow`: ``id``, ``text`` and those of ``fields``."""
-
     schema: pa.Schema
     fields: Fields = None
 
     @classmethod
     def of(cls, fields: Fields = None) -> Layout:
-        """Return the layout for the ``fields`` that :meth:`Stream.to_arrow` accepts."""
         if isinstance(fields, str):
             raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
         if isinstance(fields, Mapping):
@@ -65,7 +62,6 @@ class Layout:
         return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
     def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
-        """Return documents as rows. Raises :class:`VocabtoolError` if an element is no document."""
         need_documents(documents, "Arrow")
         ids = string_array(document.id for document in documents)
         texts = string_array(document.text for document in documents)
@@ -93,7 +89,6 @@ class Layout:
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Return values as an Arrow array; name the document if a value has a wrong type."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -108,7 +103,6 @@ def _typed_column(
 
 
 def _json(document: Document, value: object, what: str) -> str:
-    """Return a value as JSON, escaped to ASCII if it contains a lone surrogate."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
@@ -156,9 +150,9 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InFolder:
-    """A cache of documents: an Arrow IPC file in ``folder``, created when a pass is complete.
+    """A cache of documents: an Arrow IPC file, created when a pass is complete.
 
-    The metadata of its schema contains ``key``. Fields are stored as JSON.
+    The metadata of its schema contains ``key``.
     """
 
     source: Start[Document]
@@ -230,8 +224,6 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
 
 
 class Encodes(Protocol):
-    """The part of an encoder that :func:`tf_dataset` uses."""
-
     @property
     def dim(self) -> int: ...
 
@@ -246,7 +238,6 @@ def tf_dataset(
     drop_remainder: bool,
     count: int | None,
 ) -> tf.data.Dataset:
-    """Return :meth:`Stream.to_tf_dataset`. ``count``: number of documents, if known."""
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
@@ -299,7 +290,6 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return one field of all documents as an array; strings become bytes."""
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:

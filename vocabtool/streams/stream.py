@@ -404,7 +404,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return the initial and minimum weight of each stream; an estimated size may be too low."""
+    """An estimated size may be too low, so it gets a minimum."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

@@ -12,5 +12,4 @@ def tell(message: str) -> None:
 
 
 def plural(count: int, one: str, more: str) -> str:
-    """Return a count with its noun: ``one`` (singular) for 1, otherwise ``more`` (plural)."""
     return f"{count:,} {one if count == 1 else more}"

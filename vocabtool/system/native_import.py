@@ -25,7 +25,6 @@ LOCK: Final = Lock()  # two threads that redirect at a time could leave standard
 
 
 def import_library(library: str) -> ModuleType:
-    """Import a module and return it. Raises ``ImportError``."""
     load_triton()
     if os.environ.get(LEVEL) != SILENT or _is_there(library):
         return importlib.import_module(library)
@@ -49,7 +48,6 @@ def load_triton() -> None:
 
 
 def _is_there(library: str) -> bool:
-    """Whether a module is loaded, or is being loaded by another thread."""
     return library in sys.modules
 
 
