@@ -186,7 +186,7 @@ def documents(
     for source in each_source(sources):
         if isinstance(source, Container):
             if options.splits_rows:
-                wanted = "splits the documents of files; split others with batches(), or yourself"
+                wanted = "works only for files in documents(); use batches() for Python objects"
                 raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
             asked = replace(request, source=source.name)
             for document in objects.documents(source.source, asked):
@@ -275,7 +275,9 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 
-WHAT_NEXT: Final = "fix it, or keep one of them with --on-duplicate first or last"
+WHAT_NEXT: Final = (
+    "change one of the ids, or keep one of the documents with --on-duplicate first or last"
+)
 CACHE_KIB: Final = 16 << 10
 TABLE: Final = f"""
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};

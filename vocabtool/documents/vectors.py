@@ -69,8 +69,9 @@ HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 BY_POSITION: Final = (
-    "vectors without ids belong to documents by position. Fix it, or give the vectors ids: a "
-    "Parquet file with a column 'id', or numpy.savez(FILE, ids=..., vectors=...)"
+    "vectors without ids belong to documents by position. Give one vector for each document, in "
+    "order, or give the vectors ids: a Parquet file with a column 'id', or numpy.savez(FILE, "
+    "ids=..., vectors=...)"
 )
 
 

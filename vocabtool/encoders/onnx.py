@@ -94,7 +94,9 @@ class OnnxEncoder(Encoder):
             self._output = _choose_output(self._session, options.output)
         probe = self._tokens([PROBE])
         if not len(probe[0]):
-            raise InvalidFile(f"it finds no tokens in {PROBE!r}", file=str(files.tokenizer))
+            raise InvalidFile(
+                f"the tokenizer finds no tokens in the text {PROBE!r}", file=str(files.tokenizer)
+            )
         self.dim = int(self._encode_bucket(probe, None).shape[1])
         end = "last" if self._side == "left" else "first"
         self._notes += (f"of a text, the {end} {self.max_tokens:,} tokens count",)

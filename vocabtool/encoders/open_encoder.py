@@ -372,7 +372,7 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
     except (OSError, TypeError) as error:
         raise VocabtoolError(
             f"no fingerprint can be computed for {name_of(source)} ({error}); set one with "
-            "--fingerprint TEXT (fingerprint=), and another one whenever the vectors change"
+            "--fingerprint TEXT (fingerprint=), and change it whenever the vectors change"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()

@@ -40,7 +40,8 @@ CACHE_FILE: Final = "documents.arrow"
 CACHE_KEY: Final = b"vocabtool.key"
 NOT_SENT: Final = (
     "the stream cannot be sent to Ray ({}): wanted a stream of files or a list, with functions "
-    "that can be pickled; for an iterator, append .cache(FOLDER), read it once, stream the cache"
+    "that can be pickled. For an iterator, append .cache(FOLDER), read it once, and send "
+    "vocabtool.stream(FOLDER, id_field='id')"
 )
 
 
