@@ -57,7 +57,6 @@ _OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on its first use, so that the options alone can be imported without NumPy."""
     if name in _OLD_NAMES:
         old, name = name, _OLD_NAMES[name]
         warnings.warn(

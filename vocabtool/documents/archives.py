@@ -1,9 +1,8 @@
-"""Texts with headings from notebooks, PDF, DOCX and EPUB, which others made.
+"""Read texts with headings from notebooks, PDF, DOCX and EPUB.
 
-PDF is read by pypdf: the usual library, plain Python, kept since 2005. DOCX and EPUB are zip
-archives of XML. They are read as tags, by the expression that reads HTML, not by a parser of XML:
-so no entity is expanded, no other file is opened, and nothing depends on the depth of the XML.
-Sources: ECMA-376 part 1, section 17 (w:p, w:pStyle, w:t); EPUB 3.3, sections 4 and 5.
+DOCX and EPUB are zip archives of XML, which is read as tags by a regular expression. So no entity
+is expanded and no other file is opened. Sources: ECMA-376 part 1, section 17 (w:p, w:pStyle, w:t);
+EPUB 3.3, sections 4 and 5.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 def notebook(file: Readable) -> MarkedText:
     """Join the sources of a notebook's cells; headings are those of its Markdown cells.
 
-    Format: nbformat.readthedocs.io, versions 3 and 4. Raises :class:`BadRow` for other content.
+    Format: nbformat.readthedocs.io, versions 3 and 4.
     """
     try:
         found: Any = orjson.loads(read_whole(file))
@@ -77,11 +76,7 @@ def notebook(file: Readable) -> MarkedText:
 
 
 def pdf(file: Readable) -> MarkedText:
-    """Return the text of a PDF, with a heading for each page. Needs pypdf.
-
-    Raises :class:`UnsupportedFormat` if pypdf is not installed, :class:`BadRow` for a file that it
-    cannot read, for a password, and for more than ``MAX_PAGES`` or ``MAX_CHARACTERS``.
-    """
+    """Return the text of a PDF, with a heading for each page. Needs pypdf."""
     try:
         import pypdf
     except ImportError as error:
@@ -115,12 +110,10 @@ def _check_length(length: int) -> None:
 
 
 def read_docx(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read a Word document as pieces."""
     return read_pieces(file, request, lambda _: docx(Path(request.source)))
 
 
 def read_epub(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read a book as pieces."""
     return read_pieces(file, request, lambda _: epub(Path(request.source)))
 
 
@@ -137,7 +130,6 @@ def _member(archive: ZipArchive, name: str, what: str) -> str:
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    """Return the attributes of a tag, without prefixes of namespaces."""
     return {
         found[1].rpartition(":")[2]: unescape(found[2] or found[3] or "")
         for found in ATTRIBUTE.finditer(tag["inside"])
@@ -145,17 +137,15 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 
 def _tags(xml: str) -> Iterator[tuple[str, bool, re.Match[str]]]:
-    """Yield the name of each tag without its prefix, whether it is an end tag, and the match."""
     for tag in TAG.finditer(xml):
         if tag["name"]:
             yield tag["name"].rpartition(":")[2], bool(tag["end"]), tag
 
 
 def docx(path: Path) -> MarkedText:
-    """Return the paragraphs of a Word document, apart by a blank line, and its headings.
+    """Return the paragraphs of a Word document, joined by blank lines, and its headings.
 
     Cells of a row are in one line. Text boxes, notes, headers and deleted text are left out.
-    Raises :class:`BadRow`, and the errors of :class:`ZipArchive`.
     """
     with _open(path) as archive:
         document = _member(archive, DOCUMENT, "a Word document")
@@ -198,7 +188,7 @@ def docx(path: Path) -> MarkedText:
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
-    """Return the level of each style of headings, by the style's id, which may be translated."""
+    """Return the level of each heading style by its id, which may be translated."""
     levels, style = dict[str, int](), ""
     for name, is_end, tag in _tags(xml):
         if name == "style" and not is_end:
@@ -209,10 +199,7 @@ def _heading_styles(xml: str) -> dict[str, int]:
 
 
 def epub(path: Path) -> MarkedText:
-    """Return the pages of a book in reading order, and their headings.
-
-    Raises :class:`BadRow` for an archive that is no book, and the errors of :class:`ZipArchive`.
-    """
+    """Return the pages of a book in reading order, and their headings."""
     with _open(path) as archive:
         roots = (
             _attributes(tag).get("full-path")
@@ -239,7 +226,6 @@ def epub(path: Path) -> MarkedText:
 
 
 def _join(texts: Iterable[MarkedText], title: str) -> MarkedText:
-    """Return texts as one, apart by a blank line."""
     parts, headings, length = list[str](), Headings(), 0
     for each in texts:
         for found in each.headings:

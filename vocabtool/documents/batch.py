@@ -1,7 +1,4 @@
-"""What every document reader receives and returns: requests, batches of texts, invalid rows.
-
-The reader of each format is in a module of its own.
-"""
+"""What every document reader receives and returns: requests, batches of texts, invalid rows."""
 
 from __future__ import annotations
 
@@ -53,8 +50,8 @@ class Batch:
     ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
     ``fields``: for each row, all fields except the text; ``None`` unless requested.
     ``kinds``: types of the values of the kept fields, if known.
-    ``parts``: without ``ids``, what follows the source in the id of each document, such as
-    ``#Install``; ``None``: its number.
+    ``parts``: what follows the source in the id of each document, such as ``#Install``, if ``ids``
+    is ``None``. Default: the row number.
     ``vectors``: float32, shape (n, dim): the documents' own vectors, finite; ``None`` without them.
     """
 
@@ -91,7 +88,7 @@ class Batch:
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def with_source(self, source: str) -> Batch:
-        """Return the batch with another name of its source, also in the field that contains it."""
+        """Return the batch with another source name, also in the kept field ``source``."""
         columns = dict(self.columns)
         if self.parts is not None and (held := columns.get(SOURCE)) is not None:
             old, new = (strings([encode(name)])[0] for name in (self.source, source))
@@ -105,7 +102,7 @@ class Batch:
         )
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """Return the rows where ``chosen``, shape (n,), is true."""
+        """Return the rows where ``chosen``, bool, shape (n,), is true."""
         mask = pa.array(chosen)
         return self._with(lambda column: column.filter(mask), np.flatnonzero(chosen))
 
@@ -164,7 +161,7 @@ class DuplicateCounter:
 
 @dataclass(slots=True)
 class ReadLog:
-    """Counts what was read and skipped while documents are read.
+    """Counts what is read and skipped.
 
     ``skipped``: the invalid rows that were skipped.
     ``repeated``: the documents that were skipped because of a repeated id.
@@ -182,17 +179,13 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """Documents at the start that are still to be skipped. ``left``: their number.
-
-    ``unread``: whether a reader may skip rows without reading them. This is allowed if invalid
-    rows raise an error, because then each row is a document.
-    """
+    """How many documents are still to be skipped (``left``); ``unread``: without reading them."""
 
     left: int
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows unread; if so, count them as skipped."""
+        """Return whether to skip the next ``rows`` rows unread; if so, count them."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -212,11 +205,9 @@ class Measure(Protocol):
 class Request:
     """Parameters for reading one source.
 
-    ``source``: the name for messages. ``options``: the read options. ``log``: counts invalid rows.
     ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
-    of an iterable. ``whole``: whether all fields of a row are read. ``ahead``: documents to skip at
-    the start. If a reader does not skip them, the caller drops them. ``measure``: how long pieces
-    of texts are; ``None``: in words.
+    of an iterable. ``whole``: whether all fields of a row are read. ``measure``: ``None`` counts
+    words.
     """
 
     source: str = ""
@@ -229,9 +220,7 @@ class Request:
     measure: Measure | None = None
 
     def refuse(self, number: int, reason: str) -> None:
-        """Raise ``InvalidFile`` for an invalid row; with ``on_error="skip"``, count it as
-        skipped.
-        """
+        """Raise ``InvalidFile`` for an invalid row, or count it with ``on_error="skip"``."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
@@ -239,12 +228,11 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array without checking that they are UTF-8."""
+    """Return an Arrow ``string`` array without checking for UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    """Return a column of ``count`` nulls for each field to keep."""
     return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
 
 
@@ -257,16 +245,12 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most ``size`` bytes and ``MAX_ROWS`` rows.
-
-    A longer text is a part of its own.
-    """
+    """Split a batch into parts of at most ``size`` bytes, or one text."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end row of each part for :func:`in_size`; ``ends``: offsets of the texts."""
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
@@ -276,16 +260,12 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
-    """Return the first few field names, quoted, as text for a message."""
     shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
     return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the text column: ``wanted``, else ``text``, else the only column.
-
-    Raises :class:`BadRow` if the column does not exist or its name is not unique.
-    """
+    """Return the index of column ``wanted``; by default ``text``, or else the only column."""
     if wanted is None and len(names) == 1:
         return 0
     name = "text" if wanted is None else wanted

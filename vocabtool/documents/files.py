@@ -1,7 +1,4 @@
-"""Open sources: expand globs, detect the format of a file by its suffix, decompress it.
-
-The reader of each format parses the contents.
-"""
+"""Open sources: expand globs, detect the format of a file by its suffix, decompress it."""
 
 from __future__ import annotations
 
@@ -60,8 +57,6 @@ NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", 
 
 
 class Readable(Protocol):
-    """An open file or standard input, decompressed if necessary."""
-
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes. An empty result means the end."""
 
@@ -72,8 +67,7 @@ class Readable(Protocol):
 class ArrowStream:
     """A stream that Arrow reads: the bytes ``held``, then the rest of ``file``, then ``last``.
 
-    Closing the stream does not close the file. A closed stream returns no bytes, so that a thread
-    of Arrow no longer reads the file.
+    A closed stream returns no bytes, so a thread of Arrow stops reading the file.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -84,7 +78,6 @@ class ArrowStream:
         self.closed = False
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes. Raises :class:`InvalidFile` if ``size`` is too large."""
         if size > MAX_READ:
             raise InvalidFile(
                 f"a part of the file has {size:,} bytes (expected at most {MAX_READ:,})"
@@ -99,25 +92,18 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait until a running read has ended, then close this stream, but not the file it
-        reads.
-        """
+        """Wait for a running read, then close this stream, but not its file."""
         with self._lock:
             self.closed = True
 
 
 class Kind(NamedTuple):
-    """The format of a file, and its compression ``codec``, ``None`` if it is not compressed."""
-
     format: Format
     codec: str | None
 
 
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
-    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist.
-
-    :func:`walk` says which files of a folder are read.
-    """
+    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist."""
     if name != STDIN and Path(name).is_dir():
         found = [file for file, why in walk(name, options) if why is None]
         if not found:
@@ -137,9 +123,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Convert errors as :func:`reading` does. A missing or too long name with blanks may be a
-    text.
-    """
+    """Convert errors as :func:`reading` does; hint that a missing name may be a text."""
     try:
         with reading(name):
             yield
@@ -192,10 +176,7 @@ def left_out(
 
 
 def kind_of(name: str, options: ReadOptions) -> Kind:
-    """Return the format of a file (``options`` or its suffix decide) and its compression.
-
-    Raises :class:`UnsupportedFormat` for archives and for unsupported compression.
-    """
+    """Return the format (by ``options`` or the suffix) and the compression of a file."""
     suffixes = suffixes_of(name)
     last = suffixes.pop() if suffixes else ""
     if last in NOT_READ:
@@ -223,10 +204,6 @@ def kind_of(name: str, options: ReadOptions) -> Kind:
 
 @contextmanager
 def open_file(name: str, codec: str | None) -> Iterator[Readable]:
-    """Open a file, or standard input for ``-``, and decompress it.
-
-    Raises :class:`NotFound` if there is no such file, :class:`InvalidFile` for a Git LFS pointer.
-    """
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
         return
@@ -241,7 +218,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise :class:`InvalidFile` for UTF-16: a byte order mark, with a zero byte soon after it."""
+    """Refuse a byte order mark of UTF-16 with a zero byte soon after it."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -249,8 +226,6 @@ def refuse_utf16(head: bytes) -> None:
 
 
 class _Decompressor:
-    """A stream that decompresses a file while it is read."""
-
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
         self._stream = pa.CompressedInputStream(file, codec)
@@ -267,7 +242,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Turn errors of Arrow into :class:`InvalidFile`. Errors of the system are not changed."""
+    """Turn errors of Arrow, but not of the system, into :class:`InvalidFile`."""
     try:
         yield
     except pa.ArrowException as error:
@@ -279,8 +254,6 @@ def arrow_errors(what: str) -> Iterator[None]:
 
 
 class Files(NamedTuple):
-    """A source with a name: a file, a folder, a glob, or ``-``."""
-
     name: str
 
 
@@ -292,10 +265,7 @@ class Container(NamedTuple):
 
 
 def each_source(sources: Sources) -> Iterator[Files | Container]:
-    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on.
-
-    Raises ``ValueError`` if a list mixes documents and sources.
-    """
+    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on."""
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):
@@ -315,7 +285,7 @@ def names_of(sources: Sources) -> list[str] | None:
 
 
 def can_be_read_again(source: Files | Container) -> bool:
-    """Return whether a source can be read twice; pipes, iterators and queues cannot."""
+    """Whether a source can be read twice; pipes, iterators and queues cannot."""
     if isinstance(source, Container):
         return not isinstance(source.source, Iterator) and not is_queue(source.source)
     path = Path(source.name)
@@ -324,11 +294,7 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    """Yield the sources of nested lists.
-
-    A list contains sources if all its items are names, or if at least one item is a container of
-    documents and the first item is not a document. All other lists contain documents.
-    """
+    """Yield the sources of nested lists. A list that contains documents is a source itself."""
     names, documents = str | PathLike, bytes | Document | Mapping
     if (
         not isinstance(sources, list | tuple)

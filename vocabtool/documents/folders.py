@@ -1,6 +1,6 @@
 """Walk folders: which files are documents, and which are left out.
 
-Patterns are those of gitignore (git-scm.com/docs/gitignore), without the classes of POSIX such as
+Patterns are those of gitignore (git-scm.com/docs/gitignore), without POSIX classes such as
 ``[[:alpha:]]``. They become regular expressions that need linear time, as in Python's ``fnmatch``.
 """
 
@@ -69,10 +69,9 @@ IGNORED: Final = "ignored"
 
 
 class Rules:
-    """The patterns of a ``.gitignore``, or of an option. The last one that matches counts."""
+    """The patterns of a ``.gitignore``, or of an option. The last matching pattern counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Read the patterns; skip blank lines and comments."""
         found = [rule for line in lines if (rule := _rule(line)) is not None]
         every = "|".join(rule.pattern.pattern for rule in found)
         self._any = re.compile(every or NEVER, re.DOTALL)
@@ -80,7 +79,6 @@ class Rules:
 
     @classmethod
     def read(cls, file: Path) -> Rules:
-        """Read a ``.gitignore``. Raises :class:`InvalidFile` if it is too large."""
         with reading(str(file)), file.open("rb") as opened:
             data = opened.read(MAX_RULES_BYTES + 1)
             text = data.removeprefix(BOM_UTF8)  # git skips it, too
@@ -137,7 +135,6 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _of_name(glob: str) -> str:
-    """Return the regular expression of one name in a pattern."""
     parts = [""]  # between stars
     at = 0
     while at < len(glob):
@@ -170,7 +167,6 @@ def _of_name(glob: str) -> str:
 
 
 def _of_class(inside: str) -> str:
-    """Return the regular expression of ``[inside]``; a ``-`` between two characters is a range."""
     negated = inside[:1] in ("!", "^")
     signs = [pair[-1] for pair in re.findall(r"\\.|[^\\]|\\$", inside[negated:], re.DOTALL)]
     found, at = "", 0
@@ -184,7 +180,7 @@ def _of_class(inside: str) -> str:
 
 
 class FolderFile(NamedTuple):
-    """A file in a folder. ``why``: why it is left out: its ending, ``binary`` or ``ignored``."""
+    """A file in a folder. ``why``: the reason if left out: ending, ``binary`` or ``ignored``."""
 
     name: str
     why: str | None
@@ -199,9 +195,9 @@ class _Place(NamedTuple):
 
 
 def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
-    """Yield the files of a folder at any depth, and ignored folders, each with why it is left out.
+    """Yield the files of a folder at any depth, and ignored folders, with the reason if left out.
 
-    Hidden files and folders, links to folders, and what ``options`` exclude are not among them.
+    Hidden files and folders, and links to folders, are not yielded.
     """
     include = Rules(options.include) if options.include else None
     exclude = Rules(options.exclude)
@@ -231,7 +227,6 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
 
 
 def _above(folder: str) -> tuple[_Place, ...]:
-    """Return the patterns of the folders above ``folder``, if it is in a working tree of git."""
     here = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
     root = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
     found = []
@@ -243,7 +238,6 @@ def _above(folder: str) -> tuple[_Place, ...]:
 
 
 def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool:
-    """Return what the innermost patterns that match a path decide."""
     for rules, add, cut in reversed([*places]):
         decided = rules.decide(add + path[cut:], is_folder=is_folder)
         if decided is not None:
@@ -252,7 +246,6 @@ def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool
 
 
 def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
-    """Return why a file is left out. If patterns include files, unknown ones are read, as lines."""
     any_ending = bool(options.include)
     suffixes = suffixes_of(entry.name)
     ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
@@ -277,5 +270,5 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
 
 
 def suffixes_of(name: str) -> list[str]:
-    """Return the suffixes of a file name in lower case, without the shard numbers in them."""
+    """Return the suffixes of a file name in lower case, without shard numbers."""
     return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]

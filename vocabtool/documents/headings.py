@@ -1,13 +1,10 @@
-r"""Texts with headings: Markdown, reStructuredText, HTML, Python.
+r"""Find headings in Markdown, reStructuredText, HTML and Python.
 
-Each function finds where headings are, and no more, with one regular expression that needs linear
-time on any input: a parser of the whole language is ten times slower, and may need much memory or
-recursion on files of others. Sources: the CommonMark specification 0.31 (fenced code, HTML blocks,
-ATX and setext headings outside lists and quotes); docutils, parsers/rst/states.py (sections); the
-HTML standard, section 13.2.5 (comments, quoted attributes and elements of raw text end with the
-file if nothing else ends them); the lexical analysis of the Python reference.
+Each format has one regular expression that needs linear time on any input. Sources: the CommonMark
+specification 0.31; docutils, parsers/rst/states.py; the HTML standard, section 13.2.5; the lexical
+analysis of the Python reference.
 
-The expressions begin with ``\n``, which Python's ``re`` looks for quickly, so a line end is put
+The expressions begin with ``\n``, which Python's ``re`` looks for quickly. So a line end is put
 before the text: a match that starts at ``n`` is the line that starts at ``n`` of the text itself.
 """
 
@@ -83,7 +80,7 @@ CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
 class Heading(NamedTuple):
     """A heading that begins at ``at``; its section contains text from ``body`` on.
 
-    ``level``: 1 for the highest. ``title``: ``""`` for text after a section that is not in it.
+    ``level``: 1 for the highest. ``title``: ``""`` for text that belongs to no section.
     """
 
     at: int
@@ -93,7 +90,7 @@ class Heading(NamedTuple):
 
 
 class Headings(list[Heading]):
-    """Headings of a file. Raises ``BadRow`` for more than ``MAX_HEADINGS``."""
+    """Headings of a file, at most ``MAX_HEADINGS``."""
 
     def append(self, heading: Heading, /) -> None:
         if len(self) >= MAX_HEADINGS:
@@ -105,9 +102,8 @@ class Headings(list[Heading]):
 class MarkedText:
     """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
 
-    ``places``: for a text that is not the source itself, the offsets in the text, ascending, at
-    which parts of the source begin, and the start and end of each part in the source.
-    ``source``: that source.
+    ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
+    source) of each part, ascending.
     """
 
     text: str
@@ -118,12 +114,10 @@ class MarkedText:
 
 
 def plain(text: str) -> MarkedText:
-    """Return a text without headings."""
     return MarkedText(text)
 
 
 def _clean(title: str) -> str:
-    """Return a title without markup of links, code and bold text."""
     title = title.strip()
     if "[" in title:
         title = LINK.sub(r"\1", title)
@@ -172,7 +166,6 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _paragraph(padded: str, least: int, end: int) -> int | None:
-    """Return the line end before the paragraph that ends at ``end``; ``None`` if there is none."""
     start = end
     for _ in range(MAX_PARAGRAPH):
         before = padded.rfind("\n", 0, start)

@@ -1,7 +1,6 @@
 """Read documents from Python objects: iterables, sequences and queues.
 
-Each item may be a string, ``bytes``, a mapping of fields, or a :class:`Document`. The readers of
-JSON lines and TFRecord use :func:`row_of`, too, because their rows become Python values.
+Each item is a string, ``bytes``, a mapping of fields, or a :class:`Document`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain s
 
 
 class _Mark(Enum):
-    """The type of :data:`END`. It is an enumeration, so that ``is END`` works after pickling."""
+    """An enumeration, so that ``is END`` works after pickling."""
 
     END = "end"
 
@@ -43,8 +42,6 @@ END: Final = _Mark.END  # the last item of a queue: no more documents follow
 
 
 class Indexable(Protocol):
-    """A sequence of documents, indexed from 0."""
-
     def __len__(self) -> int: ...
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -59,9 +56,8 @@ class Queue(Protocol):
 class Row(NamedTuple):
     """One document before it is put in a batch.
 
-    ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
-    values of the kept fields, in the order of ``ReadOptions.keep``. ``fields``: if requested, all
-    fields except the text. ``vector``: float32, shape (dim,), if a field contains it.
+    ``number``: from 1. ``id``: ``None`` if the location is the id. ``kept``: in the order of
+    ``ReadOptions.keep``. ``vector``: float32, shape (dim,).
     """
 
     number: int
@@ -73,26 +69,19 @@ class Row(NamedTuple):
 
 
 def is_queue(source: object) -> TypeGuard[Queue]:
-    """Whether a source is a queue: it has ``get`` and cannot be iterated."""
     return callable(getattr(source, "get", None)) and not hasattr(source, "__iter__")
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
-    """Whether a source is a sequence: it has ``len()`` and ``[]``, and is no mapping or text."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 
 
 def batches(source: object, request: Request) -> Iterator[Batch]:
-    """Yield batches of about ``request.size`` bytes of text and at most ``request.rows`` documents.
-
-    Items are read lazily. If a queue contains an exception, it is raised.
-    """
     return gather((row for row, _ in _rows(source, request)), request, request.rows)
 
 
 def documents(source: object, request: Request) -> Iterator[Document]:
-    """Yield the documents one by one. An item that is a :class:`Document` is not changed."""
     for row, item in _rows(source, request):
         if isinstance(item, Document):
             yield item
@@ -101,7 +90,6 @@ def documents(source: object, request: Request) -> Iterator[Document]:
 
 
 def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
-    """Yield rows in batches of about ``request.size`` bytes of text and at most ``most`` rows."""
     held: list[Row] = []
     size = 0
     for row in rows:
@@ -115,10 +103,7 @@ def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
 
 
 def batch_of(rows: Sequence[Row], request: Request) -> Batch:
-    """Return rows of one source as a batch.
-
-    Rows whose vector has not the length of most others are invalid.
-    """
+    """Return rows of one source as a batch. All vectors must have the most frequent length."""
     keep, vectors = request.options.keep, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)
@@ -138,7 +123,6 @@ def batch_of(rows: Sequence[Row], request: Request) -> Batch:
 def _with_vectors(
     rows: Sequence[Row], request: Request
 ) -> tuple[Sequence[Row], NDArray[np.float32]]:
-    """Return the rows whose vectors have the most frequent length, and these vectors."""
     lengths = Counter(len(row.vector) for row in rows if row.vector is not None)
     ((dim, _),) = lengths.most_common(1) or ((0, 0),)
     chosen, vectors = [], []
@@ -158,7 +142,6 @@ def _id(row: Row, request: Request) -> bytes:
 
 
 def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
-    """Yield each valid row of a source with the item from which the row was built."""
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
@@ -177,10 +160,6 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    """Yield each item with its number, from 1.
-
-    Items at the start of a sequence are not read if they are to be skipped.
-    """
     if is_queue(source):
         return enumerate(_take(source), 1)
     if is_indexable(source):
@@ -199,7 +178,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """Yield the items of a queue. Call ``task_done`` for each, so that its ``join`` can return."""
+    """``task_done`` is called for each item, for the queue's ``join``."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -226,7 +205,6 @@ def as_bytes(text: str | bytes) -> bytes:
 
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
-    """Return the row for a mapping of fields, or for a text. Raises :class:`BadRow`."""
     options = request.options
     field, id_field = options.field or TEXT, options.id_field
     if isinstance(value, str | bytes):
@@ -257,7 +235,6 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
 
 
 def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:
-    """Return the vector in the field that the options name, or ``None``. Raises :class:`BadRow`."""
     name = request.options.vector_field
     if name is None:
         return None
@@ -268,10 +245,7 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
 
 
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
-    """Return a list of numbers as float32, shape (dim,); for two ``axes``, a list of such lists.
-
-    Raises :class:`BadRow`, which names the field ``name``, for anything else, NaN and infinity.
-    """
+    """Return a list of numbers as float32, shape (dim,); for two ``axes``, a list of such lists."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -288,15 +262,13 @@ def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
 def kept_of(
     values: Mapping[str, object], names: Sequence[str], spell: Spelling = as_bytes
 ) -> tuple[bytes | None, ...]:
-    """Return the values of the fields ``names`` as strings; ``None`` for a missing field."""
     return tuple(as_string(values.get(name), name, spell) for name in names)
 
 
 def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:
     """Return a string unchanged, ``None`` for ``None``, and any other value as JSON text.
 
-    Types without a JSON equivalent, such as dates, are converted with ``str``. Raises
-    :class:`BadRow`, which names the field ``name``, for values that are nested too deeply.
+    Types without a JSON equivalent, such as dates, are converted with ``str``.
     """
     if value is None:
         return None
@@ -311,7 +283,6 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
 
 
 def _plain(value: object) -> object:
-    """Convert a value that JSON cannot express: with ``tolist`` if it is NumPy's, else ``str``."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):

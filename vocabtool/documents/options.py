@@ -26,7 +26,7 @@ WHOLE_ROWS: Final = frozenset(
 
 
 class SplitArguments(TypedDict, total=False):
-    """Those arguments of :class:`ReadOptions` that choose files and split them into pieces."""
+    """Arguments of :class:`ReadOptions` that choose files and split them into pieces."""
 
     split: Split | None
     split_size: int | None
@@ -64,16 +64,18 @@ class ReadOptions:
     compared.
     ``vector_field``: the field with the vector of a document, a list of numbers (Parquet, Arrow,
     JSON lines and Python objects). A row without it, or of another length, is invalid.
-    ``split``: where a text is cut into pieces, each a document. Default: by the format of the file:
-    lines of ``.txt``, headings of texts with headings, definitions of Python, blank lines of other
-    code; rows of tables and JSON are not split. ``split_size``: how many words a piece has at most,
-    or tokens, if the caller of the reader can count those of a model; default: 256, or what the
-    model reads. ``overlap``: how many of these a piece repeats from the end of the previous one.
-    ``include``, ``exclude``: patterns of file names, as in ``.gitignore``, for the files in
-    folders; without ``include``, all files with known endings. ``gitignore``: whether files in
-    folders that a ``.gitignore`` names are left out. ``rules``: the version of the rules by which
-    files are found and read. Under 1 (before version 0.2.0), Markdown, code, HTML and unknown
-    formats were read line by line, folders without them, and without regard to ``.gitignore``.
+    ``split``: where a text is cut into pieces, each a document. Default: by the format of the file.
+    Lines of ``.txt``, headings of texts with headings, definitions of Python, and blank lines of
+    other code; rows of tables and JSON are not split.
+    ``split_size``: how many words a piece has at most, or tokens if the caller of the reader counts
+    those of a model. Default: 256, or what the model reads.
+    ``overlap``: how many of these a piece repeats from the end of the previous piece.
+    ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
+    ``include``, all files with known endings are read.
+    ``gitignore``: whether files in folders that a ``.gitignore`` names are left out.
+    ``rules``: the version of the rules by which files are found and read. Under 1 (before version
+    0.2.0), Markdown, code, HTML and unknown formats were read line by line. Folders were read
+    without them, and without regard to ``.gitignore``.
 
     Raises ``ValueError`` for an invalid value.
     """

@@ -1,9 +1,8 @@
 """Cut texts into pieces that a model reads, each a document with an id and a place of its own.
 
-A text is cut at headings first (or at other places: ``ReadOptions.split``). A section that is
-longer than a piece may be is cut further: at blank lines, then at line ends, ends of sentences,
-blanks, and within a word only if the word alone is too long. Pieces are filled from the start, so
-that an edit leaves the pieces before it.
+A text is cut at headings first (or as ``ReadOptions.split`` says). A section that is too long is
+cut further: at blank lines, line ends, ends of sentences and blanks. Pieces are filled from the
+start, so an edit does not change the pieces before it.
 
     docs/install.md#Install > Linux      the first piece below these headings
     docs/install.md#Install > Linux#2    the second one
@@ -56,7 +55,6 @@ class CountWords:
     most: int | None = None
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        """Return the number of words of each text."""
         return [max(len(text.split()), len(text) // WORD) for text in texts]
 
 
@@ -64,7 +62,7 @@ WORDS: Final = CountWords()
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of headings it is below."""
+    """A piece of a text, its offsets in characters, and the path of the headings above it."""
 
     start: int
     end: int
@@ -72,18 +70,13 @@ class Piece(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How long a piece and its overlap may be, as ``measure`` counts."""
-
     size: int
     overlap: int
     measure: Measure
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes that the options ask for, at most what the model reads.
-
-    Raises ``ValueError`` if an overlap would leave no room for new text.
-    """
+    """Return the sizes in the options, limited to what the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
@@ -124,7 +117,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
-    """Return where each section begins, and the path of headings down to it."""
+    """Return where each section begins, and the headings down to it."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
@@ -135,7 +128,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return the bounds of sections. A heading without text of its own begins the next section."""
+    """Return the bounds of sections. A heading without text joins the next section."""
     text, bounds = marked.text, [0]
     before: Heading | None = None
     for each in marked.headings:
@@ -146,7 +139,7 @@ def _sections(marked: MarkedText) -> list[int]:
 
 
 def _trim(text: str, span: Span) -> Span | None:
-    """Return a span without blank lines at its start and blanks at its end; ``None`` if blank."""
+    """Return a span without blank lines at its start and blanks at its end."""
     part = text[span[0] : span[1]]
     length = len(part.rstrip())
     if not length:
@@ -160,7 +153,6 @@ def _trim(text: str, span: Span) -> Span | None:
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
-    """Return the pieces of each section: the section itself if it is short enough."""
     found = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // MAX_TOKENS
@@ -181,7 +173,6 @@ Atom = tuple[int, int, int]  # start, end, count
 
 
 def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]]:
-    """Return the parts from which the pieces of each section are made, in order."""
     body = sizes.size - sizes.overlap
     done: list[list[Atom]] = [[] for _ in sections]
     todo = [(number, *section) for number, section in enumerate(sections)]
@@ -202,7 +193,6 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
 
 
 def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size: int) -> list[int]:
-    """Return where a part of a text is cut: at ``place``, else every few characters."""
     if place is None:
         return [*range(start, end, max(size // 4, 1)), end]
     inner = (found.end() for found in place.finditer(text, start, end))
@@ -210,7 +200,7 @@ def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Return pieces of as many atoms as fit, without overlaps, for which they leave room."""
+    """Pieces leave room for the overlap that comes before them."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -226,7 +216,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return where each piece begins with its overlap, and the piece without it."""
+    """Return where each piece begins with its overlap, and the piece itself."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     tails: list[list[str]] = []  # the last words before each piece
@@ -250,10 +240,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Return each piece with its overlap if that fits, else without it, and halved if need be.
-
-    Counts of parts need not add up to that of the whole.
-    """
+    """Drop overlaps of pieces that are too long, then halve pieces."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     counts = sizes.measure([text[start:end] for start, end in spans])
     found = []
@@ -277,8 +264,6 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 def read_text(
     file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
 ) -> Iterator[Batch]:
-    """Read a file of text as pieces; ``mark`` finds its headings."""
-
     def mark_file(file: Readable) -> MarkedText:
         content = read_whole(file)
         refuse_utf16(content)
@@ -291,10 +276,7 @@ def read_text(
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
-    """Read a file as pieces; ``mark`` returns its text and headings, or raises ``BadRow``.
-
-    Raises :class:`InvalidFile` if a text field or id field is requested: pieces have none.
-    """
+    """Read a file as pieces; ``mark`` returns its text and headings."""
     for name in (request.options.field, request.options.id_field):
         if name is not None:
             raise InvalidFile(
@@ -345,14 +327,13 @@ def read_whole(file: Readable) -> bytes:
 
 
 def _in_source(marked: MarkedText, piece: Piece) -> Span:
-    """Return the start and end of a piece in the source."""
     first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
     last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1
     return marked.places[max(first, 0)][1], marked.places[max(last, 0)][2]
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """Return the id, with a number from 2 if it is taken. ``numbers``: the last one of each id."""
+    """``numbers``: the last number of each id."""
     number = numbers.get(id_, 0) + 1
     found = id_
     while number > 1 and (found := f"{id_}#{number}") in numbers:
@@ -363,12 +344,9 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
-    """Yield the pieces of a batch's texts, for rows of tables and JSON.
+    """Cut the texts of rows of tables and JSON into pieces.
 
-    Each piece has the id of the row with a number, ``ID#1`` and so on, so that pieces of rows with
-    different ids never have the same. Its kept fields are those of the row; ``start``, ``end`` and
-    ``path`` are the piece's if the row has none. Batches have about ``request.size`` bytes of text
-    and kept fields, which each piece has again.
+    The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on.
     """
     split = request.options.split
     if split is None or not request.options.splits_rows:
@@ -405,7 +383,6 @@ class _RowPiece(NamedTuple):
 
 
 def _of_rows(batch: Batch, held: Sequence[_RowPiece]) -> Batch:
-    """Return pieces of the rows of a batch as a batch."""
     at = np.array([each.row for each in held], np.int64)
     columns = {name: column.take(at) for name, column in batch.columns.items()}
     for name in columns.keys() & {"start", "end", "path"}:

@@ -4,7 +4,6 @@
     documents(...)   single documents with an id and all other fields of the row
     extent(...)      the number of rows and bytes, if they are known before the documents are read
 
-:class:`ReadOptions` contains the options; :class:`ReadLog` counts what was read and skipped.
 To add a format, write a function in a module of its own and add it to ``READERS``.
 """
 
@@ -117,23 +116,35 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield the texts of ``sources`` in order, in batches; a batch never mixes two sources.
 
-    ``sources``: a path, a folder, a glob (also ``**``) or ``-`` for standard input; an iterable,
-    which may be infinite; a sequence; or a queue that another thread fills and ends with
-    :data:`END` or with an exception, which is raised here. Items of an iterable, a sequence or a
-    queue are strings, ``bytes``, mappings or :class:`Document`. A list or tuple of several sources
-    or names is accepted, too. (A list of strings contains names; pass texts as ``iter(texts)``.)
-    Files are found and opened one after another. ``log``: counts invalid rows, repeated ids and
-    bytes read. Required if the options allow rows or documents to be skipped. ``size``: approximate
-    bytes of text in a batch; a longer text is a batch of its own. ``rows``: maximum number of
-    documents of an iterable or a queue in a batch. ``start``: number of documents to skip at the
-    start. If invalid rows raise an error and ids of an ``id_field`` are not compared, skipped
-    documents are not read (sequences, row groups of Parquet, record batches of Arrow IPC) or not
-    parsed (lines and records). ``measure``: counts the tokens of texts that are split into pieces;
-    without it, pieces are measured in words.
+    ``sources``: one of these, or a list of several:
 
-    Raises :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and
-    repeated ids; :class:`NotFound`; :class:`UnsupportedFormat`; and :class:`VocabtoolError` for
-    ``on_duplicate="last"`` with a source that can be read only once.
+    - a path, a folder, a glob (also ``**``), or ``-`` for standard input
+    - an iterable, which may be infinite, or a sequence
+    - a queue that another thread fills. It ends with :data:`END`, or with an exception, which is
+      raised here.
+
+    Items of an iterable, a sequence or a queue are strings, ``bytes``, mappings or
+    :class:`Document`. A list of strings contains names, so pass texts as ``iter(texts)``. Files are
+    found and opened one after another.
+
+    ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows or
+    documents to be skipped.
+    ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
+    ``rows``: maximum number of documents of an iterable or a queue in a batch.
+    ``start``: number of documents to skip at the start.
+    ``measure``: counts the tokens of texts that are split into pieces. Default: words are counted.
+
+    Skipped documents are not read (sequences, row groups of Parquet, record batches of Arrow IPC)
+    or not parsed (lines and records). This needs ``on_error="raise"``, and no comparison of ids of
+    an ``id_field``.
+
+    Raises:
+
+    - :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and repeated
+      ids
+    - :class:`NotFound`
+    - :class:`UnsupportedFormat`
+    - :class:`VocabtoolError` for ``on_duplicate="last"`` with a source that can be read only once
     """
     if options.on_duplicate in ("first", "last") and log is None:
         wanted = "needs log=ReadLog(), which counts what is skipped"
@@ -175,7 +186,7 @@ def documents(
     for source in each_source(sources):
         if isinstance(source, Container):
             if options.splits_rows:
-                wanted = "splits the documents of files; split others with batches(), or yourself"
+                wanted = "works only for files in documents(); use batches() for Python objects"
                 raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
             asked = replace(request, source=source.name)
             for document in objects.documents(source.source, asked):
@@ -225,7 +236,6 @@ def _request(
 
 
 def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    """Yield the batches of all sources; they may still contain documents that are to be skipped."""
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
@@ -235,7 +245,6 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
 
 
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
-    """Yield the batches of the files that ``name`` matches. A file is opened when it is read."""
     with reading_documents(name):
         files = find(name, request.options)
     for file in files:
@@ -255,9 +264,6 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    """Yield the batches, with rows cut into pieces if the options say so, without the documents at
-    the start that are still to be skipped.
-    """
     ahead, splits = request.ahead, request.options.splits_rows
     for rows in batches:
         for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
@@ -269,7 +275,9 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
 
 # ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
 
-WHAT_NEXT: Final = "fix it, or keep one of them with --on-duplicate first or last"
+WHAT_NEXT: Final = (
+    "change one of the ids, or keep one of the documents with --on-duplicate first or last"
+)
 CACHE_KIB: Final = 16 << 10
 TABLE: Final = f"""
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
@@ -280,7 +288,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """A table of all ids read: where each first occurs and, if ``last`` is set, its last row."""
+    """A table of all ids read, with the first row and, if ``last`` is set, the last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -291,11 +299,10 @@ class SeenIds:
         self._rows = 0
 
     def close(self) -> None:
-        """Delete the table of ids."""
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the ascending indexes of the ids that occurred before."""
+        """Add the next ids. Return the indexes of ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -311,16 +318,15 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return, for each of ``ids``, whether this is its last occurrence: shape (n,).
+        """Return whether each of ``ids`` occurs here for the last time: bool, shape (n,).
 
-        ``first``: the row number of ``ids[0]`` among all ids that were added.
+        ``first``: the row number of ``ids[0]`` among all added ids.
         """
         keys = ids.view(pa.binary()).to_pylist()
         found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
         return np.array(found, np.bool_)
 
     def first_place(self, id_: bytes) -> str:
-        """Return where an id occurred first, such as ``corpus.jsonl:17``."""
         source = [*self._sources][self._look_up("source", id_)]
         return f"{source}:{self._look_up('number', id_)}"
 
@@ -350,9 +356,7 @@ def one_of_repeated(
 ) -> Iterator[Batch]:
     """Yield only the first or the last document with each id. Count the others in ``repeated``.
 
-    ``again``: a second reading of ``batches``, used for ``"last"``. Batches without ids are passed
-    on unchecked: the location of a document is then its id, and no two are the same. Raises
-    :class:`InvalidFile` for the first repeated id if ``which`` is ``"error"``.
+    ``again``: a second reading of ``batches``, used for ``"last"``.
     """
     with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
@@ -386,9 +390,9 @@ def one_of_repeated(
 
 
 class Extent(NamedTuple):
-    """The number of rows, including invalid ones, and the size of the stored files in bytes.
+    """The number of rows, including invalid rows, and the size of the stored files in bytes.
 
-    A number is ``None`` if it is unknown or infinite.
+    ``None``: unknown or infinite.
     """
 
     rows: int | None = None
@@ -403,9 +407,10 @@ def extent(
 ) -> Extent:
     """Return the number of rows and bytes of all ``sources``, the argument of :func:`batches`.
 
-    The number of rows is known for Parquet, Arrow IPC files and objects with ``len``, the number of
-    bytes for regular files. If a file is missing or damaged, both are unknown; the error is raised
-    when the file is read. ``options``, or ``format`` alone: how the files are read.
+    The number of rows is known for Parquet, Arrow IPC files and objects with ``len``. The number of
+    bytes is known for regular files. Both are unknown if a file is missing or damaged.
+
+    ``options``: how the files are read. ``format``: replaces ``options.format``.
     """
     options = options if format is None else replace(options, format=format)
     parts: list[Extent] = []
@@ -424,9 +429,6 @@ def extent(
 
 
 def row_counts(name: str, options: ReadOptions) -> list[int] | None:
-    """Return the row count of each row group or record batch; ``None`` for other formats, and if
-    rows are split.
-    """
     kind = kind_of(name, options)
     if options.splits_rows:
         return None
@@ -436,7 +438,6 @@ def row_counts(name: str, options: ReadOptions) -> list[int] | None:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Return the sum; ``None`` if any count is ``None``."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
 

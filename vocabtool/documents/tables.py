@@ -1,10 +1,7 @@
 """Read documents from tables with typed columns: Parquet and Arrow IPC.
 
-One string column contains the texts. Only requested columns are read. A read that starts at a later
-row does not read the row groups and record batches before it. Parquet is read a few rows at a time.
-A column whose dictionary contains long texts stays dictionary-encoded until its rows are split into
-small parts, because twenty thousand rows of a compressed file of 50 KB can refer to one text of
-1 MB, and their copies would not fit into memory.
+A column of long texts stays dictionary-encoded until its rows are split into small parts. Many rows
+of a small compressed file may refer to one long text, and their copies would not fit into memory.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
@@ -45,9 +42,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read: the text, the id and the vector (if requested), and kept fields
-    that exist.
-    """
+    """Names of the columns to read. ``kept``: only existing fields."""
 
     text: str
     id: str | None
@@ -56,10 +51,6 @@ class Columns:
 
     @classmethod
     def of(cls, schema: pa.Schema, request: Request) -> Columns:
-        """Return the requested columns of a schema.
-
-        Raises :class:`InvalidFile` if a column does not exist or has the wrong type.
-        """
         ids, vector = request.options.id_field, request.options.vector_field
         try:
             names = schema.names
@@ -82,16 +73,11 @@ class Columns:
         return cls(text, ids, kept, vector)
 
     def all(self) -> list[str]:
-        """Return the names of all columns to read, without duplicates."""
         others = filter(None, (self.id, self.vector))
         return list(dict.fromkeys((self.text, *others, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch. Rows without a text, an id or a requested vector are
-        reported as invalid.
-
-        ``first``: the number of the first row, from 1.
-        """
+        """Return the valid rows as a batch; ``first``: the number of the first row, from 1."""
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
         if request.whole:
@@ -126,29 +112,25 @@ class Columns:
 
 
 def is_strings(kind: pa.DataType) -> bool:
-    """Whether a type is a string type, or a dictionary of strings."""
     inner = _without_dictionary(kind)
     return bool(pt.is_string(inner) or pt.is_large_string(inner) or pt.is_string_view(inner))
 
 
 def is_long(kind: pa.DataType) -> bool:
-    """Whether a type is a string or binary type of variable length, or a dictionary of these."""
     inner = _without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
 
 
 def is_numbers(kind: pa.DataType) -> bool:
-    """Whether a type is a list of integers or floating-point numbers."""
     is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
     return bool(is_list and (pt.is_integer(kind.value_type) or pt.is_floating(kind.value_type)))
 
 
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
-    """Return a column of lists of numbers as float32, and what is wrong with the invalid rows.
+    """Return a column of lists of numbers as float32, shape (n, dim), and the faults of rows.
 
-    The shape is (n, dim), where ``dim`` is the most frequent length; invalid rows are zero.
-    ``name``: of the column, for messages.
+    ``dim`` is the most frequent length. Invalid rows are zero.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     found, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -180,7 +162,7 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def _python_times(column: pa.Array) -> pa.Array:
-    """Reduce times in nanoseconds to microseconds, the precision of Python's types."""
+    """Reduce nanoseconds to microseconds, the precision of Python's types."""
     kind = column.type
     if pt.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -192,10 +174,7 @@ def _python_times(column: pa.Array) -> pa.Array:
 
 
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
-    """Convert a column to strings: integers in decimal, times in ISO 8601, others as JSON text.
-
-    Strings and nulls are unchanged. The column may contain at most 2 GB of text.
-    """
+    """Convert a column to strings: integers in decimal, times in ISO 8601, others as JSON text."""
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -211,11 +190,7 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
 
 
 def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text. A longer row is its own part.
-
-    ``names``: the columns whose text is measured. A text in a dictionary counts in each row that
-    refers to it.
-    """
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text in the columns ``names``."""
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:
         column = rows.column(name)
@@ -241,11 +216,7 @@ PARQUET_ERROR: Final = "not Parquet, or damaged"
 
 
 def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
-    """Read each row as a document; a row whose text or id is null is invalid.
-
-    Raises :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong
-    type.
-    """
+    """Read each row as a document; a row whose text or id is null is invalid."""
     with arrow_errors(PARQUET_ERROR):
         held: list[Batch] = []
         size = 0
@@ -261,7 +232,6 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 
 
 def parquet_row_counts(file: str) -> list[int]:
-    """Return the number of rows of each row group. Raises :class:`InvalidFile` if damaged."""
     with arrow_errors(PARQUET_ERROR):
         metadata = parquet.read_metadata(file)
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -312,7 +282,6 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
 
 
 def _stack_vectors(batches: Sequence[Batch]) -> NDArray[np.float32]:
-    """Return the vectors of all batches. Raises :class:`InvalidFile` for different lengths."""
     made = [each.vectors for each in batches if each.vectors is not None and len(each)]
     for batch in batches if len({each.shape[1] for each in made}) > 1 else ():
         if batch.vectors is not None and len(batch) and batch.vectors.shape[1] != made[0].shape[1]:
@@ -328,12 +297,7 @@ ARROW_ERROR: Final = "not Arrow IPC, or damaged"
 
 
 def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each row as a document; a row whose text or id is null is invalid.
-
-    Skipped record batches are not read if the file can be memory-mapped.
-    Raises :class:`InvalidFile` for a damaged file and for a field that is missing or has the wrong
-    type, and :class:`UnsupportedFormat` for Feather version 1.
-    """
+    """Read each row as a document; a row whose text or id is null is invalid."""
     head = b""
     while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
         head += piece
@@ -351,7 +315,7 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def arrow_row_counts(file: str) -> list[int] | None:
-    """Return the number of rows of each record batch; ``None`` for a stream, which has no index."""
+    """Return the rows of each record batch; ``None`` for a stream, which has no index."""
     with arrow_errors(ARROW_ERROR), pa.memory_map(file) as mapped:
         if mapped.read(len(FILE)) != FILE:
             return None
@@ -381,7 +345,6 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
 
 
 def _slices(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split record batches into parts of at most ``MAX_ROWS_AT_ONCE`` rows: vectors are long."""
     for rows in parts:
         for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE):
             yield rows.slice(start, MAX_ROWS_AT_ONCE)

@@ -1,15 +1,14 @@
-r"""Read text formats: text lines, JSON lines, CSV and TSV in blocks, JSON arrays as a whole.
+r"""Read text lines, JSON lines, CSV and TSV in blocks, and JSON arrays as a whole.
 
-Text lines: a line ends with ``\n`` or ``\r\n``; a lone CR, NUL, U+0085 and U+2028 are part of the
-text. An empty line is a document. The last line may lack a line end.
+Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
+text. An empty line is a document.
 
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
-lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) cannot be encoded as
-UTF-8; it becomes its three bytes, which are invalid UTF-8. If a key is repeated, the last wins.
+lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) becomes its three bytes,
+which are invalid UTF-8. If a key is repeated, the last wins.
 
-CSV and TSV: the first row contains the field names; one field is the text. Quotes follow RFC 4180:
-a value may be enclosed in ``"``, which is doubled inside, and may then contain line ends. Row
-numbers count records, from 1 for the header; empty lines are not counted.
+CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count
+records, from 1 for the header; empty lines are not counted.
 """
 
 from __future__ import annotations
@@ -49,11 +48,6 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each line as a document.
-
-    A line has no other fields: those that ``request`` keeps are null. Raises
-    :class:`InvalidFile` if a text field or id field is requested.
-    """
     for name in (request.options.field, request.options.id_field):
         if name is not None:
             hint = "use --input-format (format=) if the file has another format"
@@ -71,10 +65,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, block): whole lines, about ``request.size`` bytes a block.
-
-    Raises :class:`InvalidFile` for UTF-16.
-    """
+    """Yield (number of the first line, whole lines), about ``request.size`` bytes each."""
     first, rest = 1, b""
     while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
         data = rest + more
@@ -108,7 +99,6 @@ MAX_INTEGER_DIGITS: Final = 4300  # Python converts no longer string to int
 
 
 def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each line as a document; a line that is not JSON or lacks a string text is invalid."""
     for first, data in blocks(file, request):
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
@@ -125,10 +115,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def read_json(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each item of an array as a document. The file is read as a whole, up to 64 MiB.
-
-    Raises :class:`InvalidFile` if the file is too large or is no array.
-    """
+    """Read each item of an array as a document, up to 64 MiB."""
     content = b""
     while len(content) <= MAX_LINE_BYTES and (more := file.read(MAX_LINE_BYTES + 1)):
         content += more
@@ -159,7 +146,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """Return the lines as a batch, or ``None`` if a line is not an object with valid fields."""
+    """Return ``None`` if a line is not an object with valid fields."""
     options = request.options
     text, id_field, vector = options.field or TEXT, options.id_field, options.vector_field
     try:
@@ -182,12 +169,10 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
-    """Encode a string or an integer; ``None`` is kept. Raises ``LookupError`` for other types."""
     return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:
-    """Parse a line. Return ``None`` if it is blank or invalid, and report an invalid line."""
     if not line.strip(BLANK):
         return None
     try:
@@ -198,7 +183,6 @@ def _row(line: bytes, number: int, request: Request) -> Row | None:
 
 
 def _spell(text: str | bytes) -> bytes:
-    """Encode a string that was read from JSON. Surrogates are encoded as three bytes each."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
@@ -227,11 +211,7 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Read each row as a document; a row with an open quote or a wrong number of values is invalid.
-
-    Raises :class:`InvalidFile` for a missing header or field, and for a row that is too long, which
-    cannot be skipped, because its end is unknown.
-    """
+    """Read each row as a document. A row that is too long cannot be skipped: its end is unknown."""
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)
@@ -242,7 +222,6 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
 
 
 def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
-    """Return the field names and the bytes that were read after the header."""
     head = b""
     while len(head) < MAX_HEADER_BYTES and (piece := file.read(MAX_HEADER_BYTES - len(head))):
         head += piece
@@ -261,9 +240,8 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 class _Rows:
     """Reads the rows after the header of a CSV file, with Arrow.
 
-    Arrow gets numbers instead of the column names, because names may be repeated or not UTF-8. To
-    detect a quote that is never closed, a row of random values is appended to the file: if the last
-    row that Arrow returns is not this row, an open quote has enclosed it.
+    Column names may be repeated or not UTF-8, so Arrow gets numbers. A row of random values is
+    appended to the file: if it is missing from the result, an open quote has enclosed it.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -282,7 +260,6 @@ class _Rows:
         self.uneven: list[tuple[int, str]] = []
 
     def batches(self, stream: ArrowStream) -> Iterator[Batch]:
-        """Yield batches of the valid rows. Other rows are reported as invalid."""
         request, following = self.request, 2
         left_out: list[int] = []
         try:
@@ -305,10 +282,6 @@ class _Rows:
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        """Yield up to ``ROWS`` rows at a time, with the requested columns, as ``binary``.
-
-        Rows with a wrong number of values are added to ``uneven`` instead.
-        """
         places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
         every = range(len(self.names))
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
@@ -340,12 +313,7 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield ``parts`` without the row that was appended to detect an open quote (see the
-        class).
-
-        With each part comes whether a quote is open in its last row. If one is open at the end of
-        the file, the appended row has become the end of the quoted text, and is not removed.
-        """
+        """Yield parts, and whether a quote is open in their last row."""
         before = None
         try:
             for part in parts:
@@ -361,7 +329,6 @@ class _Rows:
             yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
     def _refuse_uneven(self) -> list[int]:
-        """Report the rows in ``uneven`` as invalid, empty the list, and return their numbers."""
         uneven, self.uneven = self.uneven, []
         for number, reason in uneven:
             self.request.refuse(number, reason)

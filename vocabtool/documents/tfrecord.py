@@ -1,10 +1,15 @@
 """Read TFRecord files, whose records are ``tf.Example`` messages, without TensorFlow.
 
-A record consists of the length of its data (uint64, little-endian), a checksum of these eight
-bytes, the data, and a checksum of the data. A checksum is a CRC-32C that is rotated, and to which a
-constant is added ("masked"). Layout: tensorflow.org/tutorials/load_data/tfrecord and
-``record_writer.cc`` in TensorFlow's source; messages: ``tensorflow/core/example/example.proto`` and
-``feature.proto``.
+A record consists of:
+
+- the length of its data (uint64, little-endian)
+- a checksum of these eight bytes
+- the data
+- a checksum of the data
+
+A checksum is a CRC-32C that is rotated, and to which a constant is added ("masked"). Layout:
+tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source.
+Messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 """
 
 from __future__ import annotations
@@ -42,9 +47,8 @@ BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a Byte
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each record as a document.
 
-    A record is an invalid row if its checksum is wrong, if it is too long, if it is not an
-    ``Example``, or if it lacks a requested field. Raises :class:`InvalidFile` with the offset if
-    the length is damaged or the file is truncated: the next record can then not be found.
+    A damaged length or a truncated file raises :class:`InvalidFile`: the next record cannot be
+    found.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -85,7 +89,6 @@ def _rows(file: Readable, request: Request) -> Iterator[Row]:
 
 
 def _up_to(file: Readable, size: int) -> bytes:
-    """Read ``size`` bytes, or fewer at the end of the file."""
     data = file.read(size)
     while data and len(data) < size and (more := file.read(size - len(data))):
         data += more
@@ -120,8 +123,7 @@ def _row(
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
     """Return the features of an ``Example`` by name: a single value, else a list of values.
 
-    Values are ``bytes``, ``float`` (from 32 bits) or ``int``. ``wanted``: names of the features to
-    read; any other feature may be returned as ``None``. Raises :class:`InvalidFile`.
+    Values are ``bytes``, ``float`` (from 32 bits) or ``int``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -134,7 +136,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """Return the name and the value of a feature. A fast path reads the usual encoding."""
+    """A fast path reads the usual encoding."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]
@@ -162,7 +164,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return a feature's values; if it has lists of several types, the values of the last type."""
+    """If a feature has several types, return the values of the last type."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):

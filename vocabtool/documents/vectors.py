@@ -4,10 +4,8 @@
     .npz        the array ``vectors`` and, if rows have ids, ``ids``: numpy.savez(FILE, vectors=...)
     .parquet    a column of lists and, if rows have ids, a column ``id``
 
-Rows belong to documents by their ids, if the file has ids; otherwise by position. As in NumPy, rows
-are counted from 0. No more than a few megabytes of vectors are in memory at a time: row groups of
-Parquet are read a few rows at a time. What cannot be read in the order of the documents (Parquet
-whose ids are in another order, members of .npz) is first copied to a temporary file.
+Rows belong to documents by their ids, if the file has ids; otherwise by position. Rows are counted
+from 0. No more than a few megabytes of vectors are in memory at a time.
 
 The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -71,20 +69,17 @@ HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 BY_POSITION: Final = (
-    "vectors without ids belong to documents by position. Fix it, or give the vectors ids: a "
-    "Parquet file with a column 'id', or numpy.savez(FILE, ids=..., vectors=...)"
+    "vectors without ids belong to documents by position. Give one vector for each document, in "
+    "order, or give the vectors ids: a Parquet file with a column 'id', or numpy.savez(FILE, "
+    "ids=..., vectors=...)"
 )
 
 
 class GivenVectors:
-    """Vectors from an array in memory or in a file. One thread at a time may read them.
+    """Vectors from an array in memory or in a file, read by one thread at a time.
 
-    ``name``: of the file, or ``vectors``. ``count``, ``dim``: number of vectors, and of numbers in
-    each. ``has_ids``: whether each row has an id. ``mapped``: returns the array, which may be
-    mapped anew each time, so that pages read before do not count as memory. ``ids``: the same for
-    the ids, shape (n,).
-
-    Raises :class:`InvalidFile` for an array of another shape or type.
+    ``mapped`` returns the array. If mapped anew each time, pages read before do not count as
+    memory. ``ids`` returns the ids, shape (n,).
     """
 
     def __init__(
@@ -110,11 +105,7 @@ class GivenVectors:
             raise InvalidFile(f"{what}: expected one id for each", file=name)
 
     def take(self, rows: Rows) -> Vectors:
-        """Return the vectors of ``rows``: float32, shape (len(rows), dim).
-
-        Raises :class:`InvalidFile`, which names the row and its id, for numbers that are not
-        finite.
-        """
+        """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
         with np.errstate(over="ignore"):  # infinity is refused below
             vectors: Vectors = np.ascontiguousarray(self._mapped()[rows], np.float32)
         finite = np.isfinite(vectors).all(axis=1)
@@ -123,7 +114,7 @@ class GivenVectors:
         return vectors
 
     def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order, some thousands at a time; nothing if rows have no ids."""
+        """Yield the ids in order, some thousands at a time."""
         for start in range(0, self.count if self._ids is not None else 0, ID_ROWS):
             assert self._ids is not None  # noqa: S101 - the range is empty without them
             found = self._ids()[start : start + ID_ROWS].tolist()
@@ -136,7 +127,6 @@ class GivenVectors:
         self.count, self.dim = count, dim
 
     def _refuse(self, row: int, what: str) -> None:
-        """Raise :class:`InvalidFile` for a row, with its id."""
         first, told = 0, ""
         for ids in self.ids():
             if first <= row < first + len(ids):
@@ -146,10 +136,9 @@ class GivenVectors:
 
 
 class ParquetVectors(GivenVectors):
-    """Vectors in a column of Parquet: the only one with lists of numbers, or ``vector``.
+    """Vectors in a column of Parquet: the only column with lists of numbers, or ``vector``.
 
-    Ascending rows are read from the file; for other rows the vectors are first copied to the file
-    that ``temporary`` returns.
+    Rows that are not ascending are read from a copy in the file of ``temporary``.
     """
 
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
@@ -179,7 +168,6 @@ class ParquetVectors(GivenVectors):
         self._next, self._block = 0, first[:0]
 
     def take(self, rows: Rows) -> Vectors:
-        """Return the vectors of ``rows``, as :meth:`GivenVectors.take` does."""
         if self._copy is None and len(rows) and (rows[0] < self._next or (np.diff(rows) < 0).any()):
             with reading(f"{self.name}: its copy in a temporary file"):
                 file = self._temporary()
@@ -206,7 +194,6 @@ class ParquetVectors(GivenVectors):
         return vectors
 
     def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order. Raises :class:`InvalidFile` for a row without one."""
         first = 0
         for part in self._batches(0, ID, ID_ROWS) if self.has_ids else ():
             if part.null_count:
@@ -217,7 +204,6 @@ class ParquetVectors(GivenVectors):
             first += len(part)
 
     def _read(self, start: int) -> Iterator[Vectors]:
-        """Yield the checked vectors from row ``start`` in blocks."""
         for part in self._batches(start, self._column, VECTOR_BYTES // (4 * (self.dim or MAX_DIM))):
             vectors, wrong = vectors_in(part, self._column)
             if not wrong and vectors.shape[1] != (self.dim or vectors.shape[1]):
@@ -228,7 +214,6 @@ class ParquetVectors(GivenVectors):
             start += len(part)
 
     def _batches(self, start: int, column: str, rows: int) -> Iterator[pa.Array]:
-        """Yield a column from row ``start``, in arrays of at most ``rows`` rows."""
         first = 0
         with reading(self.name), arrow_errors(PARQUET_ERROR):
             for group in range(self._table.num_row_groups):
@@ -249,9 +234,8 @@ def open_vectors(
 ) -> Iterator[GivenVectors]:
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
-    ``beside``: the folder for temporary files. ``one``: a .npy may also contain one vector, of
-    shape (dim,). Raises :class:`NotFound`, :class:`InvalidFile` for a
-    damaged file and other contents, and :class:`UnsupportedFormat` for other endings.
+    ``beside``: the folder for temporary files. ``one``: a .npy may contain one vector, shape
+    (dim,).
     """
     if not isinstance(given, str | os.PathLike):
         array = np.asarray(given)
@@ -280,7 +264,7 @@ def open_vectors(
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open the arrays of a .npz, which are copied, because a member cannot be mapped."""
+    """Open copies of the arrays, because a member cannot be mapped."""
     arrays = {}
     with ZipArchive(Path(name)) as archive:
         members = [member.removesuffix(".npy") for member in archive.names]
@@ -298,10 +282,6 @@ def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
 
 
 def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
-    """Check the header of a .npy file; return a function that maps its array into memory.
-
-    Raises :class:`InvalidFile` for other files, Python objects, and a file that is too short.
-    """
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)
@@ -324,10 +304,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
 
 
 class Matcher:
-    """Gives documents their vectors. ``start``: how many documents were read before.
-
-    Raises :class:`InvalidFile`, which names row and id, for a repeated id of a vector.
-    """
+    """Gives documents their vectors. ``start``: how many documents were read before."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
@@ -347,15 +324,11 @@ class Matcher:
             stack.pop_all()
 
     def close(self) -> None:
-        """Delete the table of ids."""
         if self._rows is not None:
             self._rows.close()
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the next documents with their vectors, in parts of a few megabytes of vectors.
-
-        Raises :class:`InvalidFile`, which names the document, for one without a vector.
-        """
+        """Yield the next documents with their vectors, in parts of a few megabytes of vectors."""
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
@@ -376,10 +349,7 @@ class Matcher:
             yield replace(part, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """Check that no vector is left; with ids, return a note on vectors without a document.
-
-        Raises :class:`VocabtoolError` with both counts.
-        """
+        """Check that no vector is left; with ids, return a note on vectors without a document."""
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -395,11 +365,9 @@ def check_counts(
     options: ReadOptions,
     measure: Measure | None = None,
 ) -> None:
-    """Count documents, before any is added, if vectors belong to them by position.
+    """Check the number of documents, before any is added, if vectors belong to them by position.
 
-    They are read once more, unless their number is known. ``measure``: as in :func:`batches`.
-    Raises :class:`VocabtoolError` with both counts, and if the options allow that documents are
-    left out.
+    Documents are read once more, unless their number is known.
     """
     if given.has_ids:
         return
@@ -430,10 +398,6 @@ def checksum_of(given: ArrayLike) -> str:
 
 
 def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
-    """Return how long the vectors are: the ``given`` ones, or those in a field of the documents.
-
-    Reading ends at the first vector. Raises :class:`NotFound` if no document has one.
-    """
     if given is not None:
         with open_vectors(given) as opened:
             return opened.dim
@@ -446,8 +410,7 @@ def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
 def read_vector(name: str) -> Vectors:
     """Read one vector: float32, shape (dim,). ``name``: FILE, or FILE#N for row N, from 0.
 
-    A .npy may also contain a single vector, of shape (dim,). Raises :class:`VocabtoolError` if the
-    file has no such row, or several and no N, and the errors of :func:`open_vectors`.
+    A .npy may also contain a single vector, of shape (dim,).
     """
     file, _, number = name.rpartition("#")
     if not (file and number.isdecimal()) or Path(name).exists():

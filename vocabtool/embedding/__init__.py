@@ -1,4 +1,1 @@
-"""Embed documents into committed shards of vectors: resumable, in threads, processes or on Ray.
-
-Encoders are in ``encoders/``, the search index in ``index/``. Begin with ``embed.py``.
-"""
+"""Embed documents into resumable shards of vectors. Begin with ``embed.py``."""

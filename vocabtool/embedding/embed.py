@@ -40,12 +40,13 @@ from vocabtool.vocabulary import encode, printable
 class EmbedReport:
     """The result of a run.
 
-    ``counts``: counts of the whole folder; ``encoded``: number of documents encoded in this call.
-    ``resumed``: number of shards that existed before; ``redone``: number of shards that were lost
-    in an interruption and made again. ``hits``: number of vectors found in the cache. ``skipped``:
-    number of invalid rows; ``dropped``: number of documents with a repeated id. ``seconds``: time
-    from the first document to the manifest. ``notes``: the notes of the encoder, and notes on
-    unread files, on kept fields without any value, and on texts that are too long.
+    ``counts``: counts of the whole folder. ``encoded``: number of documents encoded in this call.
+    ``resumed``: number of shards that existed before. ``redone``: number of shards that an
+    interruption left unfinished and this call made again. ``hits``: number of vectors found in the
+    cache.
+    ``skipped``: number of invalid rows. ``dropped``: number of documents with a repeated id.
+    ``seconds``: time from the first document to the manifest. ``notes``: the notes of the encoder,
+    and notes on unread files, on kept fields without any value, and on texts that are too long.
     """
 
     folder: str
@@ -78,11 +79,9 @@ class EmbedReport:
 class Progress:
     """The progress of a run.
 
-    ``counts``: counts of this call; ``hits``: number of vectors found in the cache. ``seconds``:
-    elapsed time. ``read``: bytes read so far; ``to_do``: number of bytes to read in total,
-    ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes read when the
-    first documents were encoded. ``remaining`` is computed from the speed since then, because a
-    resumed run skips finished shards quickly.
+    ``counts``: counts of this call. ``seconds``: elapsed time. ``read``, ``to_do``: bytes read so
+    far and in total, ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes
+    read when the first documents were encoded.
     """
 
     counts: Counts
@@ -95,12 +94,10 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Documents per second."""
         return self.counts.documents / self.seconds if self.seconds else 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Estimated seconds left, at the speed so far; ``None`` if there is no estimate."""
         read = self.read - self.passed_read
         if not self.to_do or read <= 0:
             return None
@@ -145,20 +142,24 @@ def embed(
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or resume such a run.
 
-    Called again with the same arguments after an interruption, it makes the missing shards; the
+    After an interruption, call it again with the same arguments: it makes the missing shards. The
     folder then contains the same bytes as without the interruption.
 
-    ``sources``: as in :func:`vocabtool.documents.batches`; a list of strings names files, so pass
-    texts as ``iter(texts)``. ``model``: as in :func:`open_encoder`.
-    ``options``, or the same as keyword arguments: how documents are read, see
-    :class:`vocabtool.documents.ReadOptions`.
-    ``text``: whether to store the text too. ``shard_rows``: rows of a shard; fewer if their text
-    exceeds 256 MB. ``batch_size``: texts encoded at once; by default the encoder's choice.
+    ``sources``: as in :func:`vocabtool.documents.batches`. A list of strings names files, so pass
+    texts as ``iter(texts)``.
+    ``model``: as in :func:`open_encoder`.
+    ``options``: how documents are read, see :class:`vocabtool.documents.ReadOptions`. Keyword
+    arguments replace its fields.
+    ``text``: whether to store the text too.
+    ``shard_rows``: rows of a shard; fewer if their text exceeds 256 MB.
+    ``batch_size``: texts encoded at once; by default the encoder's choice.
     ``check``: whether changed files are detected by size and time, or by content.
-    ``source``: a name for a stream that is not a file, so that its run can be resumed.
-    ``force``: start over. ``cache``: a folder that caches vectors by encoder and text.
-    ``workers``: number of processes or Ray actors; 1: threads of this process. ``threads``: slabs
-    (parts of a shard) encoded in parallel. ``progress``: called about every thousand documents.
+    ``source``: a name for a stream that is not a file. It allows to resume the run.
+    ``force``: start over.
+    ``cache``: a folder that caches vectors by encoder and text.
+    ``workers``: number of processes or Ray actors; 1: threads of this process.
+    ``threads``: number of slabs (parts of a shard) encoded in parallel.
+    ``progress``: called about every thousand documents.
 
     Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
     already writes to it, :class:`NotFound` if there is no document, and :class:`VocabtoolError` for
@@ -275,7 +276,6 @@ def fit_encoder(
     files: Sequence[str] | None,
     options: ReadOptions,
 ) -> Encoder:
-    """Return the encoder. If it needs word weights, use ``weights``, or fit some on a sample."""
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -289,8 +289,6 @@ def fit_encoder(
 
 
 class _Run:
-    """A run in progress: its counters, read log and start time."""
-
     def __init__(
         self,
         reading: Reading,
@@ -308,7 +306,6 @@ class _Run:
     def results(
         self, runner: Runner, workers: int, ray_address: str | None
     ) -> Iterator[ShardResult]:
-        """Make the missing shards and yield their results."""
         reading, work, log = self._reading, self._work, self.log
         if runner == "ray":
             return run_ray(reading, work, log, self._on_slab, workers, ray_address)
@@ -336,14 +333,9 @@ class _Run:
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
-    """Whether the folder has this run's shards. Raise ``ChangedRun`` if it has those of another.
-
-    A folder without shards (its run failed at once) is started anew, even if the run is the same:
-    nothing is lost, and the folder may contain weights of another run that was killed at its start.
-    """
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():
-        return False
+        return False  # without shards, nothing is lost by starting anew
     different = before.differences(plan, batch_size_given=batch_size is not None)
     if plan.source is None and not can_be_read_again(files):
         different = (*different, ANOTHER_STREAM)

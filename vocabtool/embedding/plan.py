@@ -1,8 +1,6 @@
-"""The plan of a run: everything that decides the bytes of its shards. Plans can be compared.
+"""The plan of a run: everything that decides the bytes of its shards, stored in ``_run.json``.
 
-The plan is written to ``_run.json`` in the folder before the first shard. It does not include how a
-run is executed (threads, processes, Ray, a cache). Input files are identified by their size, and by
-their modification time or hash.
+The plan does not contain how a run is executed (threads, processes, Ray, a cache).
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file. ``name``: as given by the caller. ``size``: in bytes.
+    """An input file. ``size``: in bytes. ``changed``: modification time in nanoseconds.
 
-    ``changed``: modification time in nanoseconds; with ``--check content`` it is ``None``, and
-    ``sha256`` is the hexadecimal hash of the content.
+    With ``--check content``, ``sha256`` (hexadecimal) replaces ``changed``.
     """
 
     name: str
@@ -58,7 +55,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return the version of the rules if a file is read as text in pieces, else ``None``."""
+    """Return ``options.rules`` if a file is read as text in pieces, else ``None``."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:
@@ -67,11 +64,7 @@ def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
 
 
 def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources`` that are not in the output ``folder``.
-
-    Files in ``folder`` that a source (a folder or glob) includes are left out, and so never read.
-    Raises :class:`VocabtoolError` if a source itself is in ``folder``.
-    """
+    """Return the files of ``sources``, without files in the output ``folder``."""
     files = files_of(sources, options)
     if files is None:
         return None
@@ -93,7 +86,7 @@ def can_be_read_again(files: Iterable[str] | None) -> bool:
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """Return name, size, and modification time or hash of each file that is not a stream."""
+    """Return the facts of each file that is not a stream."""
     facts = []
     for name in files:
         if _is_stream(name):
@@ -116,9 +109,9 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or one line if only the order changed.
+    """Return a line for each added, removed or changed file, or for a changed order.
 
-    ``of_time``: text appended to the line of a file if only its modification time changed.
+    ``of_time``: text appended if only the modification time changed.
     """
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
@@ -138,11 +131,7 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield the first texts of each file, the same number from each, to fit word weights on.
-
-    Invalid rows are skipped, but if a file has no valid row, the error of its first row is raised.
-    Raises :class:`NotFound` at the end if there was no document.
-    """
+    """Yield the same number of texts from the start of each file, to fit word weights on."""
     options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:
@@ -190,11 +179,8 @@ TIME_ALONE: Final = " (only a run started with --check content can compare its c
 class Plan:
     """Everything that decides the bytes of the shards of a run.
 
-    ``encoder``, ``words``: fingerprints of the encoder and of its words; ``source``: the caller's
-    name for a stream. ``keeps``: which of several documents with the same id is kept. Whether
-    repeated ids and invalid rows are errors is not part of the plan, because the shards made before
-    an error are the same. ``rules``: as in :class:`ReadOptions`, if a file is read as text, in
-    pieces: before, it was read line by line.
+    ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the caller's
+    name for a stream. ``keeps``: which document with a repeated id is kept.
     """
 
     encoder: str
@@ -220,15 +206,10 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the plan's JSON, hexadecimal."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def to_json(self) -> bytes:
-        """Return the content of ``_run.json``; equal plans give equal bytes.
-
-        Options that were added later are not written if they are not given, so that the plans of
-        earlier runs keep their bytes.
-        """
+        """Return the content of ``_run.json``; equal plans give equal bytes."""
         record = to_json(self)
         for name in ADDED_LATER:
             if not record[name]:
@@ -237,7 +218,6 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
-        """Parse the output of :meth:`to_json`. Raises :class:`InvalidFile` for other data."""
         record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
             raise InvalidFile(f"wanted the plan of a run, version {VERSION}")
@@ -247,8 +227,7 @@ class Plan:
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        If the model differs, differences that follow from this are omitted: its words, the length
-        of its vectors, and the batch size, unless the caller chose it.
+        If the model differs, what follows from the model is not listed.
         """
         implied = set()
         if self.encoder != now.encoder:

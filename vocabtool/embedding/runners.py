@@ -1,8 +1,7 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous one is on disk, so a kill loses at most one shard per
-worker; only reading runs ahead. With Ray, which does its own scheduling, shards are rows of a Ray
-dataset, and every node must see inputs and output under the same paths.
+A worker starts a shard when its previous shard is on disk, so a kill loses at most one shard per
+worker. With Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run and their read options.
-
-    ``done``: the number of documents of each finished shard, by shard number. The object can be
-    pickled if the sources can (for example file names), so that another process can read.
-    """
+    """The documents of a run. ``done``: number of documents by number of a finished shard."""
 
     sources: Sources
     options: ReadOptions
@@ -58,12 +53,7 @@ class Reading:
     measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards; ``log`` counts skipped rows and repeated ids.
-
-        Raises :class:`VocabtoolError` at the end if the sources now contain more or fewer documents
-        for a finished shard. The cause is that the caller gave another iterable the same name, or
-        that a file was changed but kept its modification time.
-        """
+        """Yield the slabs of unfinished shards; raise an error if documents changed."""
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
         read = batches(
@@ -85,7 +75,6 @@ class Reading:
 def run_threads(
     reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab
 ) -> Iterator[ShardResult]:
-    """Make the missing shards in order in this process; reading, encoding and writing overlap."""
     with closing(ShardMaker(work)) as maker:
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
@@ -94,7 +83,6 @@ def run_threads(
 
 
 def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    """Yield the slabs (parts) of a shard: ``first``, then ``others`` until the shard is full."""
     yield first
     if not first.full:
         for slab in others:
@@ -105,10 +93,9 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The documents of one shard, for the worker that makes it. ``slabs``: an Arrow stream.
+    """The documents of one shard, for the worker that makes it.
 
-    Each slab (part) is a record batch. Slabs are serialized by Arrow, because pickling a slab would
-    include the whole batch that it is a slice of.
+    ``slabs``: an Arrow stream. A pickled slab would include the whole batch that it is a slice of.
     """
 
     number: int
@@ -116,7 +103,6 @@ class Task:
 
 
 def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
-    """Yield a task for each missing shard."""
     slabs = reading.slabs(log)
     for first in slabs:
         sink = pa.BufferOutputStream()
@@ -156,8 +142,7 @@ def run_processes(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory. For each process, the texts of one more shard
-    wait in the memory of the calling process.
+    Each process has the texts of one shard in memory. The calling process has as many texts again.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -178,9 +163,7 @@ def run_ray(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in ``workers`` Ray actors; yield results as shards are finished.
 
-    ``address``: address of a cluster; ``None``: Ray is started on this machine, and stopped at the
-    end. Raises :class:`UnsupportedFormat` if Ray is not installed, :class:`VocabtoolError` if Ray
-    fails, and the original errors of a worker.
+    ``address``: of a cluster. ``None``: Ray is started on this machine, and stopped at the end.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -204,7 +187,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row of a Ray dataset for each shard to be made, and finally one with the read log."""
+    """Yield a row for each missing shard, then the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -218,7 +201,6 @@ class Actor:
         self._make = TaskMaker(work)
 
     def __call__(self, row: Columns) -> Columns:
-        """Make the shard of a row; return a row with its result. The last row is not changed."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             result = self._make(Task(number, bytes(row["slabs"][0])))
@@ -233,7 +215,6 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Any]:
-    """Connect to Ray, stop it later if it was started here, and convert its errors to ours."""
     try:
         import ray
         import ray.data

@@ -1,8 +1,7 @@
 """Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-In the file's footer, the value of the key ``vocabtool`` contains the fingerprint of the run, and
-the number and the counts of the shard.
-Pages have checksums.
+In the file's footer, the key ``vocabtool`` has the fingerprint of the run, and the number and the
+counts of the shard as JSON. Pages have checksums.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation by
 def shard_schema(
     dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
 ) -> pa.Schema:
-    """Return the schema of a shard; ``words``, ``text``: whether it stores unknown words, texts."""
     number = pa.float16() if dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -111,13 +109,13 @@ SINCE_0_2: Final = ("too_long", "tokens_cut")  # stored if not 0, so that older 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of documents in shards; runs with the same plan have the same counts.
+    """Counts of documents in shards. Runs with the same plan have the same counts.
 
     ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
     ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
     ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
     determined which words the model knows. ``too_long``: documents with more tokens than the model
-    reads; ``tokens_cut``: number of their tokens, as the model counts them, that it does not read.
+    reads. ``tokens_cut``: number of tokens of these documents that the model does not read.
     """
 
     documents: int = 0
@@ -134,7 +132,7 @@ class Counts:
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def to_record(self) -> dict[str, int]:
-        """Return the counts as a file stores them: without texts that are too long, if none is."""
+        """Return the counts as a file stores them."""
         counts = asdict(self)
         return {name: counts[name] for name in counts if counts[name] or name not in SINCE_0_2}
 
@@ -160,8 +158,6 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one shard, ready to be written. ``hits``: number of vectors found in the cache."""
-
     table: pa.Table
     counts: Counts
     hits: int
@@ -170,10 +166,7 @@ class Rows:
 def write_shard(
     folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
 ) -> Shard:
-    """Write a shard from its rows, which may be produced slab by slab.
-
-    Raises :class:`OSError` if the disk is full; the partial file is then removed.
-    """
+    """Write a shard from its rows. If that fails, the partial file is removed."""
     name = NAME.format(number)
     # A random name: a worker that outlives its killed parent cannot damage a later run's file.
     # A leading dot: readers of the folder ignore the file, also after a kill.
@@ -194,12 +187,11 @@ def write_shard(
 
 
 def open_native(path: Path) -> pa.NativeFile:
-    """Create a file that Arrow writes to."""
     return pa.OSFile(os.fsencode(path), "wb")
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, with all that Arrow wrote to it; Arrow itself buffers nothing."""
+    """Flush a file to disk, with what Arrow wrote to it. Arrow itself does not buffer."""
     os.fsync(file.fileno())
 
 
@@ -211,9 +203,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink``, flush ``file``, to which ``sink`` writes, and return the rows'
-    counts.
-    """
+    """Write rows to ``sink``, a second handle of ``file``."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(
@@ -246,11 +236,7 @@ def _write(
 
 
 def read_shard(path: Path) -> Shard:
-    """Read the description of a shard from its footer alone.
-
-    Raises :class:`InvalidFile` if the file is truncated, its footer is damaged, or the shard number
-    inside it differs from the one in its file name.
-    """
+    """Read the description of a shard from its footer."""
     with reading(str(path)):
         with path.open("rb") as file, arrow_errors("truncated or damaged"):
             footer = parquet.read_metadata(file)
@@ -268,7 +254,6 @@ def read_shard(path: Path) -> Shard:
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are null in every row. Reads each column up to its first value."""
     missing = tuple(columns)
     for path in files:
         if not missing:
@@ -284,10 +269,7 @@ def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str,
 
 
 def read_row_groups(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the row groups of a shard and verify the checksum of each page.
-
-    Raises :class:`InvalidFile`, which names the file.
-    """
+    """Yield the row groups of a shard and verify the checksum of each page."""
     with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
         rows = parquet.ParquetFile(file, page_checksum_verification=True)
         for group in range(rows.num_row_groups):

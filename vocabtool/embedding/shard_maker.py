@@ -1,9 +1,7 @@
-"""Make one shard from its documents; every runner uses this, in a thread, a process or an actor.
+"""Make one shard from its documents, in a thread, a process or an actor.
 
-Documents are cut into shards, and shards into slabs. A slab is encoded as a whole. The
-bounds of a slab depend only on the documents, not on how they were read. So a batch of the encoder
-contains the same texts whenever and wherever a shard is made. Vectors can be cached by encoder and
-text, also for later runs and other corpora.
+Documents are cut into shards, and shards into slabs, which are encoded as a whole. The bounds of a
+slab depend only on the documents, so a batch of the encoder always contains the same texts.
 """
 
 from __future__ import annotations
@@ -62,11 +60,8 @@ OnSlab = Callable[[Counts, int], None]
 class Slab:
     """Consecutive documents of one shard, encoded together.
 
-    ``shard``: number of its shard. ``table``: columns ``id``, ``text`` and the kept fields. Each
-    column has type ``string``, is one chunk, and may contain invalid UTF-8. ``full``: whether the
-    shard is full after this slab, so that it can be finished before the next document arrives. Only
-    the last shard may end without being full. ``unknown``: the unknown words, which are looked up
-    while the slab waits to be encoded.
+    ``table``: columns ``id``, ``text`` and the kept fields, each of type ``string`` and one chunk;
+    may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
     """
 
     shard: int
@@ -76,17 +71,12 @@ class Slab:
 
     @property
     def texts(self) -> pa.StringArray:
-        """The texts of the slab."""
         return self.table.column(TEXT).chunk(0)
 
 
 def cut_slabs(
     batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
 ) -> Iterator[Slab]:
-    """Yield the documents of ``batches`` in order, as slabs.
-
-    ``shard_rows``: maximum rows of a shard; ``batch_size``: texts per call of the encoder.
-    """
     slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
     shard = rows = size = 0  # number, rows and text bytes of the current shard
     names = [ID, TEXT, *keep]
@@ -119,9 +109,8 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, in the form that is looked up; they may contain invalid UTF-8.
-    ``tokens``, ``tokens_unknown``: number of words and of unknown words, with repetitions.
-    ``too_long``, ``tokens_cut``: as in :class:`Counts`.
+    of first appearance. They may contain invalid UTF-8. ``tokens`` and ``tokens_unknown`` count
+    repetitions.
     """
 
     words: pa.ListArray
@@ -132,10 +121,6 @@ class Unknown:
 
 
 def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
-    """Return the unknown words of texts, given the result of looking up all their words.
-
-    ``max_tokens``: how many tokens of a text the model reads, ``None``: all.
-    """
     cut = count_cut(words, max_tokens)
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
@@ -156,11 +141,6 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
 
 @dataclass(frozen=True)
 class Work:
-    """The settings of a worker. They can be pickled if the encoder can.
-
-    ``threads``: number of slabs of one shard that are encoded in parallel.
-    """
-
     folder: Path
     plan: Plan
     encoder: Encoder
@@ -170,15 +150,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """A finished shard, and how many of its vectors were found in the cache."""
-
     shard: Shard
     hits: int
 
 
 class ShardMaker:
-    """Makes the shards of one run, one after the other."""
-
     def __init__(self, work: Work) -> None:
         encoder, plan = work.encoder, work.plan
         if encoder.fingerprint != plan.encoder:
@@ -194,13 +170,12 @@ class ShardMaker:
         self._lookups = ThreadPoolExecutor(1)
 
     def close(self) -> None:
-        """Close the cache and stop the lookup thread."""
         self._lookups.shutdown(cancel_futures=True)
         if self._cache is not None:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Slab:
-        """Start to look up a slab's words in the background. Return the slab; thread-safe."""
+        """Start to look up a slab's words in the background. Thread-safe."""
         if self._words is None:
             return slab
         look_up, most = self._words.look_up, self._encoder.max_tokens
@@ -210,7 +185,6 @@ class ShardMaker:
     def make(
         self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None
     ) -> ShardResult:
-        """Encode and write the slabs of one shard; encoding and writing overlap."""
         hits = 0
 
         def count_hits() -> Iterator[Rows]:
@@ -231,7 +205,6 @@ class ShardMaker:
         return ShardResult(shard, hits)
 
     def _encode(self, slab: Slab) -> Rows:
-        """Return the rows of a slab. Raises :class:`VocabtoolError` if the encoder fails."""
         texts, hits = slab.texts, 0
         encode, size = self._encoder.encode_batches, self._plan.batch_size
         unknown: Unknown | None = None
@@ -282,7 +255,6 @@ class ShardMaker:
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
     ) -> tuple[pa.Table, int]:
-        """Return the rows of a shard, and the number of rows whose invalid UTF-8 was replaced."""
         replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self._schema:
@@ -309,11 +281,7 @@ Encode = Callable[[pa.StringArray], Vectors]
 
 
 class VectorCache:
-    """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe.
-
-    ``fingerprint``, ``dim``: those of the encoder. Raises :class:`InvalidFile` if the file exists
-    and is not such a cache, :class:`NotFound` if the folder cannot be created.
-    """
+    """A cache of the vectors of one encoder, in an SQLite file in a folder; thread-safe."""
 
     def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
         try:
@@ -352,13 +320,12 @@ class VectorCache:
         return True
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """Return the vector of each text, float32, shape (n, dim), and how many needed no encoding.
+        """Return the vectors of texts, float32, shape (n, dim), and how many were cached.
 
-        ``encode`` is called with the new texts in order, with each distinct text only once.
+        ``encode`` is called with the distinct new texts, in order.
         """
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}
@@ -394,7 +361,6 @@ class VectorCache:
         return vectors, len(keys) - encoded
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """Return the stored vectors by key; keys that are not in the file are left out."""
         found: dict[bytes, Vectors] = {}
         with self._transaction() as connection:
             for at in range(0, len(keys), MAX_KEYS):
@@ -418,7 +384,6 @@ class VectorCache:
 
 @contextmanager
 def _errors(file: Path) -> Iterator[None]:
-    """Convert SQLite errors to :class:`InvalidFile` with the name of the file."""
     try:
         with reading(str(file)):
             yield

@@ -71,8 +71,7 @@ class _ManifestRecord(Counts):
 class Manifest:
     """The manifest of a finished run. ``checksums``: CRC-32C of each shard's file.
 
-    ``run``: fingerprint of the plan. ``skipped``: number of invalid rows; ``dropped``: number of
-    documents with a repeated id.
+    ``skipped``: number of invalid rows. ``dropped``: number of documents with a repeated id.
     """
 
     run: str
@@ -84,7 +83,6 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """The counts of all shards together."""
         return sum((shard.counts for shard in self.shards), Counts())
 
     def to_json(self) -> bytes:
@@ -106,7 +104,6 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """Parse the output of :meth:`to_json`. Raises :class:`InvalidFile` for other data."""
         record: _ManifestRecord = from_json(_ManifestRecord, json_file.parse(data), "manifest")
         if record.vocabtool_manifest != VERSION:
             raise InvalidFile(
@@ -136,7 +133,6 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """Read the plan of the run in a folder; ``None`` if the folder contains no run."""
     file = folder / RUN
     if not file.exists():
         return None
@@ -160,8 +156,8 @@ class Shards:
         """Open a folder and check that every shard exists, is complete and belongs to its run.
 
         Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
-        Raises :class:`NotFound` if the folder contains no finished run, and :class:`InvalidFile`,
-        which names the file, if a file was changed later.
+        Raises :class:`NotFound` if the folder contains no finished run. Raises
+        :class:`InvalidFile`, which names the file, if a file was changed later.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
@@ -204,10 +200,15 @@ class Shards:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a row group at a time, with these ``columns`` (default: all).
 
-        Columns: ``id`` (string), ``vector`` (fixed-size list of float32 or float16), ``unknown``
-        (list of string; only if the model's words are known), ``text`` (string; unless the run
-        stored no texts), and the kept fields (string, null where missing). Raises
-        :class:`InvalidFile`.
+        Columns:
+
+        - ``id``: string
+        - ``vector``: fixed-size list of float32 or float16
+        - ``unknown``: list of string; only if the model's words are known
+        - ``text``: string; unless the run stored no texts
+        - the kept fields: string, null where missing
+
+        Raises :class:`InvalidFile`.
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
@@ -229,7 +230,10 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order; ``fields`` are all other columns, ``vector`` an array."""
+        """Yield the documents in order. Their ``fields`` are all other columns.
+
+        The field ``vector`` is an array, float32, shape (dim,).
+        """
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
             columns = [batch.column(name).to_pylist() for name in others]
@@ -245,28 +249,19 @@ BEGINNING: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
 
 
 class Folder:
-    """The output folder of one run, opened with :func:`open_folder`."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether the folder contains shards, or a manifest of shards that were moved away."""
+        """Whether the folder has shards, or a manifest of shards that were moved away."""
         manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:
-        """Return the fitted weights of the existing shards; ``None`` without weights or shards."""
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
-        """Remove the files of another run, and write the plan of this run.
-
-        The manifest is removed first, and the plan of the other run is replaced last, so that the
-        folder is recognised as the output of a run at any time. Files that do not belong to a run
-        are kept.
-        """
         for name in (MANIFEST, *self._shard_names()):
             (self.path / name).unlink(missing_ok=True)
         if weights is None:
@@ -276,7 +271,6 @@ class Folder:
         self._write(RUN, plan.to_json())
 
     def remove_unfinished(self) -> int:
-        """Remove shards that an interruption left unfinished, and return their number."""
         named = (*self.path.glob(f".shard-*{PART}"), *self.path.glob(f"shard-*{PART}"))
         parts = [file for file in named if file.is_file()]  # without the dot: of an earlier version
         for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
@@ -284,11 +278,7 @@ class Folder:
         return len(parts)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
-        """Return the existing shards by number.
-
-        Raises :class:`InvalidFile`, which names the file, for a shard that is damaged or belongs to
-        another run. Only ``--force`` overwrites such a shard.
-        """
+        """Return the existing shards by number; refuse shards of another run."""
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
             shard = read_shard(self.path / name)
@@ -306,8 +296,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read again first, because otherwise the manifest could contain
-        the checksum of a damaged shard. Raises :class:`InvalidFile` for a damaged shard.
+        Reads the ``resumed`` shards again, to store no checksum of a damaged shard.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
@@ -336,8 +325,7 @@ class Folder:
 def open_folder(path: Path) -> Iterator[Folder]:
     """Create or open an output folder and lock it against other writers.
 
-    A new folder is removed if the ``with`` block fails before the first shard. Raises
-    :class:`FolderInUse`, and :class:`NotFound` if the folder has files but no run.
+    A new folder is removed if the ``with`` block fails before the first shard.
     """
     is_new = not path.exists()
     with reading(str(path)):

@@ -1,4 +1,4 @@
-"""The base class of encoders, the options to open one, and shared checks of texts and vectors."""
+"""The base class of encoders, their options, and shared checks of texts and vectors."""
 
 from __future__ import annotations
 
@@ -41,8 +41,6 @@ STORED: Final = frozenset(
 
 
 class EncoderArguments(TypedDict, total=False):
-    """:class:`EncoderOptions` as keyword arguments."""
-
     kind: EncoderKind | None
     signature: str | None
     output: str | None
@@ -69,34 +67,38 @@ class EncoderArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderOptions:
-    """Options to open an encoder. ``None`` and ``False`` mean that an option is not given.
+    """Options to open an encoder. ``None`` or ``False``: the option is not given.
 
-    ``kind``: the kind of model; without it, the content decides. ``max_batch``: the maximum number
-    of texts encoded at a time.
-
-    ``output``: the output to use, of a TensorFlow or an ONNX model.
-    For TensorFlow models: ``signature``: the name of the signature or method to call, if several
-    return vectors; ``name``: name of the vocabulary, as printed by
-    ``inspect``; ``exact_words``: report the words that the running model looks up
+    ``kind``: the kind of model. Default: recognised by the content.
+    ``max_batch``: the maximum number of texts encoded at a time.
+    ``signature``: for TensorFlow: the signature or method to call, if several return vectors.
+    ``output``: for TensorFlow and ONNX: the output to use.
+    ``name``: for TensorFlow: the name of the vocabulary, as ``inspect`` prints it.
+    ``exact_words``: for TensorFlow: report the words that the running model looks up
     (:meth:`Encoder.encode_with_words`).
-    ``rule``: how texts are split into words, see ``Words.of``; for word vectors, and for TensorFlow
+    ``rule``: how texts are split into words, see ``Words.of``. For word vectors, and for TensorFlow
     models with ids as input.
-    For word vectors: ``weights``: how words are weighted, default ``idf``; ``remove_component``:
-    whether to remove the first component of the corpus; ``fitted``: weights and component that were
-    fitted before, or the file in which ``embed`` or ``FittedWeights.write`` saved them.
+    ``weights``: for word vectors: how words are weighted, default ``idf``.
+    ``remove_component``: for word vectors: whether to remove the first component of the corpus.
+    ``fitted``: for word vectors: weights and component that were fitted before, or their file.
+    ``embed`` and ``FittedWeights.write`` save such files.
     ``trust``: allow a model to read or write files, use the network or run its own code.
-    ``fingerprint``: for a Python callable, a version string of your choice; change it whenever the
+    ``fingerprint``: for a Python callable: a version string of your choice. Change it whenever the
     vectors of the callable change.
-    ``vocabulary``: for models without words of their own, the words that they know:
-    :class:`~vocabtool.Words`, a file or model, or entries, perhaps with a ``rule``: see
-    ``Words.of``. The options of an open encoder contain the ``Words``.
-    Not for word vectors: ``prompt_query``, ``prompt_document``: texts put before each query and
-    each document, by default those that the model's own settings state; ``""``: none. ``dim``:
-    the length of vectors; longer ones are cut, by a server itself.
-    For ``openai:MODEL@URL``: ``api_key_env``: the environment variable that contains the key,
-    default ``OPENAI_API_KEY``; ``requests``: how many are sent at once, default 8;
-    ``requests_per_minute``, ``tokens_per_minute``: limits, default none; ``timeout``: seconds for a
-    request, default 120; ``retries``: how often a failed request is repeated, default 8.
+    ``vocabulary``: for models without words of their own: the words that they know, as
+    :class:`~vocabtool.Words`, a file, a model or entries. See ``Words.of``. The options of an open
+    encoder contain the ``Words``.
+    ``prompt_query``, ``prompt_document``: a text put before each query, or before each document.
+    Not for word vectors. Default: what the model's settings state. ``""``: none.
+    ``dim``: the length of vectors; longer vectors are cut. Not for word vectors. A server cuts its
+    vectors itself.
+    ``api_key_env``: for ``openai:MODEL@URL``, as all the following: the environment variable that
+    contains the key, default ``OPENAI_API_KEY``.
+    ``requests``: the number of requests sent at once, default 8.
+    ``requests_per_minute``, ``tokens_per_minute``: limits, default none.
+    ``timeout``: seconds for a request, default 120.
+    ``retries``: how often a failed request is repeated, default 8.
+
     Raises ``ValueError`` for numbers that are too small and for unknown ``weights``.
     """
 
@@ -146,7 +148,7 @@ class EncoderOptions:
 
     @property
     def words(self) -> Words | None:
-        """The words that were given to the encoder because its model has none of its own."""
+        """The words that were given to a model without words of its own."""
         return self.vocabulary if isinstance(self.vocabulary, Words) else None
 
     def to_record(self) -> dict[str, str | bool | int]:
@@ -165,11 +167,10 @@ class VectorsAndWords(NamedTuple):
 
 
 class EncodedTexts(NamedTuple):
-    """Vectors, shape (n, dim), and what the model does not read of the n texts.
+    """Vectors, shape (n, dim), and how much of the n texts the model does not read.
 
-    ``too_long``: number of texts with more tokens than the model reads; ``tokens_cut``: number of
-    their tokens that it does not read; ``estimated``: for how many of these texts that number is
-    estimated.
+    ``too_long``: number of texts that are too long. ``tokens_cut``: number of tokens not read.
+    ``estimated``: number of texts whose cut tokens are estimated.
     """
 
     vectors: Vectors
@@ -179,15 +180,15 @@ class EncodedTexts(NamedTuple):
 
 
 class Encoder(ABC):
-    """Turns texts into vectors. Several threads may call it, and it can be pickled.
+    """Turns texts into vectors. An encoder is thread-safe and can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
-    ``max_tokens``: how many tokens of a text are used at most, without the special tokens that the
-    model adds; ``None``: all, or it is unknown.
+    ``max_tokens``: maximum number of tokens of a text that are used, without the special tokens
+    that the model adds. ``None``: no limit, or the limit is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
-    ``options``: options that open the same encoder again; they include its kind.
-    ``folder``: the folder of a local model, whose settings may state prompts; or ``None``.
-    ``skips_blank``: whether blank texts get the vector zero, without a run of the model.
+    ``options``: options that open the same encoder again. They include its kind.
+    ``folder``: the folder of a local model, whose settings may state prompts, or ``None``.
+    ``skips_blank``: whether blank texts get the zero vector without a run of the model.
     """
 
     kind: EncoderKind
@@ -207,7 +208,7 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of everything that determines the vectors.
 
-        Two encoders with the same fingerprint are interchangeable.
+        Encoders with the same fingerprint are interchangeable.
         """
         raise NotImplementedError
 
@@ -229,22 +230,22 @@ class Encoder(ABC):
         """
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Return the vectors, and what the model does not read of the texts, if that is known."""
+        """Return the vectors, and how much of the texts the model does not read, if known."""
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
         cut = count_cut(self.words.look_up(texts), self.max_tokens)
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
-        """Return the same as :meth:`encode` for queries, which may have another prompt."""
+        """Return vectors as :meth:`encode` does, for queries, which may have another prompt."""
         return self.encode(texts)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
-        """Return the vectors of texts as a list: an array for each batch of ``size`` texts."""
+        """Return a list with one array of vectors for each batch of ``size`` texts."""
         return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """Return the vectors, and the words that the model looks up while it computes them.
+        """Return the vectors, and the words that the model looks up to compute them.
 
         Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
         """
@@ -254,7 +255,7 @@ class Encoder(ABC):
         )
 
     def with_words(self, words: Words) -> Self:
-        """Return this encoder with these words; they replace those that it has."""
+        """Return a copy of this encoder with these words instead of its own."""
         encoder = object.__new__(type(self))
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)
@@ -265,9 +266,9 @@ class Encoder(ABC):
     ) -> Iterator[Vectors]:
         """Yield the vector of each text, shape (dim,), lazily and in order.
 
-        Texts are encoded in batches of ``batch_size`` (default ``max_batch``); ``workers`` threads
-        encode one batch each at a time. At most ``2 * workers`` batches are read ahead of the
-        vectors yielded so far. Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
+        ``batch_size``: texts encoded at a time, default ``max_batch``. ``workers``: number of
+        threads, which encode one batch each. At most ``2 * workers`` batches are read ahead.
+        Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size
         encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
@@ -275,15 +276,15 @@ class Encoder(ABC):
 
 
 def decode_texts(texts: Texts) -> list[str]:
-    """Decode texts for models that accept only ``str``; invalid UTF-8 becomes U+FFFD."""
+    """Decode texts; invalid UTF-8 becomes U+FFFD."""
     return [text.decode("utf-8", "replace") for text in as_bytes(texts_array(texts))]
 
 
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
-    """Convert the output of a model to float32, shape (count, dim); ``dim`` may be ``None`` (any).
+    """Convert the output of a model to float32, shape (count, dim).
 
-    ``source``: name of the model and the batch, for messages. Raises :class:`VocabtoolError` for
-    any other shape, and for values that are not finite numbers.
+    ``dim``: ``None`` for any. ``source``: model and batch, for messages. Raises
+    :class:`VocabtoolError` for another shape, and for numbers that are not finite.
     """
     try:
         array = np.asarray(answer)
@@ -309,7 +310,7 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
 
 
 def unit_length(vectors: Vectors) -> Vectors:
-    """Return vectors of length 1 and the same direction: float32, shape (n, dim); zero stays."""
+    """Scale vectors to length 1: float32, shape (n, dim). Zero vectors stay zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Vectors = np.divide(vectors, np.maximum(norms, TINY), dtype=np.float32)
     return scaled

@@ -1,12 +1,12 @@
 """Static embeddings of tokens: a text's vector is the mean of the vectors of its tokens.
 
-Models of model2vec, ``StaticEmbedding`` of sentence-transformers, and WordLlama, without their
-libraries: ``formats/static_embedding.py`` finds and maps the files. For a text of n tokens,
+Reads models of model2vec, ``StaticEmbedding`` of sentence-transformers, and WordLlama without
+their libraries. For a text of n tokens,
 
     vector = 1/n sum over each token t of weight(t) matrix[mapping(t)]
 
 in float32 (float64 if the matrix is), perhaps scaled to length 1. Without weights, ``weight(t)`` is
-1; without a mapping, ``mapping(t)`` is t. The libraries use different tokens of a text:
+1. Without a mapping, ``mapping(t)`` is t. The tokens used depend on the library:
 
 ``model2vec``              the text is cut to ``max_length`` times the median entry length in
                            characters; its first ``max_length`` tokens, minus the unknown token
@@ -51,21 +51,13 @@ MAX_BATCH: Final = 1_024
 
 
 class Model2VecEncoder(Encoder):
-    """Means of token vectors, memory-mapped. Thread-safe; pickling stores the path and options.
-
-    A text without tokens has the vector zero. ``max_tokens``: how many tokens of a text are used at
-    most; ``None``: all. ``words``: the tokenizer as :class:`Words`.
-    """
+    """Computes means of token vectors. A text without tokens has the zero vector."""
 
     kind = "model2vec"
     words: Words
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache.
-
-        Raises :class:`NotFound`; :class:`UnknownFormat` if it is no static embedding;
-        :class:`InvalidFile` if matrix, mapping, weights and tokenizer do not fit together.
-        """
+        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self.folder = self._path if self._path.is_dir() else self._path.parent
@@ -144,7 +136,6 @@ class Model2VecEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of tensors, tokenizer and settings; reads the files completely."""
         files = self._files
         facts = f"{files.style} {self._normalize} {self.max_tokens}"
         digest = hashlib.sha256(f"vocabtool model2vec 1\n{facts}\n".encode())
@@ -154,18 +145,9 @@ class Model2VecEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Raises :class:`InvalidFile` if the tokenizers library fails on a text, and
-        :class:`VocabtoolError` if a vector of the model is not finite.
-        """
         return self.encode_counting(texts).vectors
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Return the vectors, and what is not read of texts that are too long.
-
-        The tokens of characters that are not read are estimated from those of the same text.
-        """
         decoded = decode_texts(texts)
         parts, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
         for start in range(0, len(decoded), self.max_batch):
@@ -177,7 +159,6 @@ class Model2VecEncoder(Encoder):
         return EncodedTexts(np.concatenate(parts), *cut.tolist())
 
     def _means(self, encoded: list[Any]) -> NDArray[np.floating]:
-        """Return the mean of the token vectors of each text; zero for a text without tokens."""
         from scipy.sparse import csr_array
 
         ids, offsets = self._tokens(encoded)
@@ -204,7 +185,6 @@ class Model2VecEncoder(Encoder):
         return means
 
     def _encode_all(self, texts: list[str]) -> list[Any]:
-        """Return the tokens of each text: one ``Encoding`` of the tokenizers library each."""
         if self._characters is not None:
             texts = [text[: self._characters] for text in texts]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
@@ -212,10 +192,6 @@ class Model2VecEncoder(Encoder):
         return encoded
 
     def _cut_off(self, texts: list[str], encoded: list[Any]) -> tuple[int, int, int]:
-        """Return how many texts are too long, how many tokens are cut off, and what is estimated.
-
-        The library keeps the tokens that it cuts off.
-        """
         too_long = tokens = estimated = 0
         for text, found in zip(texts, encoded, strict=True):
             unread = 0 if self._characters is None else max(len(text) - self._characters, 0)
@@ -230,7 +206,6 @@ class Model2VecEncoder(Encoder):
         return too_long, tokens, estimated
 
     def _tokens(self, encoded: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ids of all used tokens, and each text's offset in them, shape (n + 1,)."""
         found = [each.ids for each in encoded]
         offsets = starts_of(list(map(len, found)))
         ids = np.fromiter(chain.from_iterable(found), np.int64, int(offsets[-1]))
@@ -240,5 +215,4 @@ class Model2VecEncoder(Encoder):
         return ids[kept], starts_of(kept)[offsets]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path and options; unpickling opens the files again."""
         return Model2VecEncoder, (self._path, self.options)

@@ -1,15 +1,13 @@
 """Transformers exported to ONNX: a tokenizer.json, a graph run by onnxruntime, and pooling.
 
-``formats/onnx_model.py`` finds the files and reads the settings. A graph gets ``input_ids``, and
-``attention_mask`` and ``token_type_ids`` if it has these inputs. If its output has a vector for
-each of the n tokens t of a text, shape (texts, tokens, dim), the text's vector is
+If the output has a vector for each of a text's n tokens t, shape (texts, tokens, dim), the text's
+vector is one of these, or several concatenated:
 
 ``mean``, ``mean_sqrt_len_tokens``  1/n sum t, 1/sqrt(n) sum t
 ``weightedmean``                    sum of i t_i, divided by the sum of i, for i from 1 to n
 ``max``, ``cls``, ``lasttoken``     the largest values; the first token's; the last token's
 
-or several of them, concatenated. An output of shape (texts, dim) is used as it is. Then the vector
-is scaled to length 1 if the model says so. Source: ``Pooling`` and ``Normalize`` of
+An output of shape (texts, dim) is used as it is. Source: ``Pooling`` and ``Normalize`` of
 sentence-transformers.
 """
 
@@ -64,12 +62,9 @@ ONE_BY_ONE: Final = (
 
 
 class OnnxEncoder(Encoder):
-    """A transformer in ONNX, run on the CPU. Thread-safe; pickling stores the path and options.
+    """Runs a transformer in ONNX on the CPU. A text without tokens has the zero vector.
 
-    Texts are sorted by their number of tokens, and at most :data:`BUCKET_TEXTS` are padded to the
-    longest of them, which changes values by less than 1e-6. ``max_tokens``: how many tokens of a
-    text are used at most, special tokens excluded. A text without tokens has the vector zero.
-    ``words``: the words of the tokenizer.
+    Padding changes values by less than 1e-6.
     """
 
     kind = "onnx"
@@ -77,13 +72,7 @@ class OnnxEncoder(Encoder):
     max_tokens: int
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a graph in it, or a model in the local Hugging Face cache.
-
-        ``options.output``: the output to use. Raises :class:`NotFound`; :class:`UnknownFormat` if
-        it is no such model; :class:`UnsupportedFormat` if onnxruntime is missing or the model needs
-        something else; :class:`InvalidFile` for damaged files and for names of files outside the
-        folder; :class:`VocabtoolError` if the graph does not return vectors.
-        """
+        """Open a folder, a graph in it, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
@@ -105,7 +94,9 @@ class OnnxEncoder(Encoder):
             self._output = _choose_output(self._session, options.output)
         probe = self._tokens([PROBE])
         if not len(probe[0]):
-            raise InvalidFile(f"it finds no tokens in {PROBE!r}", file=str(files.tokenizer))
+            raise InvalidFile(
+                f"the tokenizer finds no tokens in the text {PROBE!r}", file=str(files.tokenizer)
+            )
         self.dim = int(self._encode_bucket(probe, None).shape[1])
         end = "last" if self._side == "left" else "first"
         self._notes += (f"of a text, the {end} {self.max_tokens:,} tokens count",)
@@ -139,7 +130,6 @@ class OnnxEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of graph, tensors, tokenizer and settings; reads the files."""
         settings = self._settings
         facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {self._side}"
         digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
@@ -149,17 +139,12 @@ class OnnxEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Raises :class:`VocabtoolError` if the graph fails or does not return finite vectors, and
-        :class:`InvalidFile` if the tokenizers library fails on a text.
-        """
         return self.encode_decoded(decode_texts(texts))
 
     def encode_decoded(self, decoded: Sequence[str] | Sequence[tuple[str, str]]) -> Vectors:
         """Return the vector of each text, or of each pair of texts that the model reads together.
 
-        If a pair is too long, tokens are cut off of the longer text. Raises as :meth:`encode`.
+        If a pair is too long, the end of the longer text is cut off.
         """
         vectors = np.zeros((len(decoded), self.dim), np.float32)
         for start in range(0, len(decoded), self.max_batch):
@@ -170,17 +155,11 @@ class OnnxEncoder(Encoder):
         return vectors
 
     def _tokens(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Any]:
-        """Return the encodings of texts or pairs, with special tokens and without padding."""
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
             encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
         return encoded
 
     def _buckets(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield numbers of texts that are padded to the same length; leave out empty texts.
-
-        ``lengths``: the number of tokens of each text. Without the input ``attention_mask``, the
-        texts of a bucket are equally long.
-        """
         bucket: list[int] = []
         most = 1 if self._graph.dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
@@ -194,7 +173,6 @@ class OnnxEncoder(Encoder):
             yield bucket
 
     def _encode_bucket(self, encoded: list[Any], dim: int | None) -> Vectors:
-        """Return the vectors of n encoded texts, shape (n, dim)."""
         lengths = np.array(list(map(len, encoded)))
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self._pad, np.int64)
@@ -225,7 +203,6 @@ class OnnxEncoder(Encoder):
         return unit_length(vectors) if self._settings.normalize else vectors
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path and options; unpickling opens the files again."""
         return OnnxEncoder, (self._path, self.options)
 
 
@@ -234,8 +211,7 @@ def pool(
 ) -> Vectors:
     """Return one vector for each of n texts: shape (n, len(modes) * dim).
 
-    ``tokens``: float32, shape (n, longest, dim); ``lengths``: the number of tokens of each text, at
-    least 1, shape (n,). Later tokens are padding.
+    ``tokens``: shape (n, longest, dim), padded. ``lengths``: shape (n,), at least 1.
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
     found: list[NDArray[Any]] = []
@@ -257,7 +233,7 @@ def pool(
 
 
 def _open_session(file: Path) -> Any:
-    """Open a graph. No library of operators is registered, so a graph can use only known ones."""
+    """Open a graph. Without a library of operators, only known operators can run."""
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
@@ -275,14 +251,12 @@ def _open_session(file: Path) -> Any:
 
 
 def _usable_cores() -> int:
-    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _input_types(session: Any) -> dict[str, type[Any]]:
-    """Return the inputs of a graph and their types. Raises :class:`UnsupportedFormat`."""
     types: dict[str, type[Any]] = {}
     for each in session.get_inputs():
         if each.name not in INPUTS or each.type not in NUMBERS or len(each.shape) != 2:
@@ -301,7 +275,6 @@ def _input_types(session: Any) -> dict[str, type[Any]]:
 
 
 def _choose_output(session: Any, wanted: str | None) -> str:
-    """Return the output to use. Raises :class:`VocabtoolError` if it is missing or unclear."""
     names = [each.name for each in session.get_outputs()]
     if wanted is None:
         known = (name for name in OUTPUTS if name in names)

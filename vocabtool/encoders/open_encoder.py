@@ -1,8 +1,7 @@
-"""``open_encoder`` opens an encoder from a path, a name with a prefix, or a Python object.
+"""Open an encoder from a path, a name with a prefix, or a Python object.
 
-Without ``kind`` or a prefix, the content of a path decides the kind. Any callable that returns an
-array with one row per text can be used. ``python:package.module:attribute`` names a callable. Its
-module is imported, which runs its code, so name only modules that you trust.
+``python:package.module:attribute`` names a callable. Its module is imported, which runs its code,
+so name only modules that you trust.
 """
 
 from __future__ import annotations
@@ -84,13 +83,16 @@ def open_encoder(
 ) -> Encoder:
     """Open an encoder from a path, a handle, a name with a prefix, a callable, or an encoder.
 
-    ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``,
-    the kind is given by a prefix (``static:glove.txt``) or recognised by the content. The
-    ``options`` of an encoder (:attr:`Encoder.options`) include the kind and open the same encoder
-    again. With ``vocabulary``, its words are those of the encoder, which must have none of its own.
+    A callable gets a list of texts and returns an array with one row per text.
+    ``options``: see :class:`EncoderOptions`. Keyword arguments replace its fields.
+    ``kind``: default: the prefix (``static:glove.txt``), or else recognised by the content.
+    ``vocabulary``: the words of a model that has none of its own.
+
+    :attr:`Encoder.options` of an open encoder opens the same encoder again.
     Raises :class:`VocabtoolError` for an option that the kind does not support, for a
-    ``vocabulary`` if the model has words, and for a model of unknown kind (the message lists the
-    formats tried). Also raises the errors of the encoder classes and of :func:`words_of`.
+    ``vocabulary`` if the model has words, and for a model of unknown kind. The message for an
+    unknown kind lists the formats tried. Also raises the errors of the encoder classes and of
+    :func:`words_of`.
     """
     options = replace(options or EncoderOptions(), **arguments)
     if options.vocabulary is None:
@@ -132,7 +134,6 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
 
 
 def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Encoder:
-    """Open an encoder of a known kind."""
     if kind == "tensorflow":
         from vocabtool.encoders.saved_model import TensorFlowEncoder
 
@@ -168,7 +169,6 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
 
 
 def is_encoder(value: object) -> bool:
-    """Whether an object is an open encoder: it has a known ``kind`` and an encoder's methods."""
     methods = (getattr(value, name, None) for name in ("encode", "encode_queries", "pipe"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
@@ -186,7 +186,6 @@ def _flags(options: Iterable[str]) -> str:
 
 
 def _recognise(model: str | Path) -> EncoderKind:
-    """Return the kind of the model at a path, recognised by its content."""
     if isinstance(model, str) and files.HANDLE.match(model):
         return "tensorflow"
     path = Path(model)
@@ -265,10 +264,9 @@ SOURCE_ONLY: Final = (
 
 
 class PythonEncoder(Encoder):
-    """Encodes with ``fn(texts)``, which returns an array of numbers of shape (n, dim).
+    """Encodes with a callable ``fn(texts)`` that returns numbers of shape (n, dim).
 
-    Several threads may call ``fn`` at a time, so it must be thread-safe. The encoder can be pickled
-    if ``fn`` can. ``fn`` receives texts as ``str``, with invalid UTF-8 replaced by U+FFFD.
+    ``fn`` must be thread-safe. It receives texts as ``str``, with invalid UTF-8 replaced by U+FFFD.
     """
 
     kind = "python"
@@ -282,14 +280,11 @@ class PythonEncoder(Encoder):
         words: Words | None = None,
         made_by: Callable[[], Any] | None = None,
     ) -> None:
-        """Wrap a callable. Without ``dim``, it is called once to find the length of a vector.
+        """Wrap a callable. Without ``dim``, one call of it finds the length of a vector.
 
-        ``max_batch``: the maximum number of texts per call. ``fingerprint``: a version string that
-        you change whenever the vectors change; by default the attribute ``fingerprint`` of ``fn``,
-        or else a hash of its source code. ``made_by``: the class or function that returned ``fn``,
-        if its source code is to be hashed instead. Raises :class:`VocabtoolError` if there is
-        nothing to compute a fingerprint from, and if ``fn`` fails (:class:`OperatorFailed`) or
-        returns no vectors; ``ValueError`` for invalid arguments.
+        ``fingerprint``: a version string. Default: the attribute ``fingerprint`` of ``fn``, or else
+        a hash of its source code. ``made_by``: the class or function that returned ``fn``; its
+        source is hashed instead.
         """
         if not callable(fn):
             raise ValueError(f"wanted a callable, got {fn!r}")
@@ -319,11 +314,7 @@ class PythonEncoder(Encoder):
         self.dim = dim
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Errors of the callable are not caught. Raises :class:`VocabtoolError` if its result is not
-        a matrix of finite numbers with one row per text.
-        """
+        """Return the vector of each text. Errors of the callable are not caught."""
         decoded = decode_texts(texts)
         parts = [
             self._call(decoded[start : start + self.max_batch], self.dim, start)
@@ -337,12 +328,10 @@ class PythonEncoder(Encoder):
 
 
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
-    """Import ``package.module:attribute``, also from the current folder.
+    """Import ``package.module:attribute``; the current folder is appended to ``sys.path``.
 
-    If the attribute is a class, or a function without parameters, it is called. Returns the result
-    and what was called; if nothing was called, the attribute and ``None``. The current folder is
-    appended to ``sys.path`` and stays there for later imports.
-    Raises :class:`NotFound` if the module or attribute does not exist, and any error of the module.
+    Calls a class or a function without parameters. Returns the result and what was called. If
+    nothing was called, returns the attribute and ``None``.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
@@ -370,11 +359,7 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Return the hexadecimal SHA-256 of a callable's module name, qualified name and source.
-
-    Raises :class:`VocabtoolError` if its behaviour also depends on other values (closures, methods,
-    objects), or if it has no name or source code.
-    """
+    """Refuse callables whose results also depend on other values."""
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )
@@ -387,13 +372,12 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
     except (OSError, TypeError) as error:
         raise VocabtoolError(
             f"no fingerprint can be computed for {name_of(source)} ({error}); set one with "
-            "--fingerprint TEXT (fingerprint=), and another one whenever the vectors change"
+            "--fingerprint TEXT (fingerprint=), and change it whenever the vectors change"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """Return the module and name of a function, or of the class of an object."""
     named = fn if hasattr(fn, "__qualname__") else type(fn)
     return f"{named.__module__}.{named.__qualname__}"

@@ -1,15 +1,12 @@
-"""Models behind ``URL/embeddings``, the HTTP endpoint that OpenAI defined and many servers have.
+"""Models behind ``URL/embeddings``, the HTTP endpoint of OpenAI and of many other servers.
 
-OpenAI, Ollama, vLLM, Text Embeddings Inference and llama.cpp's server answer in this form. Source:
-OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their vectors:
+Source: OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their
+vectors:
 
     {"model": …, "input": [text, …], "encoding_format": "float", "dimensions": …}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
-``dimensions``, the length of a vector, is sent only if the option ``dim`` is given.
-
-Requests are sent with urllib3: it has no dependencies, threads may share its connections, and
-it reads an answer piece by piece, so that its size can be limited. Its own retries are not used,
+``dimensions`` is sent only if the option ``dim`` is given. The retries of urllib3 are not used,
 because they do not know the limits per minute.
 """
 
@@ -88,7 +85,7 @@ ADVICE: Final = {
 
 
 class TryAgain(Exception):
-    """A failure that may pass. ``wait``: seconds that the server asks us to wait, or ``None``."""
+    """A failure that may pass. ``wait``: seconds that the server asks to wait, or ``None``."""
 
     def __init__(self, what: str, wait: float | None = None) -> None:
         self.wait = wait
@@ -96,17 +93,17 @@ class TryAgain(Exception):
 
 
 class ModelFacts(NamedTuple):
-    """What a server reported: the name of its model (``None`` if missing) and the vector length."""
+    """What a server reported: the model's name, ``None`` if missing, and the vector length."""
 
     model: str | None
     dim: int
 
 
 class OpenAIEncoder(Encoder):
-    """A model that a server runs. Several requests are sent at once; their order is kept.
+    """Asks a server for vectors, with several requests at once.
 
     Blank texts are not sent, because OpenAI refuses them: they get zero vectors. The key is read
-    from the environment for each request, and is not an attribute.
+    from the environment for each request and is never stored.
     """
 
     kind = "openai"
@@ -115,11 +112,7 @@ class OpenAIEncoder(Encoder):
     def __init__(
         self, model: str, options: EncoderOptions, served: ModelFacts | None = None
     ) -> None:
-        """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector.
-
-        Raises :class:`NotFound` if no server is there, :class:`VocabtoolError` if the address is
-        invalid, the key is missing, or the server does not answer with vectors.
-        """
+        """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector."""
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
@@ -139,7 +132,6 @@ class OpenAIEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes: where texts and the key are sent, how texts are changed, and the model's name."""
         name, host = self.options.api_key_env or KEY, urlsplit(self._url).hostname
         key = f", with the key in {name}" if os.getenv(name) else ""
         sends = f"texts are sent to {host}{key}"
@@ -151,28 +143,20 @@ class OpenAIEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of URL, model, the name that the server reports, vector length."""
         told = self._served.model if self._served else None
         parts = ["vocabtool openai 1", self._url, self._model, told, self.dim]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Raises :class:`VocabtoolError` if a request fails, after all its retries, or if an answer
-        does not contain one vector of ``dim`` numbers for each text, made by the same model.
-        """
         parts = self.encode_batches(texts, self.max_batch)
         return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
 
     def encode_batches(self, texts: Texts, size: int) -> list[Vectors]:
-        """Return the vectors of each batch of ``size`` texts. Several requests run at once."""
         decoded = decode_texts(texts)
         batches = (decoded[at : at + size] for at in range(0, len(decoded), size))
         return [*parallel_map(self._encode_batch, batches, workers=self._requests)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the address, the options, and what the server reported; never the key."""
         return OpenAIEncoder, (self._address, self.options, self._served)
 
     def _encode_batch(self, texts: list[str]) -> Vectors:
@@ -183,7 +167,6 @@ class OpenAIEncoder(Encoder):
         return vectors
 
     def _ask(self, texts: list[str]) -> Vectors:
-        """Send a request until it succeeds, at most 1 + retries times."""
         asked: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self.options.dim is not None:
             asked["dimensions"] = self.options.dim
@@ -213,7 +196,6 @@ class OpenAIEncoder(Encoder):
                 attempt += 1
 
     def _post(self, body: bytes, texts: int) -> bytes:
-        """Return the body of an answer. Raises :class:`TryAgain` or :class:`VocabtoolError`."""
         dim = self._served.dim if self._served else MAX_DIM
         limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
         response, data = self._send(body, limit)
@@ -231,7 +213,6 @@ class OpenAIEncoder(Encoder):
         raise VocabtoolError(f"{self._url}: {what}.{advice}")
 
     def _send(self, body: bytes, limit: int) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Send one request; return the answer, of any status, and its body up to ``limit``."""
         seconds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout)
         headers = {"Content-Type": "application/json", **self._authorization()}
         try:
@@ -259,7 +240,6 @@ class OpenAIEncoder(Encoder):
             raise VocabtoolError(f"{self._url}: {what}") from error
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
-        """Return the body, or its beginning if it is longer than ``limit``."""
         data, end = bytearray(), monotonic() + self._timeout
         while len(data) <= limit and (part := response.read1(READ_BYTES)):
             data += part
@@ -268,11 +248,7 @@ class OpenAIEncoder(Encoder):
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
-        """Return the header with the key; empty if the variable ``KEY`` is not set.
-
-        If the caller names another variable, it must be set. The key is checked here because the
-        error message of an HTTP library would show it.
-        """
+        """Check the key here, because the error of an HTTP library would show it."""
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()
         if not key:
@@ -287,7 +263,6 @@ class OpenAIEncoder(Encoder):
         return {"Authorization": f"Bearer {key}"}
 
     def _vectors(self, data: bytes, texts: int, tokens: int) -> Vectors:
-        """Check an answer and return its vectors in the order of the texts."""
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -323,7 +298,6 @@ class OpenAIEncoder(Encoder):
         return vectors
 
     def _check_model(self, name: Any, dim: int) -> None:
-        """Raise :class:`VocabtoolError` unless the server used the same model as at first."""
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             raise VocabtoolError(
                 f"{self._url}: wanted the name of a model, at most {MAX_NAME} characters, got "
@@ -338,7 +312,7 @@ class OpenAIEncoder(Encoder):
             )
 
     def _show(self, data: bytes) -> str:
-        """Return the beginning of what a server sent, printable and without the key."""
+        """Return the beginning of an answer without the key."""
         text = data.decode("utf-8", "replace")
         if key := os.getenv(self.options.api_key_env or KEY, "").strip():
             escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
@@ -347,12 +321,7 @@ class OpenAIEncoder(Encoder):
 
 
 class Pace:
-    """Spaces requests so that no minute exceeds a number of requests or of tokens; thread-safe.
-
-    ``None``: no such limit. With 60 requests a minute, for example, a request starts at least one
-    second after the previous one; with 60 tokens a minute, the wait is one
-    second for each token of the previous request.
-    """
+    """Spaces requests evenly, to keep the limits of requests and tokens per minute. Thread-safe."""
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
         self._request_seconds = 60 / requests if requests else 0.0
@@ -361,7 +330,7 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: int) -> float:
-        """Return the seconds to wait before a request of n ``tokens``; if 0, count the request."""
+        """Return the seconds to wait before a request of ``tokens``; if 0, count the request."""
         with self._lock:
             now = monotonic()
             wait = max(self._next_request, self._next_tokens) - now
@@ -372,21 +341,19 @@ class Pace:
             return 0.0
 
     def correct(self, tokens: int) -> None:
-        """Add to the tokens that :meth:`take` counted; a negative number is subtracted."""
+        """Add to the tokens that :meth:`take` counted; a negative number subtracts."""
         with self._lock:
             self._next_tokens += tokens * self._token_seconds
 
     def pause(self, seconds: float) -> None:
-        """Start no request for the next ``seconds``."""
         with self._lock:
             self._next_request = max(self._next_request, monotonic() + seconds)
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Split ``MODEL@URL`` into model and URL; slashes at the end of the URL are removed.
+    """Split ``MODEL@URL`` into model and URL, without slashes at the end.
 
-    Raises :class:`VocabtoolError` if it is invalid, and if the URL has credentials or a query, as
-    manifests would store them. The message does not show them.
+    A URL with credentials or a query is refused, because manifests would store them.
     """
     parts = ADDRESS.fullmatch(address)
     if parts is None or not address.isprintable():
@@ -410,10 +377,7 @@ def parse_address(address: str) -> tuple[str, str]:
 
 
 def connections(url: str, count: int) -> urllib3.PoolManager:
-    """Return a pool of connections, through the proxy that the environment names for the URL.
-
-    Raises :class:`VocabtoolError` for an invalid proxy, which may contain a password.
-    """
+    """Return a pool of connections, through the proxy that the environment names."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname):  # type: ignore[arg-type, unused-ignore] # a host
@@ -442,6 +406,5 @@ def seconds_to_wait(value: str | None) -> float | None:
 
 
 def is_count(values: dict[str, Any], name: str = "index") -> bool:
-    """Whether a value of a JSON object is an integer and not negative."""
     value = values.get(name)
     return type(value) is int and value >= 0

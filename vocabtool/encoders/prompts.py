@@ -1,19 +1,17 @@
-"""Prompts before queries and documents, and vectors cut to fewer numbers, for encoders of any kind.
+"""Prompts before queries and documents, and vectors cut to fewer numbers, for any encoder.
 
-Many models are trained with a text before each query, such as ``query: ``, and another one before
-each document. Folders of sentence-transformers state them in ``config_sentence_transformers.json``:
+A prompt is a text such as ``query: ``. Folders of sentence-transformers state prompts in
+``config_sentence_transformers.json``:
 
     {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": null}
 
-Source: ``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/
-sentence-transformers. The default prompt is for the side that has no prompt of its own.
+The default prompt is for queries or documents without a prompt of their own. Source:
+``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/sentence-transformers.
 
 A model with Matryoshka training (Kusupati et al., NeurIPS 2022, arxiv.org/abs/2205.13147) puts the
-most important numbers of a vector first. Such vectors v can be cut to their first N numbers:
+most important numbers of a vector v first. Such a vector is cut to N numbers and keeps its length:
 
     v[:N] |v| / |v[:N]|
-
-so that a vector of length 1 has length 1 again.
 """
 
 from __future__ import annotations
@@ -60,17 +58,11 @@ class Prompts(NamedTuple):
 
 
 class PromptEncoder(Encoder):
-    """Adds prompts to an encoder, and perhaps cuts its vectors. It is as thread-safe as that
-    encoder.
-
-    ``words``: those of the encoder; a prompt is no part of a text whose words are counted.
-    ``max_tokens``: without the tokens of the prompt of documents. ``plain``: the encoder.
-    """
+    """Adds prompts to an encoder (``plain``), and may cut its vectors."""
 
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
     ) -> None:
-        """Use :func:`with_prompts` instead."""
         self.plain, self._prompts, self._more = encoder, prompts, notes
         self.kind, self.max_batch, self.dim = encoder.kind, encoder.max_batch, dim
         self.options = replace(
@@ -90,7 +82,6 @@ class PromptEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the encoder's fingerprint, both prompts and the cut."""
         query, document, _ = self._prompts
         cut = self.dim if self.dim < self.plain.dim else None
         parts = ["vocabtool prompts 1", self.plain.fingerprint, query, document, cut]
@@ -98,42 +89,33 @@ class PromptEncoder(Encoder):
 
     @cached_property
     def words(self) -> Words | None:
-        """How the model splits texts and which words it knows; ``None`` if that is unknown."""
         return self.plain.words
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The encoder's notes, and those on prompts and on the length of vectors."""
         return (*self.plain.notes, *self._more)
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each document's text, after its prompt: float32, shape (n, dim)."""
         return self._cut(self.plain.encode(self._after(self._prompts.document, texts)))
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Return the vectors of documents, and what the model does not read after the prompt."""
         vectors, *cut = self.plain.encode_counting(self._after(self._prompts.document, texts))
         return EncodedTexts(self._cut(vectors), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
-        """Return the vector of each query, after its prompt: float32, shape (n, dim)."""
         return self._cut(self.plain.encode(self._after(self._prompts.query, texts)))
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
-        """Return the vectors of documents as a list: an array for each batch of ``size`` texts."""
         prompted = texts_array(self._after(self._prompts.document, texts))
         return [self._cut(part) for part in self.plain.encode_batches(prompted, size)]
 
     def with_words(self, words: Words) -> PromptEncoder:
-        """Return the same prompts around an encoder that has these words."""
         return PromptEncoder(self.plain.with_words(words), self._prompts, self.dim, self._more)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the encoder, the prompts and the length of a vector."""
         return PromptEncoder, (self.plain, self._prompts, self.dim, self._more)
 
     def _after(self, prompt: str, texts: Texts) -> Texts:
-        """Return the texts, each after the prompt, except blank ones that the encoder skips."""
         if not prompt:
             return texts
         start, skips = text_bytes(prompt), self.plain.skips_blank
@@ -152,12 +134,9 @@ class PromptEncoder(Encoder):
 
 
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
-    """Return the encoder with the prompts and the length of vectors that options or files state.
+    """Add the prompts and the vector length that the options or the model's files state.
 
-    An encoder that was open before keeps its own, except those in ``options``.
-    Raises :class:`InvalidFile` if the model's settings are invalid, :class:`UnsupportedFormat` if
-    the model leaves prompts out of its vectors, and :class:`VocabtoolError` if vectors are too
-    short to be cut, or with exact words.
+    An encoder that is already open keeps its own, unless ``options`` replaces them.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -197,10 +176,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of encoders that make the same vectors of documents.
-
-    The prompt of queries is that of the model's files, or none: documents do not depend on it.
-    """
+    """Return the fingerprints of encoders that differ at most in the prompt of queries."""
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):
         plain, document = encoder.plain, encoder.options.prompt_document or ""
@@ -213,10 +189,7 @@ def same_for_documents(encoder: Encoder) -> set[str]:
 
 
 def read_prompts(folder: Path) -> Prompts:
-    """Return the prompts that the settings of sentence-transformers in a model's folder state.
-
-    Raises :class:`InvalidFile` for settings of another form.
-    """
+    """Return the prompts in the settings of a model's folder."""
     file = folder / PROMPTS
     if not file.is_file():
         return Prompts()
@@ -237,7 +210,6 @@ def read_prompts(folder: Path) -> Prompts:
 
 
 def _refuse_left_out(folder: Path) -> None:
-    """Raise :class:`UnsupportedFormat` if a model's pooling leaves out the tokens of a prompt."""
     for file in sorted(folder.glob(POOLING)):
         if read_settings(file, dict).get("include_prompt") is False:
             raise UnsupportedFormat(
@@ -249,11 +221,6 @@ def _refuse_left_out(folder: Path) -> None:
 
 
 def _training(folder: Path | None, dim: int) -> str:
-    """Return what is known about training to be cut to ``dim`` numbers, with advice.
-
-    ``config.json`` may state ``matryoshka_dimensions`` or ``is_matryoshka``, which vLLM reads, too;
-    the model card that sentence-transformers writes names its loss.
-    """
     sizes, is_trained = None, False
     if folder is not None:
         config, card = folder / CONFIG, folder / CARD

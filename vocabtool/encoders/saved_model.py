@@ -1,7 +1,6 @@
 """Vectors from a TensorFlow SavedModel or TensorFlow Hub module, of TF1 or TF2.
 
-The vectors are bit for bit those that TensorFlow returns for the same batch. The choice of function
-and output, and the conversion of texts to its input, are in ``saved_model_functions.py``.
+The vectors are bit for bit those that TensorFlow returns for the same batch.
 """
 
 from __future__ import annotations
@@ -55,20 +54,12 @@ EXACT: Final = "With --exact-words (exact_words=True), the running model reports
 
 
 class TensorFlowEncoder(Encoder):
-    """Encodes texts with a SavedModel.
-
-    Several threads may call it at a time; with exact words, they take turns.
-    """
+    """Encodes texts with a SavedModel. With exact words, threads take turns."""
 
     kind = "tensorflow"
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open the folder of a SavedModel, or a TensorFlow Hub handle (downloaded if needed).
-
-        Raises :class:`NotFound`; :class:`UnsupportedFormat` if TensorFlow is missing or cannot load
-        the model, if trust is needed, or unless exactly one function returns one vector per text;
-        :class:`VocabtoolError` if exact words are requested but cannot be determined.
-        """
+        """Open the folder of a SavedModel, or a TensorFlow Hub handle (downloaded if needed)."""
         if isinstance(model, str) and files.HANDLE.match(model):
             import_tensorflow()  # download nothing if TensorFlow is missing
         folder = _find_model(model)
@@ -94,17 +85,14 @@ class TensorFlowEncoder(Encoder):
             _ = self._words_and_note  # refuse an invalid rule now, not at the first word
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path and options; unpickling opens the model again."""
         return _open_again, (self._model, self.options, self.fingerprint)
 
     @cached_property
     def words(self) -> Words | None:
-        """How the model splits texts: by the given rule, or as recovered from its graph."""
         return self._words_and_note[0] or self.options.words
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the function and output, on conversions, and on the cost of exact words."""
         notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
         if self._output.dtype != "float32":
             notes.append(f"its vectors are {self._output.dtype}, converted to float32")
@@ -118,12 +106,7 @@ class TensorFlowEncoder(Encoder):
         return (*notes, *(words.notes if words is not None else ()))
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Texts are run in batches of ``max_batch``, in the given order.
-        Raises :class:`UnsupportedFormat`, naming the text, if the model fails for a text or its
-        vector is not finite.
-        """
+        """Return the vector of each text. Errors name the text."""
         given = _as_byte_list(texts)
         return self._concatenate(
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
@@ -132,10 +115,8 @@ class TensorFlowEncoder(Encoder):
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
         """Return the vectors, and the words that the model itself looks up, from one run.
 
-        Vectors equal those of :meth:`encode` bit for bit, or within 1e-6 if texts are run one at a
-        time; in that case, the notes say so.
-        Raises the errors of :meth:`encode`, and :class:`VocabtoolError` if the encoder was opened
-        without exact words.
+        Vectors equal those of :meth:`encode`. If texts are run one at a time, they may differ by
+        1e-6.
         """
         if not self.exact:
             raise VocabtoolError("the encoder was opened without exact words: use exact_words=True")
@@ -153,12 +134,7 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Load a model and choose its output; return both.
-
-        If exact words are wanted and the input is texts, an instrumented model, which reports its
-        lookups, is loaded into ``_tap`` instead, and the first value is ``None``. The model must be
-        kept alive as long as its functions are called.
-        """
+        """Return the loaded model (``None`` if ``_tap`` holds it) and its output."""
         options = self.options
         chosen: list[Output] = []
 
@@ -204,7 +180,6 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
-        """Return how the model splits texts, or ``None`` and a note that says why it is unknown."""
         if isinstance(self._input, IdInput):
             return self._input.words, None
         if self._exact_words is not None:
@@ -221,7 +196,6 @@ class TensorFlowEncoder(Encoder):
             return None, f"the words of the model are unknown: {why}{advice}"
 
     def _probe_dim(self) -> int:
-        """Encode a text to find the length of a vector, which the graph does not define."""
         failed: VocabtoolError | None = None
         for probe in PROBES:
             try:
@@ -231,10 +205,6 @@ class TensorFlowEncoder(Encoder):
         raise failed or UnsupportedFormat("the model accepts no text")
 
     def _is_changed_by_padding(self, ids: IdInput) -> bool:
-        """Whether padding a row of ids changes its vector.
-
-        Raises :class:`UnsupportedFormat` if the model rejects the last id of the vocabulary.
-        """
         vocabulary = ids.words.vocabulary
         last = max(vocabulary.last_id, 0)
         word = max(vocabulary.first_id, 0) if last == ids.pad else last
@@ -256,11 +226,6 @@ class TensorFlowEncoder(Encoder):
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
-        """Return the hexadecimal SHA-256 of all that determines the vectors: files and options.
-
-        The files are graph, variables and assets. The name and size of each file are included, so
-        that different models never have the same hash.
-        """
         parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
             words = self._input.words
@@ -288,7 +253,6 @@ class TensorFlowEncoder(Encoder):
         return [texts[start : start + size] for start in range(0, len(texts), size)]
 
     def _encode_ids(self, ids: IdInput, texts: Texts) -> VectorsAndWords:
-        """Look up the words, and run the model on their ids, ``max_batch`` texts at a time."""
         array = texts_array(texts)
         judged = ids.words.look_up(array)
         batches = []
@@ -305,13 +269,11 @@ class TensorFlowEncoder(Encoder):
         return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
 
     def _call(self, tensor: Any) -> Any:
-        """Call the model's function; lookups that an instrumented model reports are discarded."""
         if self._tap is None:
             return self._output.function.call(tensor)
         return self._tap.call_untraced(lambda: self._output.function.call(tensor))
 
     def _run(self, texts: Sequence[bytes]) -> Vectors:
-        """Return the vectors of texts. Raises :class:`UnsupportedFormat`, naming the bad text."""
         tensorflow = import_tensorflow()
         try:
             return self._collect(self._input.calls(texts), len(texts))
@@ -325,7 +287,7 @@ class TensorFlowEncoder(Encoder):
             raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
-        """Run ``calls``, which together contain each text once; return vectors in text order."""
+        """Run ``calls``, which together contain each text once."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
             rows = self._output.read(self._call(tensor), size)
@@ -342,7 +304,6 @@ class TensorFlowEncoder(Encoder):
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
-        """Return ``vectors``. Raises :class:`UnsupportedFormat` for bad length, NaN or infinity."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
                 f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "
@@ -368,7 +329,6 @@ def _as_byte_list(texts: Texts) -> Sequence[bytes]:
 
 
 def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) -> TensorFlowEncoder:
-    """Open a pickled encoder. Raises :class:`InvalidFile` if the model's files have changed."""
     opened = TensorFlowEncoder(model, options)
     if opened.fingerprint != fingerprint:
         raise InvalidFile(
@@ -378,10 +338,6 @@ def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) ->
 
 
 def _find_model(model: str | Path) -> Path:
-    """Return the folder or file of a model; a handle that is not in the cache is downloaded.
-
-    Raises :class:`NotFound` if the model does not exist and cannot be downloaded.
-    """
     if not isinstance(model, str) or not files.HANDLE.match(model):
         path = graph_files.path_of(model)
         if path.suffix == ".keras" and path.is_file():

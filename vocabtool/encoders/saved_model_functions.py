@@ -1,7 +1,7 @@
 """Choose the function of a loaded SavedModel that returns one vector per text; prepare its input.
 
-Function and output are chosen by types and shapes alone, or named by the caller. Error messages
-list each output that is not a vector, with the reason. The input is texts, or rows of ids.
+Types and shapes decide, unless the caller names function and output. The input is texts, or rows of
+ids.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 class Output:
     """An output of a function. ``leaf``: index in the flattened result; ``spec``: dtype and shape.
 
-    ``per_text``: whether the function accepts only a single text and so returns a single vector.
+    ``per_text``: whether the function accepts only one text.
     """
 
     function: ModelFunction
@@ -54,18 +54,16 @@ class Output:
 
     @property
     def dtype(self) -> str:
-        """Name of the dtype, or of the type spec if the output is not a dense tensor."""
         return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
 
     @property
     def dim(self) -> int | None:
-        """Length of a vector; ``None`` if the graph does not define it."""
         size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
         return size if size > 0 else None
 
     @property
     def why_not(self) -> str | None:
-        """The reason why the output cannot be one vector per text; ``None`` if it can."""
+        """The reason why the output cannot be one vector per text, or ``None``."""
         if not is_dense(self.spec):
             return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
@@ -76,10 +74,7 @@ class Output:
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """Return the vectors from the result of a call: float32, shape (texts, dim).
-
-        ``texts``: number of texts. Raises :class:`UnsupportedFormat` for any other shape.
-        """
+        """Return the vectors in the result of a call: float32, shape (texts, dim)."""
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
         if self.per_text and array.ndim == 1:
             array = array[None]
@@ -94,12 +89,10 @@ class Output:
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """Choose an output, and thereby a function; texts as input are preferred to ids.
+    """Choose an output and its function. Texts as input are preferred to ids.
 
-    The order of preference is: the signatures ``serving_default`` and ``default``, another
-    signature if there is only one, and calling the model itself. Raises :class:`UnsupportedFormat`
-    if no output with the given names contains vectors, or several do; the message lists what the
-    model has.
+    Preferred functions: the signatures ``serving_default`` and ``default``, then an only other
+    signature, then calling the model itself.
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -135,7 +128,6 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
 
 
 def outputs_of(function: ModelFunction) -> list[Output]:
-    """Return the outputs of a function, in the order of its flattened result."""
     flatten = import_tensorflow().nest.flatten
     structure = function.concrete.structured_outputs
     if isinstance(structure, dict):  # flattened in the order of its keys
@@ -152,7 +144,6 @@ def outputs_of(function: ModelFunction) -> list[Output]:
 
 
 def takes_ids(function: ModelFunction) -> bool:
-    """Whether the function's only input is token ids, with one row for each text."""
     if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
         return False
     (spec,) = function.inputs
@@ -160,13 +151,12 @@ def takes_ids(function: ModelFunction) -> bool:
 
 
 def is_dense(spec: Any) -> bool:
-    """Whether an input or output is dense: a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
+    """Whether an input or output is a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
     tensorflow = import_tensorflow()
     return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
 
 
 def _takes_one(function: ModelFunction) -> bool:
-    """Whether a function accepts only one text per call."""
     shape = function.text_shape
     if shape is None:
         shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
@@ -174,7 +164,6 @@ def _takes_one(function: ModelFunction) -> bool:
 
 
 def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Return the outputs of the preferred function; raise ``UnsupportedFormat`` for a tie."""
     functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
@@ -191,7 +180,6 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
-    """Return a text that lists the functions and their outputs, each on a line of its own."""
     lines: dict[str, None] = {}
     for function in functions:
         lines[f"\n  - {function} accepts {function.wants}"] = None
@@ -214,14 +202,11 @@ Call = tuple[Any, slice | Integers, int]
 
 
 class TextInput:
-    """Passes texts to a function, in batches of the size that the function accepts."""
-
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.size = fixed_size(entry.shape)
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield one call of the function, or several if it requires a fixed number of texts."""
         size = self.size or len(texts)
         for start in range(0, len(texts), size):
             part = [*texts[start : start + size]]
@@ -232,15 +217,14 @@ class TextInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on the number of texts per call, if it is fixed."""
         return _fixed_note(self.size)
 
 
 class IdInput:
-    """Rows of ids as input. ``shape``: shape of the input, -1 for any size; ``dtype``: its type.
+    """Rows of ids as input. ``shape``: shape of the input, -1 for any size.
 
-    Texts with more ids than fit in a row are truncated and counted. ``by_length``: whether only
-    texts with equally many ids are run together, because padding would change the vectors.
+    Long texts are truncated and counted. ``by_length``: run only texts with equally many ids
+    together, because padding would change the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -265,7 +249,6 @@ class IdInput:
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        """Do the same as :meth:`calls`, but for texts whose words are already looked up."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
@@ -284,11 +267,9 @@ class IdInput:
                 yield self.tensor(filled), positions, size
 
     def tensor(self, rows: Integers | Sequence[Sequence[int]]) -> Any:
-        """Convert rows of ids to a tensor of the input's dtype."""
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
     def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
-        """Return each text's ids, truncated or padded to ``length``: shape (texts, length)."""
         places = bounds[texts][:, None] + np.arange(length)
         inside = places < bounds[texts + 1][:, None]
         rows = np.full(places.shape, self.pad, np.int64)
@@ -296,7 +277,6 @@ class IdInput:
         return rows
 
     def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
-        """Return the ids of all texts, concatenated, and the bounds of each text."""
         # First the ids of the distinct words, concatenated, and the bounds of each word.
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown
@@ -326,7 +306,6 @@ class IdInput:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the ids of padding and unknown words, and the number of truncated texts."""
         vocabulary = self.words.vocabulary
         unknown = "left out, because the vocabulary has no single id for them"
         if self.unknown is not None:

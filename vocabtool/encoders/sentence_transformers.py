@@ -45,21 +45,14 @@ TRUST: Final = "use --trust (in Python trust=True)"
 class SentenceTransformersEncoder(Encoder):
     """A model of sentence-transformers. Threads take turns: its tokenizer is not thread-safe.
 
-    Vectors are those of ``SentenceTransformer.encode`` without a prompt, of unit length only if the
-    model normalizes them. Texts are padded to the longest in their batch, which changes values by
-    less than 1e-6. Pickling stores the path of the folder and the options.
+    Padding changes values by less than 1e-6.
     """
 
     kind = "sentence-transformers"
     folder: Path
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``).
-
-        ``trust``: run code of the model, and read pickled weights, which can run any code.
-        Raises :class:`NotFound`; :class:`UnsupportedFormat` if trust is needed or the library is
-        missing; :class:`VocabtoolError` if the model cannot be loaded.
-        """
+        """Open a folder, or a model in the local Hugging Face cache (``all-MiniLM-L6-v2``)."""
         self.folder = folder = find_folder(model)
         if not options.trust:
             check_files(folder)
@@ -77,10 +70,6 @@ class SentenceTransformersEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the names and contents of the folder's files; reads them all.
-
-        Hidden files and Markdown files are left out.
-        """
         digest = hashlib.sha256(b"vocabtool sentence-transformers 1\n")
         for file in sorted(_visible_files(self.folder)):
             if file.suffix.lower() == ".md":
@@ -92,10 +81,6 @@ class SentenceTransformersEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim).
-
-        Raises :class:`VocabtoolError` if the model does not return a matrix of finite numbers.
-        """
         decoded = decode_texts(texts)
         parts = [np.zeros((0, self.dim), np.float32)]
         for start in range(0, len(decoded), self.max_batch):
@@ -112,7 +97,6 @@ class SentenceTransformersEncoder(Encoder):
         return np.concatenate(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the folder and options; unpickling loads the model again."""
         return SentenceTransformersEncoder, (self.folder, self.options)
 
 
@@ -123,11 +107,6 @@ def load(
     trust: bool,
     **arguments: Any,
 ) -> Any:
-    """Load a model of the library, offline; ``arguments``: more arguments of the class ``kind``.
-
-    Raises :class:`UnsupportedFormat` if the library is missing, :class:`VocabtoolError` if it
-    cannot load the model.
-    """
     load_triton()
     try:
         import sentence_transformers
@@ -155,7 +134,7 @@ def load(
 
 
 def _tokens_read(model: Any) -> int | None:
-    """Return how many tokens of a text a model reads, besides special ones; ``None``: all."""
+    """Return how many tokens of a text are read, without special tokens; ``None``: all."""
     places = getattr(model, "max_seq_length", None)
     if not isinstance(places, int) or places > MOST:  # a large number, or infinity: no limit
         return None
@@ -164,11 +143,7 @@ def _tokens_read(model: Any) -> int | None:
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:
-    """Raise :class:`UnsupportedFormat`, with ``advice``, for a folder that needs trust.
-
-    Trust is needed for modules from outside the library, and for pickled weights without
-    safetensors beside them: a pickle can run any code.
-    """
+    """Refuse modules from outside the library, and pickled weights without safetensors."""
     file = folder / MODULES
     modules: Any = []
     if file.is_file():

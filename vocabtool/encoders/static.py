@@ -1,7 +1,4 @@
-"""Static encoders: a text's vector is the weighted mean of the word vectors of its words.
-
-Files of word vectors are read in ``formats/word_vectors.py``.
-"""
+"""Static encoders: a text's vector is the weighted mean of the word vectors of its words."""
 
 from __future__ import annotations
 
@@ -40,10 +37,9 @@ HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 
 
 class StaticEncoder(Encoder):
-    """Weighted means of word vectors, scaled to unit length. Thread-safe; can be pickled.
+    """Computes weighted means of word vectors, scaled to unit length. Open it with :meth:`open`.
 
-    The vector of a text is exactly zero if the text has no known word, or if nothing remains of its
-    mean after the component is removed. Open one with :meth:`open`.
+    A text without known words has the zero vector.
     """
 
     kind = "static"
@@ -93,14 +89,12 @@ class StaticEncoder(Encoder):
 
     @classmethod
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
-        """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
+        """Open a file of word vectors, memory-mapped.
 
-        A file without a plain float32 matrix is converted once, into the user's cache
-        (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; see
-        ``notes``), unless :meth:`WordVectors.matrix` has written the matrix beside it. Without a
-        rule, the one that the file states is used, else :func:`guess_rule` chooses one. Weights and
-        a component must be fitted by :meth:`fit`, unless ``fitted`` contains them; ``fitted`` then
-        also sets the options ``weights`` and ``remove_component``. Raises :class:`VocabtoolError`.
+        A matrix that :meth:`WordVectors.matrix` wrote beside the file is used. Otherwise a file
+        without a plain float32 matrix is converted once, into the user's cache. The cache is
+        ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Without
+        ``fitted``, call :meth:`fit`.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -128,12 +122,10 @@ class StaticEncoder(Encoder):
 
     @property
     def vectors_fingerprint(self) -> str:
-        """Fingerprint of the word vectors alone, without the weights."""
         return self._vectors.fingerprint
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of all that determines the vectors. Reads the whole matrix."""
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
@@ -145,11 +137,7 @@ class StaticEncoder(Encoder):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim), unit length or zero.
-
-        Raises :class:`VocabtoolError` if weights are not fitted yet, or if a vector in the file
-        is not finite.
-        """
+        """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
         if self.needs_fit:
             raise VocabtoolError(
                 f"{self._vectors.file}: weights ({self.options.weights}) and component must first "
@@ -167,9 +155,7 @@ class StaticEncoder(Encoder):
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
-        The first component is fitted too if the encoder removes it. Reads the texts once and needs
-        4 bytes per word; equal texts give bit-identical weights. An encoder that uses neither
-        returns itself. Raises :class:`VocabtoolError` if no text contains a known word.
+        Equal texts give bit-identical weights. Needs 4 bytes of memory per word.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):
@@ -187,19 +173,13 @@ class StaticEncoder(Encoder):
         return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
-        """Return an encoder with weights that were fitted before.
-
-        Raises :class:`VocabtoolError` if the weights were fitted with other options, vectors or
-        rule than those of this encoder.
-        """
+        """Return an encoder with weights that were fitted with the same vectors and options."""
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, options and fitted weights; unpickling opens the file again."""
         return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        """Return the row numbers of each text's known words; with subwords, of its known pieces."""
         judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
@@ -221,12 +201,10 @@ class StaticEncoder(Encoder):
 class VectorFile:
     """A file of words and their vectors, memory-mapped. Unpickling opens the file again.
 
-    ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
-    ``notes``: the location of the converted matrix, if opening this file created it.
+    ``matrix``: float32, shape (words, dim), read-only.
     """
 
     def __init__(self, file: str | Path) -> None:
-        """Open a file. Raises the same errors as the methods of :class:`WordVectors`."""
         self.file = Path(file)
         with reading(str(self.file)):
             facts = self.file.stat()
@@ -264,7 +242,7 @@ class VectorFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words and vectors: the same in every format. Reads the file."""
+        """Hexadecimal SHA-256 of words and vectors, the same in every format."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
@@ -273,11 +251,9 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path, and the fingerprint if computed: it is reused for an unchanged file."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
     def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
-        """Set a fingerprint that was computed before, unless the file has changed since then."""
         if self._state == state:
             self.fingerprint = fingerprint
 

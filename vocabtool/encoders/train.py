@@ -8,17 +8,16 @@
     U S V^T    the ``dim`` largest singular values of M, and their vectors
     vector(w)  row w of U S^0.5, scaled to unit length
 
-Levy, Goldberg, Dagan: Improving Distributional Similarity with Lessons Learned from Word
-Embeddings, TACL 3, 2015, compare such vectors with those of word2vec. They recommend to smooth
-contexts (the exponent 0.75), and S^0.5 or S^0 instead of S; they advise against a shifted PMI
-before an SVD. The weights of distances are those of word2vec ("dynamic context window").
+The exponents 0.75 and 0.5 are recommended by Levy, Goldberg, Dagan: Improving Distributional
+Similarity with Lessons Learned from Word Embeddings, TACL 3, 2015. The weights of distances are
+those of word2vec ("dynamic context window").
 
 The SVD is the randomized subspace iteration of Halko, Martinsson, Tropp: Finding Structure with
 Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1. It is exact for up to ``EXACT`` words.
 
 Texts are read and split once. The numbers of their words go to a temporary file, from which pairs
 are counted. If memory is short, the rarest words or pairs are dropped, and a note says so. Counts
-are integers and BLAS uses one thread, so the result does not depend on the number of threads.
+are integers and BLAS uses one thread, so the number of threads does not change the result.
 """
 
 from __future__ import annotations
@@ -81,8 +80,8 @@ class TrainedVectors:
     ``words``: length n; bytes that are not UTF-8 are decoded with ``surrogateescape``.
     ``vectors``: float32, shape (n, dim), unit length, or zero for a word without any neighbour.
     ``counts``: int64, shape (n,), occurrences of each word.
-    ``rule``: the rule that split the texts. ``documents``, ``tokens``: number of texts and of
-    words in them. ``notes``: what was dropped or chosen.
+    ``rule``: the rule that split the texts. ``documents``: number of texts.
+    ``tokens``: number of words in the texts. ``notes``: what was dropped or chosen.
     """
 
     words: list[str]
@@ -94,7 +93,10 @@ class TrainedVectors:
     notes: tuple[str, ...] = ()
 
     def save(self, file: str | Path) -> None:
-        """Write a ``.npz`` file with words, vectors and rule, atomically. Raises NotFound."""
+        """Write a ``.npz`` file with words, vectors and rule, atomically.
+
+        Raises :class:`NotFound`.
+        """
         with reading(str(file)), whole_file(file) as opened:
             words, rule = np.array(self.words), np.array([self.rule])
             np.savez(opened, words=words, vectors=self.vectors, rule=rule)
@@ -118,15 +120,18 @@ def train(
 ) -> TrainedVectors:
     """Train word vectors on the texts of ``sources``, which are read once.
 
-    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``; a list of strings
+    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings
     names files, so pass texts as ``iter(texts)``.
-    ``dim``: length of a vector, at most the number of words. ``window``: words on each side that
-    count as near. ``min_count``: a rarer word gets no vector. ``max_words``: the number of words
-    with a vector; the most frequent are chosen. ``rule``: splits texts into words, see
-    ``Words.of``; rules for subword pieces are refused. ``memory``: bytes for counts and vectors.
-    ``seed``: of the start of the SVD. ``folder``: of the temporary file, with 4 bytes per word of
-    the texts; by default that of ``tempfile``. ``progress``: called with the name of a step and
-    how much of it is done, 0 to 1.
+    ``dim``: length of a vector, at most the number of words.
+    ``window``: words on each side that count as near.
+    ``min_count``: a rarer word gets no vector.
+    ``max_words``: how many words get a vector; the most frequent are chosen.
+    ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
+    ``memory``: bytes for counts and vectors.
+    ``seed``: seed of the random start of the SVD.
+    ``folder``: folder of the temporary file, default that of ``tempfile``. The file has 4 bytes per
+    word of the texts.
+    ``progress``: called with the name of a step and the share of it that is done, 0 to 1.
 
     Equal texts and options give equal vectors on the same machine, with any number of threads.
     Raises :class:`VocabtoolError`, also for texts with too few words, and ``ValueError`` for a
@@ -184,12 +189,10 @@ def train(
 
 
 class _NumberedTexts:
-    """The words of all texts as numbers (int32) in a temporary file.
+    """The words of all texts as int32 numbers in a temporary file; 0 is no word.
 
-    The number of a word is above 0. The number 0 is a place without a word; ``window`` of them
-    follow each text, so that no two texts are near each other. If the distinct words need more
-    than ``budget`` bytes, the rarest are dropped until half of it is free, and the others get new
-    numbers. A new span of the file begins then; the new numbers are stored after the old span.
+    ``window`` zeros after each text keep texts apart. If words need more than ``budget`` bytes, the
+    rarest are dropped and the others get new numbers.
     """
 
     def __init__(self, file: BinaryIO, window: int, budget: int) -> None:
@@ -203,7 +206,6 @@ class _NumberedTexts:
         self._begin = self._end = 0  # of the current span
 
     def add(self, tokens: TokenCodes) -> None:
-        """Add the words of texts."""
         words, known = as_bytes(tokens.distinct), self._numbers
         numbers = np.fromiter(map(known.get, words, repeat(0)), np.int32, len(words))
         fits = [0 < len(word) <= MAX_WORD and b"\0" not in word for word in words]  # in an .npz
@@ -249,7 +251,6 @@ class _NumberedTexts:
         self._length = sum(map(len, self._numbers))
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note if words were dropped."""
         if not self._dropped:
             return ()
         return (
@@ -260,11 +261,7 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the n most frequent words, their counts, and the row of each number.
-
-        Rows: int32, from 0 to n - 1 by frequency, then spelling; -1 for a number without a row.
-        Raises :class:`VocabtoolError` for fewer than two words.
-        """
+        """Return the most frequent words, their counts, and each number's row or -1."""
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
@@ -283,11 +280,7 @@ class _NumberedTexts:
     def blocks(
         self, rows: NDArray[np.int32], size: int
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
-        """Yield the rows at all places in blocks, and which share of the places was read then.
-
-        A block has ``size`` places and the first ``window`` of the next block. The spans come in
-        reverse order, because the rows of the last numbers are known.
-        """
+        """Spans come in reverse order, because only the last span's numbers are known at first."""
         spans, done = [*self._spans, (self._begin, self._end, 0)], 0
         whole = sum(end - begin for begin, end, _ in spans)
         for begin, end, renamed in reversed(spans):
@@ -305,11 +298,10 @@ class _NumberedTexts:
 
 
 class _NearWords(NamedTuple):
-    """The pairs of near words among n words, the most frequent word first.
+    """The pairs of near words.
 
-    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent one.
-    ``totals``: float64, shape (n,): n(w) of each word, with dropped pairs.
-    ``dropped``: the highest count of a dropped pair, 0 if none was.
+    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent word.
+    ``totals``: float64, shape (n,): n(w). ``dropped``: the highest count of a dropped pair, or 0.
     """
 
     pairs: csr_array
@@ -318,7 +310,6 @@ class _NearWords(NamedTuple):
 
 
 def _most_pairs(words: int, dim: int, memory: int) -> int:
-    """Return how many distinct pairs fit the memory. Raises :class:`VocabtoolError` if too few."""
     dense = DENSE_COPIES * 4 * words * (min(dim, words) + OVERSAMPLING)
     most = min(memory // PAIR_COST, (memory - dense) // ENTRY_COST, MAX_PAIRS)
     if most < MIN_PAIRS:
@@ -338,7 +329,6 @@ def _count_pairs(
     threads: int,
     show: Progress,
 ) -> _NearWords:
-    """Count the pairs of all blocks. Drop the rarest half whenever there are more than ``most``."""
     pairs = csr_array((size, size), dtype=np.int64)
     totals, dropped = np.zeros(size), 0
     work = partial(_count_block, window=window, size=size)
@@ -360,12 +350,7 @@ def _count_pairs(
 def _count_block(
     block: tuple[NDArray[np.int32], float], window: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return the distinct pairs of a block, ascending, as ``lower row * size + higher row``.
-
-    Also returns how near the words of each pair are, and the share that came with the block. A
-    pair begins at any place but the last ``window``. The weight is in the lowest bits of what is
-    sorted, because sorting numbers is many times faster than sorting an order.
-    """
+    """Return distinct pairs ``lower row * size + higher row``, ascending, and their weights."""
     rows, done = block
     left = rows[:-window].astype(np.int64)
     parts = []
@@ -383,10 +368,7 @@ def _count_block(
 
 
 def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_array, csr_array]:
-    """Return the halves of M, shape (n, n): above its diagonal, with it, and below, transposed.
-
-    They are float64 for up to ``EXACT`` words, else float32.
-    """
+    """Return M above its diagonal, with it, and the transpose of M below the diagonal."""
     kind = np.float64 if len(totals) <= EXACT else np.float32
     smooth = totals**SMOOTHING
     with np.errstate(divide="ignore", invalid="ignore"):  # a word without neighbours is in no pair
@@ -412,7 +394,6 @@ def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_ar
 def _decompose(
     matrix: csr_array, dim: int, seed: int, threads: int, show: Progress
 ) -> NDArray[np.float32]:
-    """Return the rows of U S^0.5, scaled to unit length: float32, shape (n, dim)."""
     size = matrix.shape[0]
     width = size if size <= EXACT else min(dim + OVERSAMPLING, size)
     across = matrix.T

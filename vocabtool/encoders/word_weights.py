@@ -4,14 +4,14 @@
     vector = (mean - c (c . mean)), scaled to unit length
 
 |s| is the number of known words, with repetitions. The weights and the component c are fitted on a
-sample of the corpus, in one pass, and saved as JSON: equal samples give identical files.
+sample of the corpus and saved as JSON: equal samples give identical files.
 
 ``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents contain the word. Source: smoothed
          idf of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
          Information Retrieval, 6.2.1.
-``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source: Arora, Liang,
-         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017. The formula of
-         the mean above is from there too.
+``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source, also of the
+         mean: Arora, Liang, Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR
+         2017.
 ``none`` 1.
 """
 
@@ -52,8 +52,8 @@ NOTHING_LEFT: Final = 1e-5  # share of a mean; a smaller rest without the compon
 class KnownRows(NamedTuple):
     """The k known words of n texts, as row numbers in a matrix of word vectors.
 
-    ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,). The rows of text ``i`` are
-    ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
+    ``rows``: int32, shape (k,). ``offsets``: int64, shape (n + 1,). Text ``i`` has the rows
+    ``rows[offsets[i]:offsets[i + 1]]``.
     """
 
     rows: NDArray[np.int32]
@@ -64,9 +64,8 @@ class KnownRows(NamedTuple):
 class Means:
     """Computes the vectors of texts from their known words.
 
-    ``matrix``: float32, shape (words, dim); only the rows of known words are read.
-    ``weights``: float32, shape (words,); ``None`` for equal weights.
-    ``component``: float32, shape (dim,), unit length, or ``None``.
+    ``matrix``: float32, shape (words, dim). ``weights``: float32, shape (words,), or ``None`` for
+    equal weights. ``component``: float32, shape (dim,), unit length, or ``None``.
     """
 
     matrix: Vectors
@@ -74,10 +73,7 @@ class Means:
     component: NDArray[np.float32] | None = None
 
     def unit(self, known: KnownRows) -> Vectors:
-        """Return the vector of each text: float32, shape (n, dim), of unit length or zero.
-
-        It is zero if no word is known, or if nothing but the direction ``component`` was in it.
-        """
+        """Return the vector of each text: float32, shape (n, dim), of unit length or zero."""
         sums = self.sums(known)
         least: NDArray[np.float64] | float = 0.0
         if self.component is not None:
@@ -97,7 +93,7 @@ class Means:
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
         """Return the weighted sum of each text's word vectors, shape (n, dim).
 
-        Float64 if any text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
+        Float64 if a text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
         """
         from scipy.sparse import csr_array
 
@@ -124,10 +120,9 @@ class FittedWeights:
 
     ``documents``, ``words``: number of documents and of known words in the sample.
     ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): for ``idf`` the number of documents that contain each word,
-    otherwise the number of its occurrences.
+    ``counts``: int64, shape (k,): occurrences of each word; for ``idf``, documents with it.
     ``component``: float32, shape (dim,), unit length, or ``None``.
-    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule that were used.
+    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule.
     """
 
     weights: Weighting
@@ -140,10 +135,6 @@ class FittedWeights:
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        """Return a :class:`Means` of ``matrix`` with the fitted weights and first component.
-
-        Raises :class:`InvalidFile` if weights or component do not fit the shape of the matrix.
-        """
         count, dim = matrix.shape
         last = int(self.positions[-1])
         if last >= count or (self.component is not None and self.component.shape != (dim,)):
@@ -164,17 +155,14 @@ class FittedWeights:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of all values of this object."""
         return hashlib.sha256(self._to_json()).hexdigest()
 
     def write(self, path: str | Path) -> None:
-        """Write the weights to a JSON file, atomically. Raises :class:`NotFound`."""
         with reading(str(path)), whole_file(path) as file:
             file.write(self._to_json())
 
     @classmethod
     def read(cls, path: str | Path) -> FittedWeights:
-        """Read a file of fitted weights. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
             record: Any = json_file.parse(Path(path).read_bytes())
             if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
@@ -238,10 +226,9 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit weights on the first ``most`` texts; stop earlier after :data:`MAX_WORDS` known words.
+    """Fit weights on the first ``most`` texts, or up to :data:`MAX_WORDS` known words.
 
-    ``look_up``: returns the known words of texts. ``vectors``, ``rule``: fingerprints to record.
-    Raises :class:`VocabtoolError` if no text contains a known word.
+    ``vectors``, ``rule``: fingerprints to record.
     """
     chosen = islice(texts, most)
     sample: list[KnownRows] = []
@@ -279,12 +266,7 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of a matrix: float32, shape (dim,).
-
-    ``blocks``: the rows of the matrix, which are not centred. The sign is chosen so that the entry
-    of largest absolute value (the first of equal ones) is positive.
-    Raises :class:`VocabtoolError` if the rows are not finite, or all zero.
-    """
+    """Return the first right singular vector of uncentred rows: float32, shape (dim,)."""
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(

@@ -1,4 +1,1 @@
-"""``Stream``: lazy streams of documents or other elements, with operators that transform them.
-
-The package ``documents`` reads the documents. Begin with ``stream.py``.
-"""
+"""Lazy streams of documents or other elements, and their operators. Begin with ``stream.py``."""

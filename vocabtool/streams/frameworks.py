@@ -1,8 +1,4 @@
-"""Outputs of a stream: Arrow record batches, a cache, TensorFlow and Ray datasets.
-
-TensorFlow gets whole batches from Python, not single rows. Ray gets the stream itself and reads it
-in a task. A cache stores only a complete pass.
-"""
+"""Outputs of a stream: Arrow record batches, a cache, TensorFlow and Ray datasets."""
 
 from __future__ import annotations
 
@@ -44,20 +40,18 @@ CACHE_FILE: Final = "documents.arrow"
 CACHE_KEY: Final = b"vocabtool.key"
 NOT_SENT: Final = (
     "the stream cannot be sent to Ray ({}): wanted a stream of files or a list, with functions "
-    "that can be pickled; for an iterator, append .cache(FOLDER), read it once, stream the cache"
+    "that can be pickled. For an iterator, append .cache(FOLDER), read it once, and send "
+    "vocabtool.stream(FOLDER, id_field='id')"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of :meth:`Stream.to_arrow`: ``id``, ``text`` and those of ``fields``."""
-
     schema: pa.Schema
     fields: Fields = None
 
     @classmethod
     def of(cls, fields: Fields = None) -> Layout:
-        """Return the layout for the ``fields`` that :meth:`Stream.to_arrow` accepts."""
         if isinstance(fields, str):
             raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
         if isinstance(fields, Mapping):
@@ -69,7 +63,6 @@ class Layout:
         return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
     def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
-        """Return documents as rows. Raises :class:`VocabtoolError` if an element is no document."""
         need_documents(documents, "Arrow")
         ids = string_array(document.id for document in documents)
         texts = string_array(document.text for document in documents)
@@ -97,7 +90,6 @@ class Layout:
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Return values as an Arrow array. An error names the document whose value has a wrong type."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -112,7 +104,6 @@ def _typed_column(
 
 
 def _json(document: Document, value: object, what: str) -> str:
-    """Return a value as JSON, escaped to ASCII if it contains a lone surrogate (not UTF-8)."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
@@ -124,14 +115,12 @@ def _json(document: Document, value: object, what: str) -> str:
 
 
 def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Yield documents in record batches of ``rows``, read lazily."""
     with closed_after(in_batches(start(0), rows)) as batches:
         for documents in batches:
             yield layout.batch(documents)
 
 
 def need_documents(elements: Sequence[object], what: str) -> None:
-    """Raise :class:`VocabtoolError` if an element is not a document."""
     for element in elements:
         if not isinstance(element, Document):
             kind = type(element).__name__
@@ -162,9 +151,9 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InFolder:
-    """A cache of documents: an Arrow IPC file in ``folder``, created when a pass is complete.
+    """A cache of documents: an Arrow IPC file, created when a pass is complete.
 
-    The metadata of its schema contains ``key``. Fields are stored as JSON.
+    The metadata of its schema contains ``key``.
     """
 
     source: Start[Document]
@@ -236,8 +225,6 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
 
 
 class Encodes(Protocol):
-    """The part of an encoder that :func:`tf_dataset` uses."""
-
     @property
     def dim(self) -> int: ...
 
@@ -252,7 +239,6 @@ def tf_dataset(
     drop_remainder: bool,
     count: int | None,
 ) -> tf.data.Dataset:
-    """See :meth:`Stream.to_tf_dataset`. ``count``: number of documents, if known."""
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
@@ -305,7 +291,6 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return the values of one field of all documents as an array; strings become bytes."""
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:
@@ -321,7 +306,6 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
 
 
 def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.Dataset:
-    """See :meth:`Stream.to_ray`."""
     try:
         import ray.data
         from ray.data import block, datasource

@@ -1,12 +1,7 @@
 """The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
 
-A ``Start`` is called with a position and begins a pass there. Operators that cannot begin in the
-middle are generator functions that yield the whole pass, of which ``FromStart`` drops the first
-elements. All operators can be pickled if their sources and functions can, so a stream can be sent
-to other processes.
-
-Sizes: row counts of Parquet, Arrow IPC and objects with a length are exact. In text
-files line ends are counted, which is fast; in files beyond 1 GB, only in a sample of blocks.
+A ``Start`` is called with a position and begins a pass there. All operators can be pickled if their
+sources and functions can.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows tha
 
 @dataclass(frozen=True, slots=True)
 class FromStart(Generic[T]):
-    """A ``Start`` for a source that can only be read as a whole; ``make`` begins a whole pass."""
+    """A ``Start`` for a source that can only be read as a whole."""
 
     make: Callable[[], Iterator[T]]
 
@@ -63,10 +58,7 @@ class FromStart(Generic[T]):
 
 @dataclass(slots=True)
 class Once(Generic[T]):
-    """A ``Start`` for a source that can be read only once.
-
-    A second pass raises an error; an exhausted iterator would silently yield nothing.
-    """
+    """A ``Start`` for a source that can be read only once; a second pass raises an error."""
 
     source: Start[T]
     read: bool = False
@@ -79,13 +71,11 @@ class Once(Generic[T]):
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """Read and drop the first ``first`` elements, and yield the others."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
 
 def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
-    """Yield the elements from index ``first`` on. An indexable is read only from that index on."""
     if not is_indexable(source):
         yield from rest(cast(Iterable[T], source), first)
         return
@@ -99,10 +89,6 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
-    """Yield the results of ``fn`` except the first ones (``first``: how many to leave out).
-
-    If ``ordered``, the results that are left out are not computed.
-    """
     unread, dropped = (first, 0) if ordered else (0, first)
     elements, work = number_elements(source, unread), _NamedCall(fn)
     with closed_after(elements):
@@ -113,7 +99,6 @@ def map_elements(
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
-    """Yield the items of ``fn(element)`` for each element in order."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
@@ -124,7 +109,6 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
-    """Yield the elements for which ``fn`` returns a true value."""
     keeps = _NamedCall(fn)
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
@@ -133,15 +117,12 @@ def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
 
 
 def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
-    """Yield each element after the first ``first`` with its number in the stream, from 1."""
     with closed_after(source(first)) as remaining:
         yield from enumerate(remaining, first + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _NamedCall(Generic[T, R]):
-    """Calls a function with a numbered element; errors name the element. Can be pickled."""
-
     fn: Callable[[T], R]
 
     def __call__(self, element: tuple[int, T]) -> R:
@@ -154,7 +135,6 @@ class _NamedCall(Generic[T, R]):
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    """Return an error that names the document by its id, or the batch by its first and last id."""
     match element[1]:
         case Document(id=place) | [Document(id=place)]:
             pass
@@ -167,25 +147,19 @@ def _failure(
 
 
 def take(source: Start[T], most: int, first: int) -> Iterator[T]:
-    """Yield the first ``most`` elements; the elements after them are not read."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
 def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """Return the elements after the first ``count``."""
     return source(first + count)
 
 
 def repeat(
     source: Start[T], times: int | None, rows: Callable[[], int | None], first: int
 ) -> Iterator[T]:
-    """Return ``times`` passes in sequence; ``None``: until a pass is empty.
-
-    ``rows`` returns the number of elements in a pass, or ``None`` if unknown. If it is known, the
-    elements before ``first`` are not read.
-    """
+    """``rows`` returns the number of elements in a pass, if known."""
     known = rows() if first else None
     if not known:
         return rest(_passes(source, times, 0), first)
@@ -206,22 +180,17 @@ def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
 
 
 def prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """Return the same elements; a thread reads ahead up to ``count`` of them."""
     return read_ahead(source(first), count)
 
 
 def lists(source: Start[T], size: int, first: int) -> Iterator[list[T]]:
-    """Return lists of ``size`` elements; the last may be shorter."""
     return in_batches(source(first * size), size)
 
 
 def lists_by_length(
     source: Start[T], tokens: int, length: Callable[[T], int], buffer: int
 ) -> Iterator[list[T]]:
-    """Yield lists in which the greatest length times the number of elements is at most ``tokens``.
-
-    ``buffer`` elements at a time are read, sorted by length (shortest first) and cut greedily.
-    """
+    """See :meth:`Stream.batch_by_length`."""
     with closed_after(in_batches(source(0), buffer)) as buffers:
         for held in buffers:
             lengths = [max(length(item), 1) for item in held]
@@ -236,7 +205,7 @@ def lists_by_length(
 
 
 def text_length(item: object) -> int:
-    """Return ``len`` of a text, which is a string or bytes, or of the ``text`` of an object."""
+    """Return the length of a string or bytes, or of the ``text`` of an object."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
         got = type(item).__name__
@@ -251,17 +220,11 @@ def text_length(item: object) -> int:
 
 @dataclass(slots=True)
 class Passes:
-    """Counts the passes begun so far, so that each can be shuffled differently."""
-
     begun: int = 0
 
 
 def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> Iterator[T]:
-    """Repeatedly yield a random element of a buffer and replace it by the next element.
-
-    An element comes at most ``buffer - 1`` places earlier than in the source. It may come any
-    number of places later.
-    """
+    """See :meth:`Stream.shuffle`."""
     number = 0
     if passes is not None:
         number, passes.begun = passes.begun, passes.begun + 1
@@ -279,7 +242,7 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Return the random generator of a pass; it is the same in every process and Python version."""
+    """Return the random generator of a pass, equal in every process and Python version."""
     return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
@@ -287,12 +250,7 @@ def random_of(seed: int, number: int) -> Random:
 
 
 def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
-    """Yield ``block`` elements of each of ``length`` open streams in turn.
-
-    If a stream ends within its block, the turn passes to the next stream. When the turn of the
-    ended stream comes again, the next unopened stream replaces it. Source: the documentation of
-    ``tf.data.Dataset.interleave``, ``deterministic=True``.
-    """
+    """See :func:`vocabtool.interleave`."""
     turns: deque[Iterator[T] | None] = deque()  # None: that stream has ended
     try:
         with closed_after(streams(0)) as remaining:
@@ -312,7 +270,6 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
 
 
 def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> Iterator[T]:
-    """Yield a block of the last stream in ``turns``; if the stream ends, replace it by ``None``."""
     for _ in range(block):
         for item in stream:
             yield item
@@ -328,8 +285,7 @@ def draw(
     """Draw a stream at random for each element, and yield the stream's next element.
 
     ``shares`` returns an amount and a minimum for each stream. The weight of a stream begins at its
-    amount and falls by 1 with each element yielded, but not below the minimum: the amount may be an
-    estimate that is too low. If amount and minimum are equal, the weight stays constant.
+    amount. It falls by 1 with each element, but not below the minimum.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -350,10 +306,7 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream. ``rows``: number of elements. ``exact``: false for an estimate.
-
-    ``bytes``: total size of the files. ``None``: unknown or endless.
-    """
+    """The size of a stream. ``None``: unknown or endless. ``exact``: false for an estimate."""
 
     rows: int | None = None
     exact: bool = False
@@ -364,41 +317,34 @@ Sized: TypeAlias = Callable[[], Size]
 
 
 def size_of(source: Indexable) -> Size:
-    """Return the current size of an indexable; a list may grow between calls."""
     return Size(len(source), exact=True)
 
 
 def together(sizes: Sequence[Size]) -> Size:
-    """Return the sum of several sizes."""
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
 
 
 def all_of(sized: Sequence[Sized]) -> Size:
-    """Return the total size of several streams."""
     return together([each() for each in sized])
 
 
 def part(sized: Sized, start: int, most: int | None) -> Size:
-    """Return the size of a stream from index ``start`` on, cut to ``most`` elements."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(len(range(rows)[start:][:most]), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
-    """Return the size of a stream repeated ``number`` times."""
     rows, exact, size = sized()
     return Size(None if rows is None else rows * number, exact, size and size * number)
 
 
 def in_lists(sized: Sized, length: int) -> Size:
-    """Return how many lists of ``length`` elements a stream makes."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(-(-rows // length), exact)
 
 
 def exact_rows(sized: Sized) -> int | None:
-    """Return the number of elements; ``None`` if it is unknown or an estimate."""
     rows, exact, _ = sized()
     return rows if exact else None
 
@@ -419,7 +365,7 @@ SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """Sources and their read options. A call reads the documents from number ``first`` on."""
+    """A source of documents. A call reads them from number ``first`` on."""
 
     sources: Sources
     options: ReadOptions
@@ -429,7 +375,6 @@ class DocumentSource:
         return documents(self.sources, self.options, log=self.log, start=first)
 
     def only_once(self) -> bool:
-        """Whether some source can be read only once, such as an iterator or a queue."""
         return not all(map(can_be_read_again, each_source(self.sources)))
 
     def size(self) -> Size:
@@ -447,7 +392,6 @@ class DocumentSource:
         return whole._replace(exact=whole.exact and self.options.on_error == "raise")
 
     def _file_size(self, file: str) -> Size:
-        """Return the row count that the file states, else its number of lines (an estimate)."""
         rows, size = extent(file, options=self.options)
         if rows is not None or size is None:
             return Size(rows, rows is not None, size)
@@ -468,19 +412,13 @@ class DocumentSource:
         return Size(lines + (last != b"\n"), False, size)
 
     def shuffled_shards(self, seed: int, buffer: int, at_once: int) -> Iterator[Document]:
-        """Yield documents of ``at_once`` random shards in turn, through a shuffle buffer."""
         shards = self.shards()
         random_of(seed, 0).shuffle(shards)
         turns: Iterator[Document] = interleave(lambda first: items(shards, first), at_once, 1)
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def shards(self) -> list[Shard]:
-        """Return the shards of the sources, without reading documents.
-
-        Parquet is cut at row groups, Arrow IPC at record batches, an indexable anywhere. Other
-        files stay whole. If bad rows are skipped, all sources stay whole, because it is unknown how
-        many rows are bad.
-        """
+        """If bad rows are skipped, all sources stay whole: the number of bad rows is unknown."""
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))
         if len(sources) > 1 and not all(isinstance(source, Files) for source in sources):
@@ -508,10 +446,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source, read when the shard is iterated.
-
-    ``count``: number of documents; ``None``: all to the end of the source.
-    """
+    """Consecutive documents of one source. ``count``: ``None`` for all until the end."""
 
     whole: DocumentSource
     source: Source

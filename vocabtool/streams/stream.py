@@ -4,8 +4,6 @@
 >>> stream = vocabtool.Stream.of(["a b", "c", "d e f"]).map(str.split).filter(lambda w: len(w) > 1)
 >>> list(stream)
 [['a', 'b'], ['d', 'e', 'f']]
-
-The operators, and the source of a stream of documents, are implemented in ``operators.py``.
 """
 
 from __future__ import annotations
@@ -66,11 +64,10 @@ NO_SIZE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream(Generic[T]):
-    """An ordered sequence of elements, read lazily; each iteration (a pass) reads the source again.
+    """An ordered sequence of elements, read lazily. Each iteration (a pass) reads the source again.
 
-    Every operator returns a new stream and leaves this one unchanged. A pass yields each element
-    exactly once. If a pass is abandoned early, its files are closed and its threads end.
-    Created by :func:`stream` and :meth:`of`.
+    Every operator returns a new stream and leaves this one unchanged. If a pass is abandoned early,
+    its files are closed and its threads end. Created by :func:`stream` and :meth:`of`.
 
     ``start``: returns a pass without the first n elements, for :meth:`skip`.
     ``size``: returns the size, as far as it is known without reading all elements.
@@ -119,9 +116,10 @@ class Stream(Generic[T]):
         """Replace each element by ``fn(element)``, in order.
 
         ``workers``: number of threads or processes; 0: ``fn`` runs in the caller's thread. At most
-        ``2 * workers`` elements are read ahead. ``ordered=False``: results come as they finish.
-        ``kind="processes"``: for a pure Python ``fn``; ``fn``, elements and results are pickled, so
-        batch the elements first. Elements are read in the caller's thread.
+        ``2 * workers`` elements are read ahead, in the caller's thread.
+        ``ordered``: if false, results come as they finish.
+        ``kind``: ``"processes"`` is for a pure Python ``fn``. ``fn``, elements and results are
+        pickled, so batch the elements first.
         Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
         """
         if workers < 0:
@@ -149,9 +147,9 @@ class Stream(Generic[T]):
     def skip(self, left_out: int) -> Stream[T]:
         """Drop the first ``left_out`` elements.
 
-        They are not read if the source allows it: an indexable, Parquet, Arrow IPC, and text lines
-        (only line ends are counted). This also holds after ``map``, ``take``, ``skip``, ``batch``,
-        ``prefetch``, ``cache``, and ``repeat`` of a known number of elements; after any other
+        They are not read if the source is an indexable, Parquet, Arrow IPC, or text lines (only
+        line ends are counted). This also holds after ``map``, ``take``, ``skip``, ``batch``,
+        ``prefetch``, ``cache``, and ``repeat`` of a known number of elements. After any other
         operator, the skipped elements are read.
         """
         _check("skip", left_out, 0)
@@ -174,6 +172,7 @@ class Stream(Generic[T]):
         A random element of the buffer is yielded and replaced by the next element of the stream,
         until the stream ends. No element comes more than ``buffer - 1`` places too early. With a
         buffer as large as the stream, every order is equally likely.
+
         The same ``seed`` gives the same order in every pass. With ``reshuffle``, each pass has a
         different order, which depends only on ``seed`` and the number of the pass.
         """
@@ -188,12 +187,13 @@ class Stream(Generic[T]):
         """Shuffle documents of files larger than memory.
 
         The sources are cut into shards: row groups of Parquet, record batches of Arrow IPC, 10,000
-        documents of an indexable. Any other file is one shard; if bad rows are skipped, every
+        documents of an indexable. Any other file is one shard. If bad rows are skipped, every
         source is one shard. The shards are put in random order. ``at_once`` of them are open at a
         time and yield one document each in turn, through a shuffle buffer of ``buffer`` documents
-        (see :meth:`shuffle`). So the documents of several shards are mixed. The same ``seed`` gives
-        the same order in every pass. Raises ``ValueError`` unless :func:`stream` created this
-        stream from such sources.
+        (see :meth:`shuffle`).
+
+        The same ``seed`` gives the same order in every pass. Raises ``ValueError`` unless
+        :func:`stream` created this stream from such sources.
         """
         if self.documents is None:
             raise ValueError("shuffle_shards must come right after vocabtool.stream(...)")
@@ -211,11 +211,13 @@ class Stream(Generic[T]):
         """Cache the elements of the first complete pass, in memory or in ``folder``.
 
         An abandoned pass caches nothing. In memory, later passes yield the same objects. A folder
-        also serves later runs: it stores documents in Arrow IPC, with fields as JSON (a tuple comes
-        back as a list). The cache does not notice changed sources or operators. It stores ``key``
-        and refuses any other key, so let the key name the sources and operators.
-        Raises :class:`VocabtoolError` for another key, for elements that are not documents and for
-        fields that JSON cannot represent, and :class:`InvalidFile` for a damaged cache.
+        also serves later runs. It stores documents in Arrow IPC, with fields as JSON (a tuple comes
+        back as a list).
+
+        The cache does not notice changed sources or operators. It stores ``key`` and refuses any
+        other key, so let the key name the sources and operators. Raises :class:`VocabtoolError` for
+        another key, for elements that are not documents and for fields that JSON cannot represent.
+        Raises :class:`InvalidFile` for a damaged cache.
         """
         if folder is None:
             return Stream(InMemory(self.start), self.size)
@@ -238,10 +240,11 @@ class Stream(Generic[T]):
     ) -> Stream[list[T]]:
         """Group elements of similar length into lists, for encoders that pad their batches.
 
-        In each list, the longest length times the number of elements is at most ``tokens``; an
-        element longer than ``tokens`` forms its own list. ``length``: returns the length of an
-        element; by default its number of characters. ``buffer`` elements at a time are read,
+        In each list, the longest length times the number of elements is at most ``tokens``. An
+        element longer than ``tokens`` forms its own list. ``buffer`` elements at a time are read,
         sorted by length (shortest first, stable) and cut into lists.
+
+        ``length``: returns the length of an element; by default its number of characters.
         """
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
@@ -253,12 +256,15 @@ class Stream(Generic[T]):
     ) -> pa.RecordBatchReader:
         """Return the documents as Arrow record batches, read lazily.
 
-        Columns: ``id`` and ``text`` of type string (with bytes that are not UTF-8 if the text has
-        them), then the fields. ``fields``: a mapping from names to Arrow types; or only names:
-        these columns are of type string, with strings unchanged and other values as JSON. A missing
-        field is null. ``None``: one column ``fields`` with all fields of a document as a JSON
-        object. Raises :class:`VocabtoolError`, when read, for elements that are not documents and
-        for a value of the wrong type.
+        Columns: ``id`` and ``text`` of type string, then the fields. Text that is not UTF-8 stays
+        as it is.
+
+        ``fields``: a mapping from names to Arrow types, or only names. With only names, columns are
+        of type string, with strings unchanged and other values as JSON. A missing field is null.
+        ``None``: one column ``fields`` with all fields of a document as a JSON object.
+
+        Raises :class:`VocabtoolError`, when read, for elements that are not documents and for a
+        value of the wrong type.
         """
         import pyarrow as pa
 
@@ -277,19 +283,22 @@ class Stream(Generic[T]):
     ) -> tf.data.Dataset:
         """Return the documents as a ``tf.data.Dataset`` of dictionaries, in order, read lazily.
 
-        ``id`` and ``text``: string scalars, in UTF-8. ``fields``: further scalars by name, with
-        their dtype (``{"label": "float32"}``). ``encoder``: adds ``vector``, float32, shape (dim,).
-        ``batch_size`` adds a leading dimension to all of these. The static size of the dimension
-        is None; with ``drop_remainder``, which drops a smaller last batch, it is ``batch_size``.
+        ``id`` and ``text`` are string scalars, in UTF-8.
+
+        ``fields``: further scalars by name, with their dtype (``{"label": "float32"}``).
+        ``encoder``: adds ``vector``, float32, shape (dim,).
+        ``batch_size``: adds a leading dimension to all of these. Its static size is None.
+        ``drop_remainder``: drop a smaller last batch. The static size is then ``batch_size``.
 
         For training, use ``dataset.map(lambda row: (row["vector"], row["label"]))``. To get ids
         with predictions, give the model an output that is its input ``id``; Keras ``predict`` then
         returns both, row by row. The dataset states its cardinality if the number of documents is
-        known (lists, Parquet, Arrow IPC). Rows are passed to TensorFlow 1,024 at a time: with
-        ``batch_size`` this is fast, while single rows are slow. TensorFlow's autotuning is off,
-        also for later transformations, since the end of a pass would wait for it; ``with_options``
-        turns it on. An error while reading (a missing field, with the document's id) is a
-        TensorFlow error that contains the message.
+        known (lists, Parquet, Arrow IPC).
+
+        Rows are passed to TensorFlow 1,024 at a time. With ``batch_size`` this is fast; single rows
+        are slow. TensorFlow's autotuning is off, also for later transformations, because the end of
+        a pass would wait for it. ``with_options`` turns it on. An error while reading, such as a
+        missing field, is a TensorFlow error that contains the message with the document's id.
         """
         count = operators.exact_rows(self.size)
         return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
@@ -299,10 +308,10 @@ class Stream(Generic[T]):
     ) -> ray.data.Dataset:
         """Return the documents as a ``ray.data.Dataset`` with the columns of :meth:`to_arrow`.
 
-        The stream itself is sent to Ray. One Ray task reads it, ``batch_size`` documents at a time,
-        and emits a block when Ray's ``target_max_block_size`` (128 MB, unless its ``DataContext``
-        says otherwise) is reached: this process collects nothing. To use several workers, call
-        Ray's ``map_batches``. The workers must be able to read the files.
+        The stream itself is sent to Ray, so this process collects nothing. One Ray task reads it,
+        ``batch_size`` documents at a time. The task emits a block when Ray's
+        ``target_max_block_size`` (default 128 MB) is reached. To use several workers, call Ray's
+        ``map_batches``. The workers must be able to read the files.
         Raises ``ValueError`` if the stream cannot be pickled (for example if it reads a generator).
         """
         _check("to_ray: batch_size", batch_size, 1)
@@ -321,11 +330,12 @@ def stream(
 ) -> Stream[Document]:
     """Return a stream of the documents of files, globs, iterables or queues.
 
-    ``sources`` is as in :func:`vocabtool.documents.batches`: a list of strings names files, so pass
-    texts as ``iter(texts)``, or use :meth:`Stream.of`. The options are as in
-    :class:`vocabtool.documents.ReadOptions`. Each pass reads the sources again; for sources that
-    can be read only once (standard input, an iterator, a queue), a second pass raises
-    :class:`VocabtoolError`.
+    ``sources``: as in :func:`vocabtool.documents.batches`. A list of strings names files, so pass
+    texts as ``iter(texts)``, or use :meth:`Stream.of`.
+
+    The other options are those of :class:`vocabtool.documents.ReadOptions`. Each pass reads the
+    sources again. Standard input, an iterator and a queue can be read only once: a second pass
+    raises :class:`VocabtoolError`.
     """
     options = ReadOptions(
         field=field, format=format, id_field=id_field, on_error=on_error, **pieces
@@ -341,9 +351,9 @@ def interleave(
 ) -> Stream[T]:
     """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
-    At most ``cycle_length`` streams are open at a time; ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream; when the turn of the ended one comes again, an
-    unopened stream takes its place. This order is that of ``tf.data.Dataset.interleave`` with
+    At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
+    stream ends, the turn passes to the next stream. At the ended stream's next turn, an unopened
+    stream takes its place. This order is that of ``tf.data.Dataset.interleave`` with
     ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
@@ -356,18 +366,21 @@ def interleave(
 def mix(
     streams: Sequence[Iterable[T]], weights: Weights | Sequence[float] = "size", *, seed: int
 ) -> Stream[T]:
-    """Mix several streams: each element comes from a stream drawn at random; all stay open.
+    """Mix several streams: each element comes from a stream drawn at random. All streams stay open.
 
-    ``"size"``: a stream's chance is proportional to its remaining elements, so that proportions
-    stay the same throughout and all streams end together. With lists, Parquet and Arrow IPC, whose
-    row counts are exact, every order of draws is equally likely. In text files lines are counted,
-    in files beyond 1 GB only in a sample of blocks. If lines cannot be counted (compressed files,
-    TFRecord), each stream's chance is proportional to the bytes of its files until it ends.
-    ``"equal"``: equal chances. Numbers: chances proportional to them. In both, a stream that has
-    ended is no longer drawn. Each stream's elements keep their order. The same ``seed`` gives the
-    same draws in every pass. Raises ``ValueError`` unless the weights are one positive number per
-    stream, and for ``"size"`` if the size of a stream is unknown, which may be noticed only when
-    iterated.
+    The argument ``weights`` sets the chances of the streams:
+
+    - ``"size"``: proportional to a stream's remaining elements, so that all streams end together.
+      With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws is equally
+      likely. In text files lines are counted, in files beyond 1 GB only in a sample of blocks. If
+      lines cannot be counted (compressed files, TFRecord), chances are proportional to the bytes of
+      the files.
+    - ``"equal"``: equal chances. A stream that has ended is no longer drawn.
+    - numbers: chances proportional to them. A stream that has ended is no longer drawn.
+
+    Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
+    Raises ``ValueError`` unless the weights are one positive number per stream. For ``"size"``,
+    also raises it if the size of a stream is unknown, which may be noticed only when iterated.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     numbers: tuple[float, ...] | None = None
@@ -391,11 +404,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return the initial and the minimum weight of each stream, for :func:`operators.draw`.
-
-    Without ``weights``, sizes are the initial weights. If a size is only estimated, the minimum is
-    :data:`LEAST` times the size, in case the estimate is too low.
-    """
+    """An estimated size may be too low, so it gets a minimum."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

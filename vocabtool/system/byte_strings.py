@@ -1,7 +1,6 @@
 """Many byte strings in one buffer: the storage of a vocabulary's entries.
 
-Entry ``i`` is ``data[starts[i]:ends[i]]``, so 400,000 entries need three objects instead of
-400,000. The meaning of an entry, its id and its encoding are defined in ``vocabulary.py``.
+Entry ``i`` is ``data[starts[i]:ends[i]]``, so 400,000 entries need three objects.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class ByteStrings:
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
         """Yield the entries as large blocks of bytes; ``terminator`` follows each entry.
 
-        ``terminator`` has one byte or none. No object is created per entry, except for long ones.
+        ``terminator`` has one byte or none.
         """
         for at in range(0, len(self), CHUNK):
             part = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])

@@ -8,10 +8,8 @@ import click
 
 
 def tell(message: str) -> None:
-    """Write a message to standard error."""
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
 def plural(count: int, one: str, more: str) -> str:
-    """Return a count with its noun: ``one`` (singular) for 1, otherwise ``more`` (plural)."""
     return f"{count:,} {one if count == 1 else more}"

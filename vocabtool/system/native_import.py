@@ -1,8 +1,7 @@
 """Import TensorFlow and PyTorch so that both work in one process.
 
-The import is silent if ``TF_CPP_MIN_LOG_LEVEL`` is 3. TensorFlow does not read this variable until
-it is loaded; until then, its native code writes messages about the machine directly to standard
-error.
+The import is silent if ``TF_CPP_MIN_LOG_LEVEL`` is 3. TensorFlow reads this variable only after
+its native code has written messages to standard error.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ LOCK: Final = Lock()  # two threads that redirect at a time could leave standard
 
 
 def import_library(library: str) -> ModuleType:
-    """Import a module and return it. Raises ``ImportError``."""
     load_triton()
     if os.environ.get(LEVEL) != SILENT or _is_there(library):
         return importlib.import_module(library)
@@ -35,12 +33,11 @@ def import_library(library: str) -> ModuleType:
 
 
 def load_triton() -> None:
-    """Load the native library of Triton, a dependency of PyTorch, if it is installed (0.03 s).
+    """Load the native library of Triton, a dependency of PyTorch, if it is installed.
 
-    TensorFlow exports its symbols, also those of LLVM, to every library that is loaded later.
-    Triton 3.7 has its own LLVM. If it is loaded after TensorFlow, it calls TensorFlow's LLVM and
-    crashes the process. It works if it is loaded first, or with ``RTLD_DEEPBIND``, so that it
-    prefers its own symbols. ``import triton`` then reuses the loaded library.
+    Triton and TensorFlow have different versions of LLVM. If Triton 3.7 is loaded after TensorFlow,
+    it calls TensorFlow's LLVM and crashes the process. It works if it is loaded first, or with
+    ``RTLD_DEEPBIND``. ``import triton`` then reuses the loaded library.
     """
     if "triton" in sys.modules or (triton := find_spec("triton")) is None:
         return
@@ -51,7 +48,6 @@ def load_triton() -> None:
 
 
 def _is_there(library: str) -> bool:
-    """Whether a module is loaded, or is being loaded by another thread."""
     return library in sys.modules
 
 

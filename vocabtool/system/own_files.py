@@ -37,10 +37,7 @@ READ: Final = 4 << 20
 
 
 def checksum(path: Path, size: int | None = None) -> int:
-    """Return the CRC-32C of a file, or of its first ``size`` bytes.
-
-    Raises :class:`NotFound` if it cannot be read, :class:`InvalidFile` if it is shorter.
-    """
+    """Return the CRC-32C of a file, or of its first ``size`` bytes."""
     import google_crc32c
 
     found, left = 0, size
@@ -54,16 +51,11 @@ def checksum(path: Path, size: int | None = None) -> int:
 
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
-    """Check the CRC-32C of a file, or of its first ``size`` bytes.
-
-    Raises :class:`InvalidFile` if it differs from ``wanted``, and the errors of :func:`checksum`.
-    """
     if (found := checksum(path, size)) != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, expected {wanted:08x}", file=str(path))
 
 
 def checksum_of(content: bytes) -> int:
-    """Return the CRC-32C of bytes."""
     import google_crc32c  # not needed to extract a vocabulary
 
     return int(google_crc32c.value(content))
@@ -74,7 +66,7 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a new file for writing; it replaces ``path`` when the block ends without an error.
 
     Symbolic links are followed; an existing file keeps its permissions. A pipe or a device is
-    written to directly. Raises :class:`NotFound` if the folder does not exist.
+    written to directly.
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
@@ -118,7 +110,7 @@ _OURS: Final = (
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock an existing folder until the block ends. Raises :class:`FolderInUse` if it is locked."""
+    """Lock an existing folder until the block ends. Raises :class:`FolderInUse`."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     file = os.fstat(handle)
@@ -146,7 +138,6 @@ _hints = cache(get_type_hints)
 
 
 def encode_record(record: object, *, kind: str, version: int) -> bytes:
-    """Return the bytes of the file that stores a record."""
     value = to_json(record)
     head = {
         "vocabtool": kind,
@@ -159,11 +150,7 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """Return the record that the bytes of a file contain.
-
-    ``advice``: for the message, what the user should do with a file of another version. Raises
-    :class:`InvalidFile` for another kind or version and for a damaged file.
-    """
+    """Return the record in the bytes of a file. ``advice``: added to the message about versions."""
     try:
         held = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -183,7 +170,6 @@ def decode_record(
 
 
 def to_json(value: object) -> Any:
-    """Convert a dataclass to values that JSON supports: objects, lists, strings, numbers."""
     if is_dataclass(value):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -196,9 +182,7 @@ def to_json(value: object) -> Any:
 def from_json(kind: Any, value: Any, name: str) -> Any:
     """Convert parsed JSON to a value of type ``kind``; ``name`` is its location, for messages.
 
-    ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
-    tuple, a sequence, or a mapping with ``str`` keys; they may be nested. Keys that the dataclass
-    does not have are an error; keys with a default may be missing. Raises :class:`InvalidFile`.
+    Unknown keys are an error. Keys with a default may be missing. Raises :class:`InvalidFile`.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):

@@ -1,7 +1,6 @@
 """Lazy iterators over items of any type: a parallel map, prefetching in a thread, and batches.
 
-Each one reads ahead by no more than a documented number of items, and leaves no thread and no
-process running.
+Each iterator limits how many items it reads ahead, and leaves no thread and no process running.
 """
 
 from __future__ import annotations
@@ -45,16 +44,13 @@ def parallel_map(
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
-    At most ``ahead`` items (default ``2 * workers``) are read beyond the results yielded so far.
-    They are read in the caller's thread, when it requests the next result.
-    ``ordered``: results come in the order of the items, and an error of ``fn`` or ``items`` is
-    raised after the results of all earlier items. Otherwise results and errors of ``fn`` come as
-    the calls finish, and an error of ``items`` comes last.
-    ``kind="processes"``: the processes are spawned; ``fn`` is pickled once, and every item and
-    result is pickled.
-    Closing the iterator waits for running calls, cancels the others and, if ``items`` is a
-    generator, closes it. Raises :class:`VocabtoolError` if a process is killed, ``ValueError``
-    for a number below 1 and for an ``fn`` that cannot be pickled.
+    At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread. If
+    ``ordered``, an error comes after the results of all earlier items. Otherwise results and errors
+    of ``fn`` come as calls finish, and an error of ``items`` comes last. Processes are spawned, so
+    ``fn``, items and results are pickled.
+
+    Closing the iterator waits for running calls, cancels the others, and closes ``items`` if it is
+    a generator. Raises :class:`VocabtoolError` if a process is killed.
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
@@ -66,7 +62,7 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
     """Yield the items, reading at most ``count`` of them ahead in a thread.
 
     An error of ``items`` is raised after the items before it. Closing the iterator waits for the
-    item that is being read and, if ``items`` is a generator, closes it.
+    item that is being read, and closes ``items`` if it is a generator.
     """
     if count < 1:
         raise ValueError(f"the number of items to prefetch must be at least 1, got {count}")
@@ -82,9 +78,7 @@ def pipe_rows(
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
-    ``workers`` batches are processed at a time, in threads; at most ``2 * workers`` batches are
-    read ahead of the one whose rows are being yielded. Rows are in the order of the items. Raises
-    ``ValueError`` if ``batch_fn`` does not return one row for each item.
+    ``workers`` threads process one batch each. At most ``2 * workers`` batches are read ahead.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
@@ -97,7 +91,7 @@ def pipe_rows(
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; only the last, or the one before an error, is shorter."""
+    """Yield lists of ``size`` items; only the last, or the list before an error, is shorter."""
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)
@@ -105,10 +99,7 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextlib.contextmanager
 def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """Return an iterator over the items; if it is a generator, close it when the block ends.
-
-    Files and other iterators stay open: closing them is up to the caller.
-    """
+    """Return an iterator over the items; if it is a generator, close it when the block ends."""
     iterator = iter(items)
     try:
         yield iterator
@@ -117,16 +108,12 @@ def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
 
 
 def close(iterator: Iterator[T]) -> None:
-    """Close an iterator if it is a generator, so that it releases its resources."""
     if isinstance(iterator, Generator):
         iterator.close()
 
 
 class _UntilFailure(Iterator[T]):
-    """An iterator that stops at the first error of its source and keeps the error.
-
-    :meth:`fail` raises the error later.
-    """
+    """Stops at the first error of its source and keeps the error for :meth:`fail`."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
@@ -144,7 +131,6 @@ class _UntilFailure(Iterator[T]):
             raise StopIteration from None
 
     def fail(self) -> None:
-        """Raise the error of the items, if there was one."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -212,7 +198,7 @@ def _start_process(fn: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent process ends, because a killed parent cannot stop its workers."""
+    """A killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -254,10 +240,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items while there is room.
-
-    This is not a closure, because a closure would keep the consuming iterator alive.
-    """
+    """A closure would keep the consuming iterator alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

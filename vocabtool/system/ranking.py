@@ -23,24 +23,22 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def none(cls) -> RankedRows:
-        """Return an empty ranking."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float32))
 
     @classmethod
     def of(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in any order; keep the best ``limit``."""
         order = np.lexsort((rows, -scores))[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in ascending order; keep the best ``limit``. Faster than :meth:`of`."""
+        """Rank rows given in ascending order. Faster than :meth:`of`."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in falling order of score (ties in any order); keep ``limit`` of them."""
+        """Rank rows given in falling order of score, with ties in any order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
@@ -67,8 +65,7 @@ def mask_of(rows: Rows) -> Mask:
 class Near(NamedTuple):
     """The result of a vector search: the ``nearest`` rows, and similarities of requested rows.
 
-    ``similarities``: float32, the exact similarity of each row that the caller requested, whether
-    it is among the nearest or not; NaN if the row or the query has no vector.
+    ``similarities``: float32, NaN if the row or the query has no vector.
     """
 
     nearest: RankedRows
