@@ -1,8 +1,8 @@
 """Read members of an untrusted zip archive in memory, within bounds.
 
-Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module adds checks that it
-lacks: too many members, repeated names, names that lead out of the folder, and members that
-unpack to a thousand times their size.
+Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module also refuses too many
+members, repeated names, names that lead out of the folder, and members that unpack to far more than
+their size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that refuses large reads: a damaged archive may state any size for its directory."""
+    """Refuse large reads: a damaged archive may state any size for its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -46,13 +46,14 @@ class _BoundedFile(io.FileIO):
 
 
 class ZipArchive:
-    """An open zip archive. ``names``: its files in stored order, as paths with ``/``."""
+    """An open zip archive.
+
+    ``names``: its files in stored order, as paths with ``/``. ``most``: how many bytes may be
+    unpacked; by default, it depends on the size of the file. Raises :class:`InvalidFile` for a
+    damaged directory and unsafe names.
+    """
 
     def __init__(self, path: Path, most: int | None = None) -> None:
-        """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names.
-
-        ``most``: how many bytes may be unpacked; by default, it depends on the size of the file.
-        """
         self._file = _BoundedFile(path, "rb")
         try:
             with _damage("its directory"):
