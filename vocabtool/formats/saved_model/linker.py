@@ -1,7 +1,7 @@
 """Trace a tensor back to its origin: from an op's input through calls, captures and copies.
 
-This connects a constant to the lookup table that it fills, without comparing names or sizes. Table
-handles are traced in the same way, so that a lookup op finds its table in another function.
+So a constant is connected to the lookup table that it fills, and a lookup op to its table in
+another function. Names and sizes are not compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLES: Final = frozenset(
 
 
 class Origin(NamedTuple):
-    """Where a tensor comes from: a node and the ``reference`` to its output, or a saved object."""
+    """Where a tensor comes from: an output of a node, or a saved object."""
 
     body: Body
     node: Node | None = None
@@ -67,10 +67,6 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        An argument of a function has its value from outside. If the search for the origin came into
-        the function through a call, it goes on at that call; otherwise at the object that the
-        function captured as this argument; otherwise at all calls of the function.
-
         Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
         """
         key = (body.name, reference)
@@ -92,6 +88,8 @@ class Linker:
             if node is None:
                 if not at.name:
                     continue
+                # An argument has its value from the call that led here, else from the object that
+                # the function captured, else from all calls of the function.
                 captured = None if calls else self._capture(here, at.name)
                 if captured is None:
                     waiting.extend(self._passed_in(here, at.name, calls))
@@ -115,10 +113,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the inputs that are passed as an argument.
-
-        The last of ``calls`` passes them; if ``calls`` is empty, all callers do.
-        """
+        """Yield the inputs passed as an argument: by the last call, or by all callers."""
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -127,10 +122,8 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as ``argument``, or ``None``.
-
-        Captured objects are the last arguments of a function.
-        """
+        """Return the id of the object captured as ``argument``, or ``None``."""
+        # captured objects are the last arguments of a function
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
@@ -138,7 +131,7 @@ class Linker:
         return captures[position] if position >= 0 else None
 
     def is_captured(self, body: Body, argument: bytes) -> bool:
-        """Whether an argument of a function is a captured input, which callers do not pass."""
+        """Return whether an argument is a captured input, which callers do not pass."""
         return self._capture(body, argument) is not None
 
     def callers(self, function: bytes) -> list[Call]:
@@ -164,7 +157,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """For each constant of the main graph: its captors, as pairs of function and argument."""
+        """For each constant of the main graph: the functions and arguments that capture it."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -209,7 +202,7 @@ class Linker:
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. If nodes share a table, their results have one key."""
+    """Return the table that a node creates. Nodes that share a table give one key."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")
