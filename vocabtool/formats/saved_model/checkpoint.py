@@ -113,8 +113,8 @@ class Checkpoint:
     def open(cls, prefix: Path) -> Checkpoint:
         """Read ``PREFIX.index``; ``prefix`` is the path as TensorFlow's own functions accept it.
 
-        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged or not a
-        regular file, and ``UnsupportedFormat`` if it is too large or of an unsupported kind.
+        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a link or a
+        Git LFS pointer, and ``UnsupportedFormat`` if it is too large or of an unsupported kind.
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
