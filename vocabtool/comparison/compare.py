@@ -127,7 +127,9 @@ def weigh(
         try:
             words = _own_words(sources[0], a), _own_words(sources[1], b)
         except VocabtoolError as error:
-            notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {error}",)
+            notes += (
+                f"the rule {RULE} cuts the corpus for both: one has none of its own: {error}",
+            )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
     counter = UseCounter(a, b, rule=rule, folds=folds)
@@ -136,7 +138,6 @@ def weigh(
 
 
 def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
-    """Open a model with its own rule. Raise :class:`VocabtoolError` if it has none."""
     if isinstance(source, Vocabulary):
         raise VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
     path = source if isinstance(source, Path) else split_name(source)[0]
@@ -206,7 +207,6 @@ def _side(
 
 
 def order_of(entries: pa.LargeBinaryArray) -> Order:
-    """Guess how the entries of a vocabulary are ordered."""
     if len(entries) < FEWEST:
         return "unclear"
     pairs = len(entries) - 1

@@ -144,7 +144,6 @@ class _Side:
                 other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
 
     def report(self, names: Sequence[str]) -> Cut:
-        """Return the counts so far. ``names``: columns of this side's and the other's pieces."""
         whole = np.zeros(len(self.texts), np.int64)
         np.add.at(whole, self._text_of, self._whole)
         common = np.minimum(whole, self.cut)

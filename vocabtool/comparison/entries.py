@@ -153,7 +153,6 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
-        """Return the union of the entries of A and B; both may contain duplicates."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []
@@ -180,7 +179,6 @@ class Union:
 
     @cached_property
     def bits(self) -> Bits:
-        """The character classes of each token, as in :func:`characters`."""
         return characters(self.tokens)
 
 
@@ -328,7 +326,6 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
 
 def special_places(entries: pa.LargeBinaryArray) -> Numbers:
-    """Return the positions of special entries."""
     data, bounds = contents(entries)
     long = np.flatnonzero(np.diff(bounds) > 2)
     bracketed = long[np.isin(data[bounds[long]], list(b"<["))]
@@ -394,7 +391,6 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
 def _changes(
     entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
 ) -> tuple[Numbers, pa.LargeBinaryArray]:
-    """Return the positions of entries that the folds may change, and their folded forms."""
     places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
     forms = take(entries, places)
     wide = np.flatnonzero(bits[places] & WIDE)
@@ -435,7 +431,6 @@ class Gain(NamedTuple):
 
     @property
     def jaccard(self) -> float:
-        """Jaccard index after folding, from 0 to 1."""
         return jaccard(self.common, self.size_a, self.size_b)
 
 
@@ -480,7 +475,7 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 
 
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    """Return the gain of a fold. Equal numbers in ``forms_a``, ``forms_b``: equal folded forms."""
+    # Equal forms have equal numbers in both arrays.
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
     new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding

@@ -157,7 +157,6 @@ class UseCounter:
     def _count_words(
         self, texts: pa.StringArray
     ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
-        """Return the distinct words of texts, their counts, and the number of tokens."""
         if self._rule is not None:
             coded = self._rule.token_codes(texts)
             counts = np.bincount(coded.codes, minlength=len(coded.distinct))

@@ -108,10 +108,7 @@ def _recognise_word2vec(source: Source) -> str | None:
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Read the words of a file, and find where their vectors begin.
-
-    Raises :class:`InvalidFile` if the file is shorter or longer than its header states.
-    """
+    """Read the words of a file, and find where their vectors begin."""
     header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
@@ -222,22 +219,20 @@ class ArrayHead:
 
 
 def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read an array's header, and leave ``file`` at the first value.
-
-    Raises :class:`InvalidFile` if there is no header, and :class:`UnsupportedFormat` for an array
-    of objects or records.
-    """
+    """Read an array's header, and leave ``file`` at the first value."""
     fixed = file.read(8)
     if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
         raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
     width = 2 if fixed[6] == 1 else 4
     length = int.from_bytes(file.read(width), "little")
     if length > MAX_HEAD:
-        raise InvalidFile(f"array header: wanted at most {MAX_HEAD:,} bytes, got {length:,}")
+        raise InvalidFile(f"an array header of {length:,} bytes, wanted at most {MAX_HEAD:,}")
     text = file.read(length)
     match = DICTIONARY.fullmatch(text)
     if match is None:
-        raise UnsupportedFormat(f"a NumPy array of neither numbers nor text: {text[:80]!r}")
+        raise UnsupportedFormat(
+            f"the values of an array are neither numbers nor text: {text[:80]!r}"
+        )
     descr, by_column, shape = match.groups()
     try:
         dtype = np.dtype(descr.decode())
@@ -271,10 +266,8 @@ def _recognise_numpy(source: Source) -> str | None:
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     """Return the words, and the vectors as a memory map.
 
-    ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
-    the same name. Raises :class:`NotFound` if there is no such file, and :class:`InvalidFile` for a
-    damaged file. Raises :class:`UnsupportedFormat` for an archive without these arrays, or with
-    compressed vectors.
+    ``words``: the file with the words of an ``.npy`` array; by default the ``.txt`` file of the
+    same name.
     """
     file, notes, rule = source.file, list[str](), None
     if source.head.startswith(NUMPY_MAGIC):
@@ -310,7 +303,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
         if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
-            raise InvalidFile(f"{VECTORS} is not where the archive's directory states")
+            raise InvalidFile(f"the archive's directory states a wrong position of {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names
         vectors = open_array(file, start, start + member.file_size)
@@ -327,8 +320,7 @@ def open_array(
 ) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
     """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
 
-    The array's header is at ``start``. Raises :class:`InvalidFile` if the array does not end at
-    ``end``, and :class:`UnsupportedFormat` for any other array.
+    The array's header is at ``start``.
     """
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
@@ -375,7 +367,7 @@ def _array_rule(data: bytes) -> str:
     rules = list(map(decode, _array_words(data)))
     rule = rules[0] if len(rules) == 1 else ""
     if not may_state(rule):
-        raise InvalidFile(f"{RULE} must be {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
+        raise InvalidFile(f"{RULE}: wanted {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
     return rule
 
 

@@ -293,7 +293,6 @@ RWKV: Final = Reader("RWKV vocabulary", _recognise_rwkv, _read_rwkv)
 
 
 def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """Read RWKV's tokens. Raises :class:`InvalidFile` for an invalid line or a repeated id."""
     lines = word_list.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_literals(lines, ids))
@@ -307,7 +306,6 @@ def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 
 
 def _literals(lines: ByteStrings, ids: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the token of each line, and store its id in ``ids``."""
     for at, line in enumerate(lines):
         found = LITERAL.fullmatch(line)
         if found is None or int(found[1]) > MAX_ID:

@@ -31,11 +31,9 @@ def map_file(file: Path) -> Buffer:
 
 
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
-    """Return the content of a file.
+    """Return the content of a file. Refuses Git LFS pointers.
 
-    ``what``: the message for a larger file; ``{:,}`` in it becomes the limit. Raises
-    :class:`UnsupportedFormat` for a file of more than ``limit`` bytes, and :class:`InvalidFile` for
-    a Git LFS pointer.
+    ``what``: the message for a file of more than ``limit`` bytes; ``{:,}`` in it becomes the limit.
     """
     with file.open("rb") as opened:
         data = opened.read(limit + 1)
@@ -65,7 +63,6 @@ def named_file(folder: Path, name: bytes) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise :class:`InvalidFile` for a symbolic link."""
     if path.is_symlink():
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
@@ -163,10 +160,7 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder of a model: a path, or a name in the local Hugging Face cache.
-
-    Raises :class:`NotFound`, and :class:`UnsupportedFormat` if huggingface-hub is missing.
-    """
+    """Return the folder of a model: a path, or a name in the local Hugging Face cache."""
     folder = Path(model)
     if folder.is_dir():
         return folder

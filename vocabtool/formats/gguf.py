@@ -68,8 +68,6 @@ BYTE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is not read yet: its bytes are ``start:end`` of the file."""
-
     item_type: int
     items: int
     start: int
@@ -208,11 +206,7 @@ class GGUFTokenizer:
 
 
 def read_tokenizer(file: Path) -> GGUFTokenizer | None:
-    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
-
-    Raises :class:`InvalidFile` if there are not as many types or scores as tokens, or if a score is
-    not a number.
-    """
+    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens."""
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             return None

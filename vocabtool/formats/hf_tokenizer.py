@@ -57,10 +57,7 @@ def recognise(document: object) -> str | None:
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:
-    """Return the vocabulary of a document that :func:`recognise` accepts.
-
-    Raises :class:`InvalidFile` if the document violates the format.
-    """
+    """Return the vocabulary of a document that :func:`recognise` accepts."""
     model = document["model"]
     model_type = _type(model)
     tokens = list(_added_tokens(document.get("added_tokens", [])))
@@ -133,7 +130,6 @@ def _pieces(vocab: object) -> list[Any]:
 
 
 def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
-    """Yield the content and the id of each added token, and whether it is special."""
     for number, token in enumerate(expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
         fields = expect(token, dict, what)
@@ -147,7 +143,6 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
 def _find_added(
     tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    """Return the added tokens that the model lacks, with their ids; and notes."""
     # An entry of the model keeps the id of the model. Any other token gets the stated id. Hugging
     # Face's library numbers such tokens itself; in files that it wrote, both ids are equal.
     new: dict[str, int] = {}

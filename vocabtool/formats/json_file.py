@@ -81,11 +81,7 @@ def recognise(source: Source) -> str | None:
 
 
 def read(file: Path) -> Any:
-    """Return the value of a JSON file. If the value is a string, parse that as JSON, too.
-
-    Raises the errors of :func:`parse`, and :class:`UnsupportedFormat` for more than ``MAX_FILE``
-    bytes.
-    """
+    """Return the value of a JSON file. If the value is a string, parse that as JSON, too."""
     document = parse(read_file(file, MAX_FILE, TOO_LARGE))
     return parse_text(document) if isinstance(document, str) else document
 
@@ -151,7 +147,6 @@ def show(text: str) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
-    """Return the first few texts for notes, escaped and joined by commas."""
     named = ", ".join(show(text) for text, _ in zip(texts, range(MAX_NAMED), strict=False))
     return named + ", ..." * (len(texts) > MAX_NAMED)
 
@@ -160,7 +155,7 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
     """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
 
     ``what``: what a value is, for messages. Raises :class:`InvalidFile` for a value that is not a
-    text, and for a lone surrogate that does not stand for a byte.
+    text or cannot be encoded.
     """
     try:
         return ByteStrings.of(map(encode, values))
@@ -175,10 +170,7 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """Return the ids in an object of entries and ids: int64, shape (n,).
-
-    Raises :class:`InvalidFile` if an id is not a whole number from 0 to ``MAX_ID``.
-    """
+    """Return the ids in an object of entries and ids: int64, shape (n,)."""
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
@@ -192,7 +184,6 @@ def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
 
 
 def is_id(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number from 0 to ``MAX_ID``."""
     return type(value) is int and 0 <= value <= MAX_ID
 
 

@@ -95,11 +95,7 @@ class LookupLayer:
 
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
-    """Parse the JSON configuration of a layer or model.
-
-    ``path``: its name in messages. Raises :class:`InvalidFile` if it is not an object, or would
-    take too much memory.
-    """
+    """Parse the JSON configuration of a layer or model. ``path``: its name in messages."""
     what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
     keys, items = metadata.count(b":"), metadata.count(b",")
@@ -118,16 +114,12 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
 
 
 def is_object(value: dict[str, Any]) -> bool:
-    """Return whether JSON describes a Keras object: a layer, model or initializer."""
+    """Return whether JSON describes a layer, model or initializer."""
     return isinstance(value.get("class_name"), str) and isinstance(value.get("config"), dict)
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer that ``description`` describes.
-
-    ``MASK_AND_OOV`` must contain its class. Raises :class:`InvalidFile` for a setting that Keras
-    does not write.
-    """
+    """Return the described lookup layer. ``MASK_AND_OOV`` must contain its class."""
     class_name, config = description["class_name"], description["config"]
 
     def setting(key: str, default: Token, *kinds: type) -> Any:
@@ -448,7 +440,7 @@ def settings_of(document: Any) -> Settings | None:
     """Return the settings for splitting a text; ``None`` if the document has none.
 
     Missing settings have Keras' defaults. Raises :class:`InvalidFile` for settings with which Keras
-    fails, and for ``split: null`` (split at Unicode white space).
+    fails, and for ``split: null``.
     """
     config = _config(document)
     complete = document.get("class_name") == "Tokenizer"

@@ -125,8 +125,7 @@ class Graph:
 def find(path: Path) -> OnnxFiles:
     """Find the files of a model. ``path``: its folder or its graph.
 
-    Raises :class:`UnknownFormat` for anything else, and for a folder with several graphs of which
-    none is called ``model.onnx``.
+    Raises :class:`UnknownFormat` for anything else.
     """
     model = _graph_in(path) if path.is_dir() else path
     folders = folders_of(model.parent)
@@ -171,7 +170,7 @@ def _inputs(buffer: Buffer) -> list[str]:
 def check_graph(file: Path) -> Graph:
     """Check that a graph names no file outside its folder. Nothing of it is executed.
 
-    Raises :class:`InvalidFile` for a damaged graph, a path, a link or a file that is too small;
+    Raises :class:`InvalidFile` for a path, a link or a file that is too small, and
     :class:`NotFound` for a missing file.
     """
     buffer = map_file(file)
@@ -230,7 +229,6 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
 
 
 def read_all_settings(files: OnnxFiles) -> Settings:
-    """Read how a text's vector is computed. Raises :class:`InvalidFile`."""
     lower = find_settings(files.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
     if folder is not None:

@@ -36,8 +36,6 @@ NO_STRINGS: Final = ByteStrings.of(())
 
 
 class Values(NamedTuple):
-    """The values of a node's attribute."""
-
     integer: int | None = None
     strings: ByteStrings = NO_STRINGS
     integers: Integers = NO_INTEGERS
@@ -151,7 +149,8 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
     for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
             raise InvalidFile(
-                f"ngram_counts: the {length}-grams are at {begin} to {end} of {len(pool):,} strings"
+                f"ngram_counts: the range {begin} to {end} of the {length}-grams does not fit the "
+                f"{len(pool):,} strings of the pool"
             )
         count = (end - begin) // length
         part = None if ids is None else ids[used : used + count]

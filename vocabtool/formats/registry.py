@@ -46,7 +46,6 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers in the order in which they are tried."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
@@ -121,11 +120,7 @@ def find(source: Source) -> Reader:
 
 
 def read(model: str | Path) -> tuple[Path, Findings]:
-    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings.
-
-    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
-    :class:`InvalidFile`.
-    """
+    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if GRAPH_FOLDER.recognise(source) is None:
@@ -145,7 +140,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
 
 
 def has_graphs(model: str | Path) -> bool:
-    """Return whether a model consists of TensorFlow graphs. Raises the errors of :func:`read`."""
+    """Return whether a model consists of TensorFlow graphs."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():
@@ -262,10 +257,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one.
-
-    Chooses as :func:`extract` does, and raises the same errors.
-    """
+    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one."""
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, among = choose(model, name), len(model.vocabularies)

@@ -58,7 +58,7 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Sort the pieces by id. Raises :class:`InvalidFile` if two have the same id."""
+        """Sort the pieces by id, which must be unique."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order].astype(np.int64)
         same = np.flatnonzero(ascending[1:] == ascending[:-1])
@@ -105,7 +105,6 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """Return the field numbers of a piece, or ``None`` for any other message."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
@@ -125,9 +124,7 @@ def _known_fields(data: bytes, span: Span) -> set[int] | None:
 def read_pieces(data: bytes) -> Pieces:
     """Read the pieces of a serialised ``ModelProto``; entries refer to ``data`` without a copy.
 
-    The unknown piece is the one of type "unknown", else the ``unk_id`` of the trainer. Raises
-    :class:`InvalidFile` for an invalid model, and :class:`UnsupportedFormat` if other fields
-    separate the pieces.
+    The unknown piece is the one of type "unknown", else the ``unk_id`` of the trainer.
     """
     records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):

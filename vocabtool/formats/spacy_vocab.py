@@ -73,8 +73,7 @@ def folder_in(folder: Path) -> Path | None:
 def read(folder: Path, vocab: Path) -> Findings:
     """Read a pipeline's words. ``vocab``: the result of :func:`folder_in` for ``folder``.
 
-    Raises :class:`VocabtoolError` if the strings cannot be read. If the vectors cannot be read, the
-    result has a warning.
+    If the vectors cannot be read, the result has a warning.
     """
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
@@ -105,7 +104,6 @@ def _content(file: Path) -> bytes:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    """Return the words in the order of their vectors' rows; ``None`` without vectors."""
     if not (vocab / KEYS).is_file():
         return None
     with reading(within + KEYS):

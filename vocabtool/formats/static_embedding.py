@@ -72,7 +72,6 @@ class EmbeddingFiles:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Return whether the first bytes of a file are those of safetensors."""
     length = int.from_bytes(head[:LENGTH], "little")
     return head[LENGTH : LENGTH + 1] == b"{" and 2 <= length <= MAX_HEADER
 
@@ -80,7 +79,7 @@ def is_safetensors(head: bytes) -> bool:
 def find(path: Path) -> EmbeddingFiles:
     """Find the files of a static embedding. ``path``: its folder or its tensor file.
 
-    Raises :class:`UnknownFormat` for anything else, and :class:`InvalidFile` for a damaged file.
+    Raises :class:`UnknownFormat` for anything else.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -130,7 +129,6 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
 
 
 def _read_modules(folder: Path) -> tuple[Path, bool]:
-    """Return the folder of the embedding, and whether its vectors are normalised."""
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
         types = [str(json_file.expect(each, dict, "a module").get("type")) for each in modules]
@@ -150,7 +148,6 @@ def folders_of(folder: Path) -> tuple[Path, ...]:
 
 
 def read_settings(file: Path, wanted: type) -> Any:
-    """Return the settings in a JSON file. Raises :class:`InvalidFile`."""
     with reading(str(file)), file.open("rb") as opened:
         data = opened.read(MAX_SETTINGS + 1)
         if len(data) > MAX_SETTINGS:
@@ -166,10 +163,7 @@ def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, A
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return two settings: whether vectors are normalised, and how many tokens count.
-
-    Raises :class:`InvalidFile` for invalid settings.
-    """
+    """Return two settings: whether vectors are normalised, and how many tokens count."""
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
     with reading(str(config)):
@@ -182,7 +176,6 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
 
 
 def read_header(file: Path) -> dict[str, Any]:
-    """Return the header of a file of safetensors. Raises :class:`InvalidFile`."""
     with reading(str(file)), file.open("rb") as opened:
         start = opened.read(LENGTH + 1)
         length = int.from_bytes(start[:LENGTH], "little")
@@ -203,8 +196,7 @@ def open_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Return those tensors of ``names`` that the file has, memory-mapped and read-only.
 
-    ``bits``: whether to return bfloat16 as its bits, uint16. Raises :class:`InvalidFile` for a
-    damaged file, :class:`UnsupportedFormat` for a type of numbers that NumPy does not have.
+    ``bits``: whether to return bfloat16 as its bits, uint16.
     """
     header = read_header(file)
     with reading(str(file)):
@@ -221,7 +213,6 @@ def open_tensors(
 def _tensor(
     file: Path, name: str, stated: object, begin: int, size: int, dtypes: dict[str, str]
 ) -> NDArray[Any]:
-    """Map one tensor. The values of the file begin at ``begin`` and have ``size`` bytes."""
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")

@@ -209,7 +209,7 @@ def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | Non
     if held.unknown is not None:
         numbers += [held.unknown.id, held.unknown.count]
         if held.unknown.count < 1:
-            raise InvalidFile(f"'count' must be at least 1, got {held.unknown.count}")
+            raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {held.unknown.count}")
     if any(number not in INT64 for number in numbers):
         raise InvalidFile("an id does not fit in 64 bits")
     return Vocabulary(
@@ -261,7 +261,7 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
         what = "the last line does not end with a newline; the file is truncated"
         raise InvalidFile(what, offset=len(data))
     if b"\r" in data or not is_utf8(data):
-        raise InvalidFile("unescaped carriage return or invalid UTF-8")
+        raise InvalidFile("the text has an unescaped carriage return or invalid UTF-8")
 
     def unescape(line: bytes) -> bytes:
         return ESCAPE.sub(lambda m: MEANING.get(m[1]) or bytes([int(m[1][1:], 16)]), line)

@@ -39,7 +39,6 @@ FIXED32: Final = 5
 
 
 def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return the unsigned varint at ``pos`` and its end."""
     value = shift = 0
     while True:
         if pos >= end or shift > 63:
@@ -140,8 +139,7 @@ Lengths = NDArray[np.integer[Any]]
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
     """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
 
-    Returns the payloads, and where these fields end: at ``end``, or at another tag. Raises
-    :class:`InvalidFile` if a payload runs past ``end``.
+    Returns the payloads, and where these fields end: at ``end``, or at another tag.
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
@@ -159,7 +157,6 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
-    """Return the payloads of fields whose tags are in ``pos:stop``; a field begins at ``pos``."""
     # Each byte equal to the tag may begin a field, or be part of a string. A field begins where the
     # previous one ends. So if a field does not end at the next candidate, all candidates before its
     # end lie inside its string and are dropped.
@@ -210,10 +207,7 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 
 
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` varints from the start of ``data``; return int64, shape (count,), and end.
-
-    Raises :class:`InvalidFile` if there are fewer varints, or one is longer than 10 bytes.
-    """
+    """Read ``count`` varints; return int64, shape (count,), and the end of the last one."""
     if count > len(data):
         raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
     array = np.frombuffer(data, np.uint8)
@@ -297,7 +291,7 @@ class Table:
         return np.frombuffer(self.buffer, item, count, start)
 
     def string(self, field: int) -> bytes:
-        """Return a string. Raises :class:`InvalidFile` if it is absent."""
+        """Return a string field, which must be present."""
         if not self.has(field):
             raise InvalidFile(f"field {field} is missing, wanted a string", offset=self.position)
         return self.vector(field, "u1").tobytes()
@@ -330,7 +324,6 @@ class Table:
         return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
     def table(self, field: int) -> Table:
-        """Return a table. Raises :class:`InvalidFile` if it is absent."""
         at = self._at(field)
         if at is None:
             raise InvalidFile(f"field {field} is missing, wanted a table", offset=self.position)
@@ -387,7 +380,6 @@ class Tables:
 
 
 def flatbuffer_root(buffer: Buffer) -> Table:
-    """Return the root table of a buffer. Raises :class:`InvalidFile` if there is none."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table_at(buffer, _number(buffer, 0, "<I"))
@@ -413,10 +405,7 @@ def _number(buffer: Buffer, position: int, layout: str) -> int:
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:
-    """Return the strings and blobs in the root vector of a FlexBuffer.
-
-    Raises :class:`InvalidFile` if there is no such vector.
-    """
+    """Return the strings and blobs in the root vector of a FlexBuffer."""
     if len(buffer) < 3 or buffer[-1] not in FLEX_WIDTHS or buffer[-2] >> 2 != FLEX_VECTOR:
         end = f"a FlexBuffer that ends {buffer[-3:].hex(' ')}" if buffer else "an empty FlexBuffer"
         raise InvalidFile(f"{end}, wanted a vector")

@@ -75,9 +75,6 @@ def read_columns(
     ``key_index``, ``value_index``: a column, counted from 0, or ``WHOLE_LINE`` or ``LINE_NUMBER``.
     Line numbers are a ``range`` that begins at ``offset``. Columns are text: see :func:`integers`.
     ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
-
-    Raises :class:`InvalidFile` for a line with too few columns, a file of fewer lines than
-    ``vocab_size``, and attributes that TensorFlow does not allow.
     """
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
@@ -99,7 +96,7 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
     """Parse lines as decimal numbers: int64, shape (n,).
 
     As in TensorFlow's ``safe_strto64``, a sign and surrounding white space are allowed, and a NUL
-    ends the number. Raises :class:`InvalidFile` for anything else.
+    ends the number.
     """
     numbers = (
         int(text) if len(text) <= MAX_DIGITS and text.isdigit() else _integer(strings, line)
@@ -121,7 +118,6 @@ def _integer(strings: ByteStrings, line: int) -> int:
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
-    """Return the positions of ``byte`` in ``data``, and the length of ``data``."""
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
     found: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
@@ -143,7 +139,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted at least -2")
+        raise InvalidFile(f"the table reads column {index}, wanted at least -2, the whole line")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -230,10 +226,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary of ``kind``, or WordPiece if they look like it.
-
-    Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
-    """
+    """Return the lines as a vocabulary of ``kind``, or WordPiece if they look like it."""
     entries = read_lines(data)
     longest = int(entries.lengths.max(initial=0))
     if longest > MAX_LINE:

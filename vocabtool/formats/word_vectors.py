@@ -248,7 +248,6 @@ def _is_number(part: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
-    """Yield the words of all lines; append the positions of their values to ``starts``."""
     number, at = 1 + (layout.promised is not None), layout.start
     file.seek(at)
     rest = b""
@@ -273,7 +272,6 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the words of a window, and where their values begin in the file."""
     # The window begins at byte ``at`` with line ``number``. Most lines have as many spaces as
     # values, so the word ends at the first space. Others are examined singly.
     bounds, blanks, start = [0], [], 0

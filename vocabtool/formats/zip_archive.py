@@ -49,8 +49,7 @@ class ZipArchive:
     """An open zip archive.
 
     ``names``: its files in stored order, as paths with ``/``. ``most``: how many bytes may be
-    unpacked; by default, it depends on the size of the file. Raises :class:`InvalidFile` for a
-    damaged directory and unsafe names.
+    unpacked; by default, it depends on the size of the file.
     """
 
     def __init__(self, path: Path, most: int | None = None) -> None:
@@ -74,17 +73,12 @@ class ZipArchive:
         self._file.close()
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member. Raises the errors of :meth:`copy`."""
         data = io.BytesIO()
         self.copy(name, data)
         return data.getvalue()
 
     def copy(self, name: str, target: BinaryIO) -> None:
-        """Write the content of a member to ``target``, and check its checksum.
-
-        Raises :class:`InvalidFile` for a member that is damaged or unpacks to too many bytes, and
-        :class:`UnsupportedFormat` for encryption and for compression other than deflate.
-        """
+        """Write the content of a member to ``target``, and check its checksum."""
         member = self._members[name]
         shown = printable(name.encode("utf-8", "surrogateescape"))
         if member.flag_bits & ENCRYPTED:
@@ -107,7 +101,7 @@ class ZipArchive:
 
 def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     if len(members) > MAX_MEMBERS:
-        raise InvalidFile(f"{len(members):,} members, wanted at most {MAX_MEMBERS:,}")
+        raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_MEMBERS:,}")
     checked: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name = member.orig_filename.replace("\\", "/")

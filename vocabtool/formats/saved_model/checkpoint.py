@@ -93,7 +93,6 @@ class TensorEntry:
 
     @property
     def elements(self) -> int:
-        """Number of elements: 1 for a scalar."""
         return math.prod(self.shape)
 
 
@@ -146,9 +145,8 @@ class Checkpoint:
     def strings(self, key: bytes) -> ByteStrings:
         """Return the elements of a string tensor in row-major order.
 
-        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` if the bytes do
-        not match the index or a checksum, ``UnsupportedFormat`` if the tensor is partitioned or
-        larger than ``MAX_TENSOR`` bytes.
+        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` for damaged
+        data, and ``UnsupportedFormat`` if the tensor is partitioned or too large.
         """
         entry, path = self._find(key, STRING_TYPES)
         with reading(str(path)):
@@ -310,7 +308,6 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    """Yield keys (ascending) and values; restore prefixes shared with the previous key."""
     last, spelled = None, 0
     for offset, entries in blocks:
         key, pos, end = b"", 0, len(entries)
@@ -319,6 +316,7 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 shared, at = varint(entries, pos, end)
                 unshared, at = varint(entries, at, end)
                 size, at = varint(entries, at, end)
+                # a key omits the prefix that it shares with the previous one
                 if shared > len(key):
                     raise InvalidFile(
                         f"a key shares {shared:,} bytes with the previous key, which has only "
@@ -338,11 +336,10 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
-    """Yield the data blocks: the footer of the table leads to a block that lists them."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
-    with _in_part("the footer", start):
+    with _in_part("the footer", start):  # it leads to a block that lists the data blocks
         footer = table[start : -len(MAGIC)]
         _, pos = varint(footer, 0, len(footer))
         _, pos = varint(footer, pos, len(footer))
@@ -361,7 +358,6 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    """Return start and end of the block to which the bytes at ``pos`` refer."""
     start, pos = varint(data, pos, len(data))
     size, _ = varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
@@ -370,7 +366,6 @@ def _handle(table: bytes, data: bytes, pos: int) -> Span:
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
-    """Return a verified, decompressed block without its restart points."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
@@ -392,6 +387,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
             f"the checkpoint index is compressed with {name}, wanted Snappy or no compression; "
             "save the model again with TensorFlow, which writes an uncompressed index"
         )
+    # restart points, for binary search, follow the entries
     size = len(content) - 4
     size -= 4 * _uint32(content, size) if size >= 0 else 0
     if size < 0:
@@ -417,7 +413,6 @@ def _uint32(data: bytes, at: int) -> int:
 
 
 def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
-    """Return the CRC-32C of ``data[start:end]``; ``crc``: that of the bytes before."""
     import google_crc32c
 
     for at in range(start, end, CRC_BYTES):

@@ -118,7 +118,6 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """Return an op that may use a constant as a vocabulary, or why there is none."""
     why_not = None
     waiting = deque([(body, name)])
     if body is linker.graph.main:
@@ -143,7 +142,7 @@ def _use(
             if called:
                 waiting.extend((function, function.arguments[-from_end]) for function in called)
             elif node.op not in NOT_VOCABULARY or (node.op in ASSIGNMENTS and not variables_read):
-                return node.op, None
+                return node.op, None  # it may use the constant as a vocabulary
             else:
                 why_not = NOT_VOCABULARY[node.op]
     return None, why_not

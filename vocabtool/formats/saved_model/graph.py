@@ -90,11 +90,10 @@ class Node(NamedTuple):
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
-        """Return an input by its position, or ``NOWHERE`` if the node has fewer inputs."""
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Return the value of a string attribute, or ``b""`` if it is missing."""
+        """Return the value of a string attribute, or ``b""``."""
         return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
@@ -106,7 +105,6 @@ class Node(NamedTuple):
         return default
 
     def integers_of(self, key: bytes) -> tuple[int, ...]:
-        """Return the values of an attribute that is a list of integers."""
         return tuple(
             wire.to_signed(value)
             for number, wire_type, start, end in wire.fields(
@@ -119,12 +117,10 @@ class Node(NamedTuple):
         )
 
     def tensor_of(self, key: bytes) -> Tensor | None:
-        """Return a tensor attribute, or ``None`` if it is missing."""
         span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
         return tensors.header(self.buffer, span) if span else None
 
     def function(self) -> bytes:
-        """Return the name of the function that a call op runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
@@ -223,7 +219,7 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """Return the nodes that :meth:`search` yields for ``mark``; the result is cached."""
+        """Return the nodes that :meth:`search` yields for ``mark``, from a cache."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]

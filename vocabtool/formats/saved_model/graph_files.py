@@ -107,8 +107,8 @@ class GraphFile:
 def open_graphs(model: str | Path) -> GraphFile:
     """Open the graphs of a folder, a file or a TensorFlow Hub handle.
 
-    Raises :class:`NotFound` if it is missing, :class:`UnknownFormat` if it is not a model,
-    :class:`UnsupportedFormat` for other known formats, :class:`InvalidFile` if it is damaged.
+    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
+    :class:`InvalidFile`.
     """
     with reading(str(model)):
         path = path_of(model)
@@ -185,7 +185,7 @@ def graphs_file_in(folder: Path) -> Path | None:
 
 
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
-    """Return the error for a folder without a model. ``tried``: why its files were not read."""
+    """Return the error for a folder without a model. ``tried``: problems with its files."""
     below = sorted(
         str(path.parent)
         for name in (*SAVED_MODELS, SPACY)
@@ -227,7 +227,6 @@ def _is_text(head: bytes) -> bool:
 
 
 def _refuse_other(file: Path, head: bytes) -> None:
-    """Raise a helpful error for a file that is often passed by mistake."""
     if file.suffix == CHUNKED:  # TensorFlow, too, decides by the suffix
         head = RIEGELI
     if not head:
@@ -270,7 +269,7 @@ def _begins_with_node(head: bytes) -> bool:
 
 
 def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    """Add advice to ``error`` if the binary file seems to have been copied as text."""
+    # a binary file that was copied as text gets advice
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")
     # Only a guess: byte 0a is also the tag of a name, which has no CR before it.
@@ -332,7 +331,6 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
-    """Open the checkpoint if the graph has string variables or mutable tables."""
     bodies = linker.graph.bodies
     tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
     variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))

@@ -56,8 +56,6 @@ Step = tuple[Body, Reference, tuple[Call, ...]]
 
 @dataclass(eq=False)
 class Linker:
-    """Traces references in one MetaGraphDef."""
-
     graph: MetaGraph
     _callers: dict[bytes, list[Call]] = field(default_factory=dict)
     _origins: dict[tuple[bytes, Reference], Origin | None] = field(default_factory=dict)
@@ -83,7 +81,7 @@ class Linker:
             seen.add((here.name, at))
             self._steps += 1
             if self._steps > MAX_ALL_STEPS:
-                raise InvalidFile(f"tracing references takes more than {MAX_ALL_STEPS:,} steps")
+                raise InvalidFile(f"tracing tensors takes more than {MAX_ALL_STEPS:,} steps")
             node = here.node(at.name)
             if node is None:
                 if not at.name:
@@ -113,7 +111,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the inputs passed as an argument: by the last call, or by all callers."""
+        # the last call passes them; without calls, all callers do
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -122,7 +120,6 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as ``argument``, or ``None``."""
         # captured objects are the last arguments of a function
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
@@ -169,7 +166,7 @@ class Linker:
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
+        """Return the table of a handle, or ``None`` if it cannot be determined."""
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
             self._tables[key] = None  # ends a recursion: a creator may refer to itself
@@ -181,13 +178,12 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """Return the table that a function of a saved resource creates, or ``None``."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None
 
     def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """Return the function that creates a saved resource, and the reference that it returns."""
+        """Return the function that creates a saved resource, and what it returns."""
         objects = self.graph.objects
         in_use = 0 <= object_id < len(objects.objects)
         for child, name in objects.objects[object_id].children if in_use else ():
@@ -197,14 +193,13 @@ class Linker:
         return None
 
     def table_of_node(self, name: bytes) -> Table | None:
-        """Return the table that a node of the main graph creates, or ``None``."""
         return _table(self.graph.main, self.graph.main.node(name))
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. Nodes that share a table give one key."""
     if node is None or node.op not in TABLES:
         return None
+    # nodes that share a table get one key
     shared = node.bytes_of(b"shared_name")
     if shared:
         return Table(b"shared " + shared, body, node)

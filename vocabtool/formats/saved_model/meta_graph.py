@@ -64,7 +64,6 @@ class ObjectGraph:
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
     def kind(self, object_id: int) -> ObjectKind:
-        """Return the kind of an object; "other" for an id that does not exist."""
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
@@ -139,16 +138,14 @@ class MetaGraph:
     label: str = ""
 
     def place(self, body: Body, node: bytes) -> Place:
-        """Return the place of a node: ``graph/NODE`` or ``function FUNCTION/NODE``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """Return the name of the asset whose path is the value of ``node``, or ``None``."""
+        """Return the name of the asset whose path is the value of ``node``."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:
-        """Return the name of the asset that a saved object represents, or ``None``."""
         if self.objects.kind(object_id) != "asset":
             return None
         payload = self.objects.objects[object_id].payload
@@ -166,7 +163,6 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Read a SavedModel. Raises :class:`InvalidFile` if it has no graph or is damaged."""
     graphs = []
     for meta_graph in wire.messages(buffer, (0, len(buffer)), 2):
         main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
@@ -207,7 +203,7 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
 
 
 def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Read a frozen ``.pb``, a bare GraphDef. Raises :class:`InvalidFile`."""
+    """Read a frozen ``.pb``, a bare GraphDef."""
     main, functions = read_graph(buffer, (0, len(buffer)))
     if not main.has_ops():
         raise InvalidFile("contains no node: not a GraphDef, or truncated near its beginning")

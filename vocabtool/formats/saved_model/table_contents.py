@@ -49,10 +49,7 @@ class AssetFolder:
     read_names: set[str] = field(default_factory=set)
 
     def read(self, name: bytes) -> bytes:
-        """Return the content of an asset.
-
-        Raises :class:`InvalidFile` if the name is a path, and the errors of :func:`read_file`.
-        """
+        """Return the content of an asset. Raises :class:`InvalidFile` if the name is a path."""
         path = named_file(self.folder, name)
         self.read_names.add(path.name)
         with reading("assets"):
@@ -60,11 +57,7 @@ class AssetFolder:
         return read_file(path, f"assets/{printable(name)}")
 
     def unread(self) -> Iterator[Path]:
-        """Yield the files and links that :meth:`read` has not read, sorted by name.
-
-        Raises :class:`InvalidFile` if the folder is a link, :class:`NotFound` if it cannot be
-        listed, and :class:`UnsupportedFormat` for more than ``MAX_ASSETS`` files.
-        """
+        """Yield the files and links that :meth:`read` has not read, sorted by name."""
         with reading("assets"):
             refuse_link(self.folder)
             paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
@@ -78,8 +71,7 @@ class AssetFolder:
 def read_file(path: Path, file: str) -> bytes:
     """Return the content of a file of the model; ``file``: its name in messages.
 
-    Raises :class:`InvalidFile` for a link or a Git LFS pointer, :class:`NotFound` for a missing or
-    unreadable file, and :class:`UnsupportedFormat` for more than ``MAX_FILE`` bytes.
+    Refuses links, Git LFS pointers and files of more than ``MAX_FILE`` bytes.
     """
     with reading(file):
         refuse_link(path)
@@ -93,10 +85,6 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_asset(path: Path) -> Vocabulary | PassedOver:
-    """Read an asset that no table uses.
-
-    Raises the errors of :func:`classify_asset` and :func:`read_file`.
-    """
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
@@ -110,10 +98,7 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 
 
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
-    """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
-
-    Raises the errors of ``sentencepiece.read_pieces``.
-    """
+    """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped."""
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
         return sentencepiece.vocabulary(data, name, place)
@@ -242,7 +227,7 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """Return a table's contents. Its words are text keys or values, else integer keys."""
+    # The words are text keys or values, else integer keys.
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -367,8 +352,7 @@ def read_saved_contents(
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
-    """Return the table of a key, an object path (TF2) or a node name (TF1)."""
-    if not name.endswith(TABLE_ATTRIBUTE):
+    if not name.endswith(TABLE_ATTRIBUTE):  # TF1: a node name; TF2: an object path
         return linker.table_of_node(name)
     path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
     # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.

@@ -70,8 +70,6 @@ class Lookup:
 
 
 class TableDescriber:
-    """Creates the vocabularies of the tables in one MetaGraphDef."""
-
     def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
         self._layers: dict[int | None, LookupLayer] = {}
@@ -173,10 +171,10 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        """Return a Keras layer's special tokens, whose ids precede all ids of the table."""
         lookup, object_id = self._lookups.get(table.key), self._object_id(table)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
+        # ids of special tokens are lower than all ids in the table
         mask, first_id = lookup.mask, vocabulary.first_id
         specials = []
         if mask is not None and mask.id < first_id:  # the id of an unused mask is 2**63 - 1
@@ -239,7 +237,6 @@ def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
 
 
 def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
-    """Return how many values a hash or remainder op can return; ``None`` for other ops."""
     count: int | bytes | None = None
     if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
@@ -249,7 +246,6 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """Return the mask token that ``condition`` compares keys with, and its id."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:
@@ -274,11 +270,7 @@ MAX_PATH: Final = 4096
 
 
 def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
-    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order.
-
-    Raises :class:`InvalidFile` for a damaged file, or a lookup layer that is not as Keras writes
-    it.
-    """
+    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order."""
     own: dict[str, LookupLayer] = {}
     mentions: list[tuple[str, bool, LookupLayer]] = []
     span = None

@@ -88,8 +88,7 @@ class Leaves:
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
         """Return the keys of chosen values, with ``prefix`` put before each key.
 
-        ``chosen``: a mask of shape (n,); by default all. Raises :class:`InvalidFile` if the keys
-        have more than ``max_bytes`` bytes in total.
+        ``chosen``: a mask of shape (n,); by default all.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -114,7 +113,7 @@ class Leaves:
 
 
 class DoubleArray:
-    """A trie of ``units``: uint32, shape (n,). Raises :class:`InvalidFile` if n is out of range."""
+    """A trie of ``units``: uint32, shape (n,)."""
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
@@ -129,10 +128,7 @@ class DoubleArray:
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
     def walk(self, root: int = 0) -> Leaves:
-        """Return every value below unit ``root``, shortest keys first.
-
-        Raises :class:`InvalidFile` for an invalid trie, also if it may have a cycle.
-        """
+        """Return every value below unit ``root``, shortest keys first. Refuses cycles."""
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
@@ -174,7 +170,6 @@ class DoubleArray:
         )
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """Return all children of the nodes with these bases; refuse more than ``room``."""
         parts: list[Level] = []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -220,7 +215,6 @@ MAX_NAMED: Final = 5  # missing ids listed in a note
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    """Add every tokenizer's vocabulary to ``findings``."""
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
@@ -274,8 +268,7 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
 def read_wordpiece(buffer: bytes) -> Pieces:
     """Read the model of ``FastWordpieceTokenizeWithOffsets`` (also BERT's fast tokenizer).
 
-    Pieces that continue a word begin with the suffix indicator (``##``). Raises
-    :class:`InvalidFile` if the buffer is inconsistent or two pieces have the same id.
+    Pieces that continue a word begin with the suffix indicator (``##``).
     """
     model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
@@ -392,7 +385,6 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """Return either the words or the suffixes in ``leaves``, with ids; skip the unknown id."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
