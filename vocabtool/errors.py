@@ -16,8 +16,6 @@
     ├── OtherModel        the index was made with another model                (ValueError)
     ├── ChangedModel      the model makes other vectors than the index has     (ValueError)
     └── ChangedRun        the folder contains a run with other settings
-
-A message states the location, the problem, the expected and the actual value, and the next step.
 """
 
 from __future__ import annotations
@@ -39,14 +37,14 @@ class VocabtoolError(Exception):
 
 
 class NotFound(VocabtoolError, FileNotFoundError):
-    """No readable file at a path, or a TensorFlow Hub handle that is not in the local cache."""
+    """A missing or unreadable file, or a TensorFlow Hub handle that is not in the local cache."""
 
 
 class InvalidFile(VocabtoolError, ValueError):
     """A file that violates its own format.
 
-    ``file`` is the name of the file and ``offset`` a position in it, in bytes from its start.
-    Both are ``None`` if unknown.
+    ``file``: the name of the file. ``offset``: the position of the error, in bytes from the start
+    of the file. Both are ``None`` if unknown.
     """
 
     def __init__(self, what: str, *, file: str | None = None, offset: int | None = None) -> None:
@@ -62,7 +60,10 @@ class InvalidFile(VocabtoolError, ValueError):
 
 
 class UnknownFormat(VocabtoolError, ValueError):
-    """A file of an unknown format. ``tried``: for each supported format, why it does not fit."""
+    """A file of an unknown format.
+
+    ``tried``: for each supported format, why the file does not fit.
+    """
 
     def __init__(self, what: str, tried: Sequence[str] = ()) -> None:
         self.what = what
@@ -71,7 +72,7 @@ class UnknownFormat(VocabtoolError, ValueError):
 
 
 class UnsupportedFormat(VocabtoolError, ValueError):
-    """A format that is recognised but not supported; the message names an alternative."""
+    """A file whose format is recognised but not supported."""
 
     def __init__(self, what: str, *, file: str | None = None) -> None:
         self.what = what
@@ -87,10 +88,10 @@ class NoVocabulary(VocabtoolError, LookupError):
 
 
 class OperatorFailed(VocabtoolError):
-    """A failure of a function passed to a stream operator; the original error is the cause.
+    """An error in a function that was passed to a stream operator.
 
-    ``place`` is the id of the document, or the number of the element. For an error in another
-    process, the cause contains the text of its traceback.
+    ``place``: the id of the document, or the number of the element. The original error is the
+    cause. If the function ran in another process, the cause contains its traceback as text.
     """
 
     def __init__(self, place: str, what: str) -> None:
@@ -111,7 +112,10 @@ class FolderNotEmpty(VocabtoolError, FileExistsError):
 
 
 class InvalidCondition(VocabtoolError, ValueError):
-    """An invalid condition; ``position`` is the index of the character, from 0."""
+    """An invalid condition on fields.
+
+    ``position``: the index of the character where the error is, from 0.
+    """
 
     def __init__(self, what: str, condition: str, position: int) -> None:
         self.what = what
@@ -126,16 +130,16 @@ class InvalidCondition(VocabtoolError, ValueError):
 
 
 class InvalidCursor(VocabtoolError, ValueError):
-    """A cursor that is damaged, or that belongs to another index, commit or search."""
+    """A cursor that is damaged, or belongs to another index, commit or search."""
 
 
 class OtherModel(VocabtoolError, ValueError):
-    """An index made with another model.
+    """An index that was made with another model.
 
-    ``part`` is the part that differs, ``wanted`` its fingerprint in the index, ``found`` the
-    fingerprint of the model in use, and ``model`` the name of the original model, if it is known
-    and differs. ``advice``: what to do, if more is known. If the index's vectors were given, their
-    model has no known fingerprint: ``wanted`` is empty, and ``advice`` says how the vectors differ.
+    ``part``: what differs, for example ``"encoder"``. ``wanted``: its fingerprint in the index;
+    empty if unknown, because the index has given vectors. ``found``: its fingerprint in the model
+    in use. ``model``: the name of the original model; ``None`` if it is unknown or does not differ.
+    ``advice``: what to do; if ``wanted`` is empty, how the vectors differ.
     """
 
     def __init__(
@@ -167,11 +171,11 @@ class OtherModel(VocabtoolError, ValueError):
 
 
 class ChangedModel(VocabtoolError, ValueError):
-    """A model that changed behind its name: it makes other vectors than the index has.
+    """A model that makes other vectors than the index has, although its name is the same.
 
-    ``document`` is the id of a document of the index that was encoded again, the text ``number`` of
-    ``count``; ``agreement`` is the cosine of its new and its stored vector (less if their lengths
-    differ), and ``wanted`` the lowest value that rounding explains.
+    ``document``: the id of a document that was encoded again. ``number``: its number among the
+    ``count`` texts. ``agreement``: the cosine of its new and its stored vector, or less if their
+    lengths differ. ``wanted``: the lowest agreement that rounding explains.
     """
 
     def __init__(
@@ -188,16 +192,20 @@ class ChangedModel(VocabtoolError, ValueError):
     def __str__(self) -> str:
         return (
             f"{self.index}: the model changed behind its name: document {self.document[:100]!r} "
-            f"(text {self.number} of {self.count}), encoded again, agrees with its stored vector "
-            f"by {self.agreement:.4f} (the cosine, or less if lengths differ); rounding explains "
-            f"{self.wanted:.4g} or more. Vectors of two models cannot be compared, so none may be "
-            "added. Use the model that made this index, in the same version and precision, or "
+            f"(text {self.number} of {self.count}) was encoded again, and its new vector agrees "
+            f"with its stored one by {self.agreement:.4f}, wanted at least {self.wanted:.4g}. "
+            "(The agreement is the cosine, or less if lengths differ; rounding explains smaller "
+            "differences.) Vectors of two models cannot be compared, so none can be added. "
+            "Use the model that made this index, in the same version and precision, or "
             "build the index again with --force"
         )
 
 
 class ChangedRun(VocabtoolError):
-    """A folder that contains a run with other settings; ``changes`` lists the differences."""
+    """A folder that contains a run with other settings.
+
+    ``changes``: the differences, as text.
+    """
 
     def __init__(self, folder: str, changes: Sequence[str]) -> None:
         self.folder = folder
@@ -214,10 +222,10 @@ class ChangedRun(VocabtoolError):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Add ``file`` to those errors of the ``with`` block that name no file; convert ``OSError``.
+    """Add ``file`` to errors of the ``with`` block that name no file.
 
-    This sets ``file`` of :class:`InvalidFile` and :class:`UnsupportedFormat`. An ``OSError``
-    (name too long, no permission) becomes :class:`NotFound`.
+    :class:`InvalidFile` and :class:`UnsupportedFormat` get the attribute ``file``. An ``OSError``,
+    for example no permission, becomes :class:`NotFound`.
     """
     try:
         yield
@@ -231,7 +239,7 @@ def reading(file: str) -> Iterator[None]:
 
 
 def refuse_pointer(head: bytes) -> None:
-    """Raise :class:`InvalidFile` if the first bytes are those of a Git LFS pointer."""
+    """Raise :class:`InvalidFile` if a file begins like a Git LFS pointer."""
     magic, what, instead = GIT_LFS
     if head.startswith(magic):
         raise InvalidFile(f"{what}. {instead}")
@@ -240,6 +248,9 @@ def refuse_pointer(head: bytes) -> None:
 def no_documents(
     names: Iterable[str], skipped: Sequence[tuple[str, str]], what: str = "document"
 ) -> NotFound:
-    """Return the error for sources without a document, with the first of the skipped rows."""
+    """Return the error for sources without a document.
+
+    ``skipped``: the place of each skipped row, and why it was skipped.
+    """
     first = "".join(f"; first skipped row: {place}: {reason}" for place, reason in skipped[:1])
     return NotFound(f"{', '.join(names)}: no {what} in it{first}")

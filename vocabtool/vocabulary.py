@@ -1,9 +1,8 @@
 """A vocabulary: entries in id order, their ids, the ids of unknown words, and its locations.
 
-The readers in ``formats/`` create vocabularies. Entries stay as stored. Piece markers
-(:data:`Marker`) are only interpreted when entries are displayed or compared. Byte-level entries
-show each byte as one character: printable Latin-1 bytes as themselves, the others, in order, from
-U+0100 on (``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
+Entries stay as stored, with their piece markers (:data:`Marker`). Byte-level entries show each byte
+as one character: printable Latin-1 bytes as themselves, the others, in order, from U+0100 on
+(``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
 """
 
 from __future__ import annotations
@@ -105,7 +104,10 @@ class Vocabulary:
         notes: tuple[str, ...] = (),
         marker: Marker | None = None,
     ) -> Self:
-        """Create a vocabulary. ``ids``: shape (n,), in any order; ``None``: 0, 1, 2, ..."""
+        """Create a vocabulary from entries and their ids.
+
+        ``ids``: shape (n,), in any order; ``None``: 0, 1, 2 and so on.
+        """
         stored, first_id, uneven = in_id_order(entries, ids)
         return cls(
             name, kind, stored, first_id, uneven, unknown, places=places, notes=notes, marker=marker
@@ -141,7 +143,6 @@ class Vocabulary:
         return f"<Vocabulary {self.name!r}: {len(self):,} entries, {self.kind}>"
 
     def _repr_html_(self) -> str:
-        """Return a short table for notebooks."""
         from vocabtool.reports.inspection import vocabulary_html
 
         return vocabulary_html(self)
@@ -177,7 +178,7 @@ class Vocabulary:
 
     @property
     def tokens(self) -> list[str]:
-        """The stored entries in id order, as text; creates one ``str`` per entry."""
+        """The stored entries in id order, as text."""
         return list(self)
 
     @property
@@ -246,7 +247,7 @@ class Vocabulary:
 
     @cached_property
     def positions(self) -> dict[bytes, int]:
-        """First position of each stored entry. Created on first use, with one object per entry."""
+        """First position of each stored entry. Created on first use."""
         positions: dict[bytes, int] = {}
         for position, entry in enumerate(self.stored):
             positions.setdefault(entry, position)
@@ -277,9 +278,9 @@ def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """Sort entries by their ids, and return them as ``stored``, ``first_id`` and ``ids``.
+    """Sort entries by id; return them as ``stored``, ``first_id`` and ``ids``.
 
-    Entries with the same id keep their order. Without ``ids``, the positions are the ids.
+    Entries with the same id keep their order. ``ids``: ``None`` if the positions are the ids.
     """
     if ids is None:
         return entries, 0, None
@@ -294,7 +295,7 @@ def in_id_order(
 
 
 def decode(entry: bytes) -> str:
-    """Decode an entry as text. Invalid UTF-8 bytes become lone surrogates, so no byte is lost."""
+    """Decode an entry as text. Each invalid UTF-8 byte becomes a lone surrogate."""
     return entry.decode("utf-8", "surrogateescape")
 
 
@@ -304,7 +305,10 @@ def encode(entry: str) -> bytes:
 
 
 def is_utf8(data: bytes, *, cut: bool = False) -> bool:
-    """Return whether bytes are UTF-8; with ``cut`` the last character may be incomplete."""
+    """Return whether bytes are UTF-8.
+
+    ``cut``: whether the last character may be incomplete.
+    """
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -313,7 +317,7 @@ def is_utf8(data: bytes, *, cut: bool = False) -> bool:
 
 
 def printable(entry: bytes) -> str:
-    """Decode bytes for display and escape all characters that are not printable."""
+    """Decode bytes for display; escape characters that are not printable."""
     text = entry.decode("utf-8", "backslashreplace")
     if text.isprintable():
         return text
@@ -322,10 +326,9 @@ def printable(entry: bytes) -> str:
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
 BYTE_LEVEL: Final[Marker] = "Ġ"
-# At least one entry in this many must have the marker; fewer count as coincidence. The word lists
-# in the tests of gensim and vocabtool contain none. In subword vocabularies half of the pieces have
-# it, fewer for scripts without spaces. ``##`` replaces digits in GoogleNews (word2vec), and Ġ
-# begins Maltese words; no language has ▁ or ``</w>`` in its words.
+# At least one entry in this many must have the marker; fewer are coincidence. In subword
+# vocabularies, half of the pieces have it, fewer for scripts without spaces. ``##`` replaces digits
+# in GoogleNews (word2vec), and Ġ begins Maltese words. No language has ▁ or ``</w>`` in its words.
 ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
 
 _SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
@@ -337,10 +340,10 @@ _CHARMAP: Final = codecs.charmap_build(ALPHABET)
 
 
 def plain(entry: bytes, marker: Marker | None) -> bytes:
-    """Return an entry without its marker; for byte-level entries, the bytes that it represents.
+    """Return the text of an entry, without its marker.
 
-    Entries without the marker stay as they are. So do byte-level entries with a character outside
-    the byte alphabet: these are added tokens.
+    A byte-level entry becomes the bytes that it represents. An added token stays as it is: it has a
+    character outside the byte alphabet.
     """
     if marker is None:
         return entry
@@ -352,7 +355,7 @@ def plain(entry: bytes, marker: Marker | None) -> bytes:
 
 
 def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
-    """Apply :func:`plain` to every entry; the buffer is shared unless entries are byte-level."""
+    """Apply :func:`plain` to every entry. Only byte-level entries are copied."""
     if marker is None:
         return stored
     bearing = bear_marker(stored, marker)
@@ -392,7 +395,7 @@ def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
 def guess_marker(stored: ByteStrings) -> Marker | None:
     """Return the marker that most entries have, or ``None`` if too few have one.
 
-    Entries that consist of the marker alone do not count. See :data:`ONE_IN`.
+    The least share is in :data:`ONE_IN`. Entries that consist of the marker alone do not count.
     """
     best: Marker | None = None
     most = 0
@@ -405,7 +408,6 @@ def guess_marker(stored: ByteStrings) -> Marker | None:
 
 
 def _bytes_of(entry: bytes) -> bytes | None:
-    """Return the bytes of a byte-level entry; ``None`` if a character is not in the alphabet."""
     try:
         return codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
     except UnicodeError:

@@ -117,7 +117,7 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     "no object": (("vocab", 3, 5), "vocab: item 3: token_bytes is missing"),
     "rank": (
         ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}),
-        "item 3: wanted this position as rank, got '4'",
+        "item 3 has rank '4', wanted its position",
     ),
     "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
     "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),

@@ -97,11 +97,14 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
+MISFIT = "does not fit the 3 strings of the pool"
+
+
 @pytest.mark.parametrize(
     ("counts", "indexes", "message"),
     [
-        ([0, 4], [0, 1, 2], "invalid range of the 1-grams in the pool: 0 to 4"),
-        ([0, 0], [0], "invalid range of the 2-grams in the pool: 0 to 3"),
+        ([0, 4], [0, 1, 2], f"ngram_counts: the range 0 to 4 of the 1-grams {MISFIT}"),
+        ([0, 0], [0], f"ngram_counts: the range 0 to 3 of the 2-grams {MISFIT}"),
         ([0], [0, 1, 2, 3], "3 n-grams, but 4 ids"),
         ([0], [0, 1], "3 words, but 2 ids"),
         ([], [0, 1, 2], "pool_strings contains n-grams, but ngram_counts is missing"),
@@ -228,7 +231,7 @@ def one_attribute(name: bytes, *rest: bytes, op: bytes = b"LabelEncoder") -> byt
 
 
 DAMAGED = {
-    "repeated fields are in more than 1000 places": one_attribute(
+    "repeated values are in more than 1000 groups": one_attribute(
         b"a", (field(9, b"") + b"\x40\x01") * 2_000, op=b"Constant"
     ),
     "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),

@@ -75,7 +75,7 @@ def test_a_change_is_refused_before_anything_is_added(tmp_path: Path) -> None:
     index = made(tmp_path, TEXTS)
     rows(tmp_path / "x.jsonl", TEXTS | {"d7": "changed", "new": "a new text"})
     turn(0.9)
-    with pytest.raises(ChangedModel, match=r"'d\d+' \(text \d of 8\), .* by 0\.(8999|9)") as caught:
+    with pytest.raises(ChangedModel, match=r"'d\d+' \(text \d of 8\) .* by 0\.(8999|9)") as caught:
         index.update()
     error = caught.value
     assert (error.index, error.count, error.wanted) == (str(index.path), 8, MIN_AGREEMENT)

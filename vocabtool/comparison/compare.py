@@ -1,9 +1,8 @@
 """Compare two vocabularies (``diff``), weigh them by a corpus, or compare several (``pairwise``).
 
-If one of the vocabularies has pieces with markers, entries are compared by the text that they
-stand for (:func:`~vocabtool.comparison.entries.spell`), else byte for byte. ``use.py`` weights a
-comparison by a corpus, with one rule for both; ``cuts.py`` does it with the rule of each. Only
-stored entries are compared. Entries that a layer adds (Keras' mask and ``[UNK]``) are ignored.
+If a vocabulary has pieces with markers, entries are compared by the text that they stand for
+(:func:`~vocabtool.comparison.entries.spell`), else byte for byte. Only stored entries are compared,
+not those that a layer adds (Keras' mask and ``[UNK]``).
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def diff(
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). ``markers`` is always among them if A or B has pieces with markers,
+      text (``"case,nfkc"``). If A or B has pieces with markers, ``markers`` is always among them,
       unless ``as_stored``.
     - ``corpus``: Documents in which to count words and pieces. If A or B has pieces with markers,
       each side cuts the documents by its own rule, unless ``as_stored``. Otherwise, or if a side
@@ -102,10 +101,6 @@ def _label(source: Comparable) -> str:
 def _folds_for(
     fold: str | Iterable[str], sides: Iterable[PickedVocabulary], as_stored: bool
 ) -> tuple[Fold, ...]:
-    """Return the folds to apply: those of ``fold``, and ``markers`` if a side has a marker.
-
-    Raises ``ValueError`` for an unknown fold.
-    """
     folds = parse_folds(fold)
     marked = any(side.vocabulary.marker is not None for side in sides)
     return parse_folds((*folds, "markers")) if marked and not as_stored else folds
@@ -123,8 +118,8 @@ def weigh(
 ) -> Diff:
     """Return ``comparison`` with counts of the words and pieces of texts.
 
-    - ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
-    - ``texts``: batches of texts. ``files``: the names of the files that contain them.
+    ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
+    ``texts``: batches of texts. ``files``: the names of the files that contain them.
     """
     a, b = (side.vocabulary for side in sides)
     notes, folds = comparison.notes, comparison.fold
@@ -132,7 +127,9 @@ def weigh(
         try:
             words = _own_words(sources[0], a), _own_words(sources[1], b)
         except VocabtoolError as error:
-            notes += (f"the rule {RULE} cuts the corpus for both; no rule of its own: {error}",)
+            notes += (
+                f"the rule {RULE} cuts the corpus for both: one has none of its own: {error}",
+            )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
     counter = UseCounter(a, b, rule=rule, folds=folds)
@@ -141,7 +138,6 @@ def weigh(
 
 
 def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
-    """Open a model with its own rule. Raise :class:`VocabtoolError` if it has none."""
     if isinstance(source, Vocabulary):
         raise VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
     path = source if isinstance(source, Path) else split_name(source)[0]
@@ -156,7 +152,7 @@ def compare(
 ) -> Diff:
     """Return the comparison of two vocabularies that have been read.
 
-    ``sides``: what :func:`read` returned for ``sources``; the rest as for :func:`diff`.
+    ``sides``: what :func:`read` returned for ``sources``. Other arguments: as for :func:`diff`.
     """
     folds = _folds_for(fold, sides, as_stored)
     a, b = (side.vocabulary for side in sides)
@@ -196,12 +192,9 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a :class:`Side`, and the id and the kind of each token: arrays of shape (``count``,).
-
-    ``before``, ``forms``: the side's entries before and after the folds ``case`` and ``nfkc``.
-    ``codes``: the kind of each token before. If folding makes several entries equal, the kind of
-    the first one counts.
-    """
+    """Return a side, and the id and the kind of each token: arrays of shape (``count``,)."""
+    # ``before``, ``forms``: the entries before and after the folds ``case`` and ``nfkc``. If
+    # folding makes several entries equal, the kind of the first one counts.
     different, distinct = len(before.numbers), len(forms.numbers)
     label, order = _label(source), order_of(stored)
     counts = (len(a), distinct, len(a) - different, different - distinct)
@@ -214,7 +207,6 @@ def _side(
 
 
 def order_of(entries: pa.LargeBinaryArray) -> Order:
-    """Guess how the entries of a vocabulary are ordered."""
     if len(entries) < FEWEST:
         return "unclear"
     pairs = len(entries) - 1
@@ -233,9 +225,9 @@ def order_of(entries: pa.LargeBinaryArray) -> Order:
 class Pair(NamedTuple):
     """The comparison of two of several vocabularies.
 
-    ``a`` and ``b`` are their labels. ``size_a`` and ``size_b`` are numbers of distinct entries.
-    ``rho`` is Spearman's correlation of the ranks of the words that both contain; ``None`` if there
-    are fewer than two such words.
+    ``a``, ``b``: their labels. ``size_a``, ``size_b``: numbers of distinct entries. ``rho``:
+    Spearman's correlation of the ranks of the words that both contain; ``None`` for fewer than two
+    words.
     """
 
     a: str
@@ -253,7 +245,7 @@ COLUMNS: Final = Pair._fields
 
 
 class Pairs(NamedTuple):
-    """The comparisons of all pairs of vocabularies, in input order; for ``notes`` see ``Diff``."""
+    """The comparisons of all pairs of vocabularies, in input order."""
 
     labels: tuple[str, ...]
     fold: tuple[Fold, ...]

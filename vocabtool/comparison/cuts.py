@@ -2,8 +2,7 @@
 
 A word that one side keeps whole, and the other cuts, is a word of both: their rules make the same
 text of it, apart from the blank before it. Memory grows with the vocabularies, not with the corpus,
-and every figure is exact, because such a word is an entry of the side that keeps it whole. Other
-words are only counted together.
+because only such words are stored, and each is an entry of one side.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each sid
 class Cut:
     """Counts of one side, whose own rule cuts the corpus.
 
-    - ``tokens``: All words. ``split``: Those in two or more pieces. ``unknown``: Those with a
-      piece that is not an entry.
+    - ``tokens``: All words. ``split``: Those in two or more pieces. ``unknown``: Those with a piece
+      that is not an entry.
     - ``pieces``: All pieces. ``blanks``: The pieces of spaces only, which are not words.
     - ``kept``: Arrow table of the words that this side keeps whole and the other cuts, by
-      descending ``count``, ties by bytes. ``word`` (large_binary); ``count`` (int64): how often
-      this side keeps it whole or how often the other cuts it, whichever is less; ``pieces_a``,
-      ``pieces_b`` (lists of large_binary): the entries of each side, of the other those of the
-      first time.
+      descending ``count``, ties by bytes. Column ``word`` (large_binary). Column ``count`` (int64):
+      how often this side keeps the word whole, or how often the other cuts it, whichever is less.
+      Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of each side; of
+      the other side, those of the first time.
     """
 
     rule: tuple[str, ...]
@@ -108,26 +107,20 @@ def count_cuts(
 
 
 class _Side:
-    """The counts of one side.
-
-    ``texts``: large_binary, length t, the distinct texts of its entries, without markers. ``cut``:
-    int64, shape (t,), how often the other side cuts each of them. ``parts``: by position in
-    ``texts``, the pieces of the other side.
-    """
-
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:
         self.words, self._folds = words, folds
         self._entries = arrow(words.vocabulary.stored)
         texts = plain_texts(self._entries, words.vocabulary.marker)
         encoded = fold_entries(texts, folds).dictionary_encode()
+        # the distinct texts of the entries, without markers: large_binary, length t
         self._text_of, self.texts = integers(encoded.indices), encoded.dictionary
         self._whole = np.zeros(len(self._entries), np.int64)
-        self.cut = np.zeros(len(self.texts), np.int64)
-        self.parts: dict[int, list[bytes]] = {}
+        self.cut = np.zeros(len(self.texts), np.int64)  # how often the other side cuts each text
+        self.parts: dict[int, list[bytes]] = {}  # by text: the pieces of the other side
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Add the words of a batch of texts; add those that are cut to the counts of ``other``."""
+        """Add the words of texts; add those that are cut to the counts of ``other``."""
         every = self.words.look_up(texts)
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces
@@ -151,9 +144,6 @@ class _Side:
                 other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
 
     def report(self, names: Sequence[str]) -> Cut:
-        """Return the counts so far. ``names``: of two columns, for the pieces of this side and of
-        the other.
-        """
         whole = np.zeros(len(self.texts), np.int64)
         np.add.at(whole, self._text_of, self._whole)
         common = np.minimum(whole, self.cut)

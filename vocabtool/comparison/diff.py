@@ -46,9 +46,10 @@ class Side(NamedTuple):
     """One of the two compared vocabularies.
 
     - ``label``: The path or name that the caller passed.
-    - ``size``: Number of stored entries, which is ``duplicates + merged + distinct``: entries that
-      repeat an earlier entry or stand for the same text, others that equal an earlier entry only
-      after folding, and the rest, which is compared.
+    - ``size``: Number of stored entries: ``distinct + duplicates + merged``.
+    - ``distinct``: Number of entries that are compared.
+    - ``duplicates``: Number of entries that repeat an earlier entry or stand for the same text.
+    - ``merged``: Number of other entries that equal an earlier entry only after folding.
     - ``order``: How the entries seem to be ordered when they are listed by id.
     """
 
@@ -86,7 +87,7 @@ class Ranks:
     """Ranks of the c words that A and B share: in each, 1 is the word with the lowest id.
 
     Entries of only one side do not change a rank. Ranks are meaningful only if ids are ordered by
-    frequency, so reports state next to each figure how the entries seem to be ordered.
+    frequency: see ``Side.order``.
     """
 
     def __init__(self, union: Union) -> None:
@@ -134,23 +135,23 @@ class Ranks:
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing; ``markers`` is among them if pieces were
-      compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``;
-      if several entries become equal, the first one's kind counts.
+    - ``fold``: Folds that were applied before comparing. ``markers`` is among them if pieces were
+      compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``.
+      If several entries become equal, the kind of the first one counts.
     - ``gains``: For each other fold, how many more entries would match.
     - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
-      entries that only B contains. If pieces were compared by their text, they are spelled so:
-      with ``▁`` before those that can be a whole word.
+      entries that only B contains. If pieces were compared by their text, they are spelled so: with
+      ``▁`` before those that can be a whole word.
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.
     - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind's position in ``KINDS``; ``NONE`` if the
       side does not contain the token.
     - ``use``: How often a corpus uses the entries, if one rule cuts it for both; else ``None``.
-    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` if there is no corpus or one
+    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` without a corpus, or with one
       rule for both.
-    - ``notes``: Warnings from reading the files: unreadable parts, and which of several
-      vocabularies was chosen.
+    - ``notes``: Parts of the files that could not be read, and which of several vocabularies was
+      chosen.
     """
 
     a: Side
@@ -173,7 +174,6 @@ class Diff:
         )
 
     def _repr_html_(self) -> str:
-        """Return a short table for notebooks."""
         from vocabtool.reports.comparison import diff_html
 
         return diff_html(self)
@@ -235,7 +235,7 @@ class Diff:
     def places(
         self, part: Part, most: int | None = None, *, kind: Kind | None = None
     ) -> NDArray[np.int64]:
-        """Return the positions in ``tokens`` of the entries of ``part``, by ascending id.
+        """Return the positions in ``tokens`` of the entries of a part, by ascending id.
 
         ``part``: ``common``, ``only_a`` or ``only_b``. The ids and kinds of ``common`` entries are
         those in A. ``kind``: return only entries of this kind. ``most``: the maximum number of
@@ -331,7 +331,6 @@ class Diff:
 
 
 def _import_library(library: Literal["pandas", "polars"]) -> Any:
-    """Import an optional library. Raise :class:`VocabtoolError` if it is not installed."""
     try:
         return import_module(library)
     except ImportError as error:

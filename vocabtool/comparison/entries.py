@@ -19,13 +19,12 @@ other            none of these: empty, blanks or control characters, not UTF-8
 ===============  ==============================================================================
 
 All definitions but the first two apply to the entry without its piece marker. Letters are Unicode's
-category L, numbers N, punctuation P, and symbols S. ``oov/lookalikes.py`` classifies unknown words
-in another way.
+category L, numbers N, punctuation P, and symbols S.
 
 A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in one way,
 see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full case
-folding. If several folds are requested, they are applied in this order, and NFKC again after case
-folding. Bytes that are not UTF-8 are kept.
+folding. Several folds are applied in this order, and NFKC again after case folding. Bytes that are
+not UTF-8 are kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
@@ -75,7 +74,6 @@ Numbers = NDArray[np.int64]
 
 
 def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
-    """Return byte strings as an Arrow array."""
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum(entries.lengths, out=offsets[1:])
     data = b"".join(entries.pieces(b""))
@@ -84,13 +82,12 @@ def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
-    """Return an Arrow array as byte strings."""
     data, bounds = contents(entries)
     return ByteStrings(data.tobytes(), bounds[:-1], bounds[1:])
 
 
 def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
-    """Return the bytes of all entries, and the n + 1 offsets of the entries in these bytes."""
+    """Return the bytes of all entries, and their n + 1 offsets in these bytes."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -99,7 +96,6 @@ def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
-    """Return the entries at ``places``."""
     buffer = pa.py_buffer(places.astype(np.int64, copy=False))
     return entries.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, buffer]))
 
@@ -107,20 +103,19 @@ def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
 def _replace(
     entries: pa.LargeBinaryArray, places: Numbers, others: pa.LargeBinaryArray
 ) -> pa.LargeBinaryArray:
-    """Return the entries, with those at ``places`` replaced by ``others``."""
     order = np.arange(len(entries))
     order[places] = np.arange(len(entries), len(entries) + len(places))
     return take(pa.concat_arrays([entries, others]), order) if len(places) else entries
 
 
 def integers(numbers: pa.Int32Array) -> NDArray[np.integer[Any]]:
-    """Return an Arrow array of ``int32`` without nulls as a NumPy array."""
+    """Return an ``int32`` array without nulls as a NumPy array."""
     values = np.frombuffer(numbers.buffers()[1] or b"", np.int32)
     return values[numbers.offset : numbers.offset + len(numbers)]
 
 
 def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Return an Arrow array of booleans without nulls as a NumPy array."""
+    """Return a boolean array without nulls as a NumPy array."""
     values = np.frombuffer(truths.cast(pa.uint8()).buffers()[1] or b"", np.bool_)
     return values[: len(truths)]
 
@@ -148,8 +143,8 @@ class Members(NamedTuple):
 class Union:
     """The distinct entries of A and B.
 
-    ``tokens``: large_binary, length u: A's entries in id order, then the entries that only B
-    contains, in B's id order. ``a``: the tokens of A. ``b``: the tokens of B.
+    ``tokens``: large_binary, length u: A's entries in id order, then those that only B contains.
+    ``a``: the tokens of A. ``b``: the tokens of B.
     """
 
     tokens: pa.LargeBinaryArray
@@ -158,7 +153,6 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
-        """Return the union of the entries of A and B; both may contain duplicates."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []
@@ -185,12 +179,10 @@ class Union:
 
     @cached_property
     def bits(self) -> Bits:
-        """The character classes of each token, as in :func:`characters`."""
         return characters(self.tokens)
 
 
 def _membership(numbers: Numbers, count: int) -> NDArray[np.bool_]:
-    """Return an array of ``count`` booleans that are true at the indexes ``numbers``."""
     marks = np.zeros(count, np.bool_)
     marks[numbers] = True
     return marks
@@ -244,7 +236,6 @@ def characters(entries: pa.LargeBinaryArray) -> Bits:
 
 
 def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
-    """Return the indexes of entries that are not UTF-8. Fast if all entries are UTF-8."""
     whole = data.tobytes()
     firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
     if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):
@@ -255,7 +246,6 @@ def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
 
 @cache
 def _table() -> Bits:
-    """Return the table of character classes by code point; at first, it has only ASCII."""
     table = np.zeros(0x110000, np.uint16)
     table[:128] = [_look_up(chr(point)) for point in range(128)]
     return table
@@ -303,10 +293,7 @@ _CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
 
 
 def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
-    """Return the kind of each token as its position in :data:`KINDS`, shape (u,).
-
-    Kinds are assigned in reverse order of the module's table, so that the first match wins.
-    """
+    """Return the kind of each token as its position in :data:`KINDS`, shape (u,)."""
     plain = plain_texts(union.tokens, marker)
     bits = union.bits if marker is None else characters(plain)
     data, bounds = contents(plain)
@@ -322,6 +309,7 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
     unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
     capital[unclear] = _matches(texts, upper[unclear], _CAPITAL)
 
+    # In reverse order of the table above, so that the first definition that fits wins.
     codes[letters] = CODES["word"]
     codes[upper[capital]] = CODES["capitalised"]
     codes[np.setdiff1d(foreign, latin, assume_unique=True)] = CODES["other script"]
@@ -338,7 +326,6 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
 
 
 def special_places(entries: pa.LargeBinaryArray) -> Numbers:
-    """Return the positions of special entries."""
     data, bounds = contents(entries)
     long = np.flatnonzero(np.diff(bounds) > 2)
     bracketed = long[np.isin(data[bounds[long]], list(b"<["))]
@@ -346,7 +333,6 @@ def special_places(entries: pa.LargeBinaryArray) -> Numbers:
 
 
 def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Return whether ``pattern`` matches each of the entries at the positions ``at``."""
     return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
 
 
@@ -385,8 +371,8 @@ def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinary
     """Return the text of each entry, with ``▁`` before it if the entry can be a whole word.
 
     So ``the`` of WordPiece, ``▁the`` and ``Ġthe`` all become ``▁the``, while ``##ing`` and ``ing``
-    of SentencePiece become ``ing``. Special entries stay as they are. To tell the two apart, other
-    texts that begin with ``▁`` get ``##``.
+    of SentencePiece become ``ing``. Special entries stay as they are. Other texts that begin with
+    ``▁`` get ``##``, so that they stay different.
     """
     texts = plain_texts(entries, marker)
     begins = booleans(pc.starts_with(texts, pattern=WORD))
@@ -405,7 +391,6 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
 def _changes(
     entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
 ) -> tuple[Numbers, pa.LargeBinaryArray]:
-    """Return the positions of entries that the folds may change, and their folded forms."""
     places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
     forms = take(entries, places)
     wide = np.flatnonzero(bits[places] & WIDE)
@@ -431,8 +416,8 @@ class Gain(NamedTuple):
 
     - ``entries_a``: Number of entries only in A that equal an entry of B after the fold.
       ``entries_b``: Number of entries only in B that equal an entry of A after the fold.
-    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after the fold, in A, in B
-      and in both.
+    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after the fold, in A, in B and
+      in both.
     - ``examples``: The first pairs of entries of A and B that become equal.
     """
 
@@ -446,7 +431,6 @@ class Gain(NamedTuple):
 
     @property
     def jaccard(self) -> float:
-        """Jaccard index after folding, from 0 to 1."""
         return jaccard(self.common, self.size_a, self.size_b)
 
 
@@ -491,11 +475,7 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
 
 
 def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    """Return how many more entries match after a fold.
-
-    ``forms_a``, ``forms_b``: the folded form of each entry of A and of B, as a number. Equal forms
-    have equal numbers.
-    """
+    # Equal forms have equal numbers in both arrays.
     count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
     holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
     new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding

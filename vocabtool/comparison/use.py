@@ -1,12 +1,11 @@
 """Weight the difference of two vocabularies by a corpus: count the tokens that each knows.
 
-One rule splits the texts for both vocabularies, so that their shares can be compared. A word is
-known if it is an entry. In a vocabulary of subword pieces, only pieces that can be a whole word are
-compared, without their marker. (The command ``oov`` reports words of several pieces.) With the rule
-``tokenizer:FILE`` the tokens are the pieces of that tokenizer, and are looked up unchanged.
+One rule splits the texts for both vocabularies. A word is known if it is an entry. In a vocabulary
+of subword pieces, only pieces that can be a whole word are compared, without their marker. With the
+rule ``tokenizer:FILE``, the tokens are the pieces of that tokenizer, and are looked up unchanged.
 
 Memory grows with the vocabularies, not with the corpus, because words that neither vocabulary knows
-are not stored, but only counted together. So every figure is exact.
+are only counted together.
 """
 
 from __future__ import annotations
@@ -117,8 +116,8 @@ class Use:
 class UseCounter:
     """Counts, over texts, how many tokens A knows and how many B knows.
 
-    ``rule`` is a name from ``tokenization/rule.py``. ``folds`` are applied to entries and tokens.
-    Piece markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
+    ``rule``: a name from ``tokenization/rule.py``. ``folds``: applied to entries and tokens. Piece
+    markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
     """
 
     def __init__(
@@ -158,11 +157,6 @@ class UseCounter:
     def _count_words(
         self, texts: pa.StringArray
     ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
-        """Return the distinct words of texts, their counts, and the total number of tokens.
-
-        A piece that a tokenizer marks as unknown is counted as a token, but not returned as a
-        word, even if an entry has the same spelling.
-        """
         if self._rule is not None:
             coded = self._rule.token_codes(texts)
             counts = np.bincount(coded.codes, minlength=len(coded.distinct))
@@ -176,12 +170,12 @@ class UseCounter:
         if judged.spelled is not None:
             pieces, known, offsets = judged.spelled
             counts = np.repeat(counts, np.diff(offsets))
+        # An unknown piece is a token, but no word, even if an entry has the same spelling.
         kept = np.flatnonzero(known)
         words = pa.array([pieces[at] for at in kept.tolist()], pa.large_binary())
         return words, counts[kept], int(counts.sum())
 
     def _look_up(self) -> None:
-        """Look up the counted words that are still in ``_waiting``, and add up their counts."""
         if not self._waiting:
             return
         words = self._fold(pa.concat_arrays([words for words, _ in self._waiting]))
@@ -194,7 +188,6 @@ class UseCounter:
         return fold_entries(words, self._folds)
 
     def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
-        """If the rule removes capitals, yield a note for each vocabulary that contains them."""
         if "case" in self._folds or self._rule is None:
             return
         if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
@@ -231,13 +224,12 @@ class UseCounter:
         )
 
     def _commonest(self, where: NDArray[np.bool_]) -> pa.Table:
-        """Return the counted words where ``where`` is true, by descending count, then bytes."""
         met = np.flatnonzero(where & (self._counts > 0))
         words = take(self._words.tokens, met)
         return by_count(pa.table({"word": words, "count": self._counts[met]}))
 
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
-    """Return the entries that can be a whole word, with their piece marker removed."""
+    """Return the entries that can be a whole word, without their marker."""
     entries, marker = arrow(vocabulary.stored), vocabulary.marker
     return plain_texts(take(entries, np.flatnonzero(can_be_words(entries, marker))), marker)

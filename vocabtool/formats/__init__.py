@@ -1,4 +1,5 @@
-"""Readers of model files, one file per format. Start at ``registry.py``, which lists them in order.
+"""Readers of model files, one file per format.
 
-TensorFlow graphs are in ``saved_model/``. Tokenization of texts is not part of this package.
+Start at ``registry.py``, which lists the readers in order. ``saved_model/`` reads TensorFlow
+graphs. ``tokenization/`` splits texts.
 """

@@ -1,22 +1,23 @@
 """Read binary files of word vectors: word2vec's format, NumPy arrays and fastText models.
 
 word2vec: a header line ``n dim``, then ``n`` records: a word, a space and ``dim`` little-endian
-32-bit floats. word2vec.c (tmikolov/word2vec) also ends each record with a newline; gensim does not.
+32-bit floats. word2vec.c (tmikolov/word2vec) ends each record with a newline; gensim does not.
 
-NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, and perhaps
-``rule`` (the rule that split the training texts, as ``vocabtool train`` writes it), or an ``.npy``
-file with a ``.txt`` file of the same name, which has one word per line. Layout:
-numpy.org/doc/stable/reference/generated/numpy.lib.format.html. An array's header is a Python
-dictionary as text. It is matched by a regular expression, never evaluated. An array of objects
-(a pickle) is refused. Vectors are memory-mapped.
+NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
+file with a ``.txt`` file of the same name, which has one word per line. The archive may contain
+``rule``: the rule that split the training texts, as ``vocabtool train`` writes it. Layout:
+numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header of an array is a Python
+dictionary as text. It is matched by a regular expression, never evaluated.
 
-fastText (``.bin``, quantised ``.ftz``): words and labels of the dictionary are read. Layout:
-facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
-A file begins with a magic number, a version, settings (12 int32 and a double), the numbers of
-entries, words and labels (int32), and of tokens and pruned n-grams (int64; -1: not
-pruned), all little-endian. An entry is a text, a NUL, a count (int64) and a type (int8). The
-matrices after the entries are not read: the vector of a word is not one of their rows, but the
-mean of the rows of the word and of its character n-grams.
+fastText (``.bin``, quantised ``.ftz``): facebookresearch/fastText, src/fasttext.cc (signModel,
+saveModel), src/args.cc, src/dictionary.cc. The parts of a file, all little-endian:
+
+- a magic number and a version (int32)
+- settings: 12 int32 and a double
+- the numbers of entries, words and labels (int32)
+- the numbers of tokens and pruned n-grams (int64; -1: not pruned)
+- the entries: a text, a NUL, a count (int64) and a type (int8; 0: word, 1: label)
+- matrices, which are not read: the vector of a word is the mean of several rows
 """
 
 from __future__ import annotations
@@ -51,11 +52,10 @@ HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of 
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:
-    """The words of a file and their vectors, which are read row by row on request.
+    """The words of a file and their vectors, which are read on request.
 
-    ``data`` contains the vectors: as an array of floats, shape (n, dim), or as the bytes of the
-    file. In these bytes, the vector of word ``i`` begins at ``starts[i]`` (int64, shape (n,)), and
-    ``parse(data, starts[i], dim)`` reads it.
+    ``data``: an array of floats, shape (n, dim), or the bytes of the file. From bytes,
+    ``parse(data, starts[i], dim)`` reads the vector of word ``i``. ``starts``: int64, shape (n,).
     """
 
     words: Vocabulary
@@ -65,7 +65,7 @@ class VectorFile:
     parse: Callable[[Buffer, int, int], NDArray[np.float32]] | None = None
 
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return a copy of the vectors of the words at ``positions``: float32, shape (k, dim).
+        """Return a copy of the vectors at ``positions``: float32, shape (k, dim).
 
         The positions are not checked. Raises :class:`InvalidFile` for a value that is not a number.
         """
@@ -78,7 +78,7 @@ class VectorFile:
         return rows
 
     def forget(self) -> None:
-        """Release the memory-mapped pages read so far, so that the process uses less memory."""
+        """Release the memory-mapped pages that were read."""
         if isinstance(self.data, mmap.mmap):
             self.data.madvise(mmap.MADV_DONTNEED)
 
@@ -94,12 +94,6 @@ NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in floats, about every
 
 
 def _recognise_word2vec(source: Source) -> str | None:
-    """Return ``None`` if binary data follows a header line and a word, else a reason.
-
-    Data is binary if the first vector contains a byte that does not occur in numbers written as
-    text, and the head of the file contains a byte that does not occur in text. The header line
-    alone proves nothing: a list of phrases may begin with two numbers too.
-    """
     header = HEADER.match(source.head)
     if header is None:
         return "its first line is not two integers (numbers of words and dimensions)"
@@ -107,16 +101,14 @@ def _recognise_word2vec(source: Source) -> str | None:
     if blank < 0:
         return "no space after a first word follows its header line"
     first = source.head[blank + 1 : blank + 1 + FLOAT * int(header[2])]
+    # The header line alone proves nothing: a list of phrases may begin with two numbers, too.
     if NUMBER_TEXT.fullmatch(first):
         return "numbers as text follow its first word" if first else "it ends after its first word"
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Read the words of a file, and find where their vectors begin.
-
-    Raises :class:`InvalidFile` if the file is shorter or longer than its header states.
-    """
+    """Read the words of a file, and find where their vectors begin."""
     header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
@@ -155,10 +147,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Yield each word from the current position of ``file`` on, with the newline before it, if any.
-
-    The position of each vector is appended to ``starts``.
-    """
+    """Yield each word, with any newline before it; append vector positions to ``starts``."""
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
     for number in range(promised):
@@ -218,8 +207,8 @@ LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPN
 class ArrayHead:
     """The header of a ``.npy`` array.
 
-    ``start``: length of the header in bytes; the values follow it. ``size``: bytes of all values
-    together. ``order``: ``"C"`` for row-major, ``"F"`` for column-major.
+    ``order``: ``"C"`` for row-major, ``"F"`` for column-major. ``start``: bytes of the header.
+    ``size``: bytes of all values.
     """
 
     dtype: np.dtype[np.generic]
@@ -230,28 +219,26 @@ class ArrayHead:
 
 
 def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read an array's header from the current position of ``file``; stop before the first value.
-
-    Raises :class:`InvalidFile` if there is no header, and :class:`UnsupportedFormat` for an array
-    of objects or records.
-    """
+    """Read an array's header, and leave ``file`` at the first value."""
     fixed = file.read(8)
     if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
         raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
     width = 2 if fixed[6] == 1 else 4
     length = int.from_bytes(file.read(width), "little")
     if length > MAX_HEAD:
-        raise InvalidFile(f"array header: wanted at most {MAX_HEAD:,} bytes, got {length:,}")
+        raise InvalidFile(f"an array header of {length:,} bytes, wanted at most {MAX_HEAD:,}")
     text = file.read(length)
     match = DICTIONARY.fullmatch(text)
     if match is None:
-        raise UnsupportedFormat(f"a NumPy array of neither numbers nor text: {text[:80]!r}")
+        raise UnsupportedFormat(
+            f"the values of an array are neither numbers nor text: {text[:80]!r}"
+        )
     descr, by_column, shape = match.groups()
     try:
         dtype = np.dtype(descr.decode())
         sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
     except (TypeError, ValueError) as error:
-        what = f"a NumPy array of type {descr!r} and shape {shape[:40]!r}"
+        what = f"the header of an array has an invalid type, {descr!r}, or shape, {shape[:40]!r}"
         raise InvalidFile(what) from error
     if dtype.hasobject:
         raise UnsupportedFormat(
@@ -279,10 +266,8 @@ def _recognise_numpy(source: Source) -> str | None:
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     """Return the words, and the vectors as a memory map.
 
-    ``words``: the file that lists the words of an ``.npy`` array; by default the ``.txt`` file of
-    the same name. Raises :class:`NotFound` if this list does not exist, :class:`InvalidFile` for a
-    damaged file, and :class:`UnsupportedFormat` for an ``.npz`` archive without the arrays
-    ``words`` and ``vectors``, or with compressed vectors, which cannot be memory-mapped.
+    ``words``: the file with the words of an ``.npy`` array; by default the ``.txt`` file of the
+    same name.
     """
     file, notes, rule = source.file, list[str](), None
     if source.head.startswith(NUMPY_MAGIC):
@@ -318,7 +303,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
         if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
-            raise InvalidFile(f"{VECTORS} is not where the archive's directory states")
+            raise InvalidFile(f"the archive's directory states a wrong position of {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names
         vectors = open_array(file, start, start + member.file_size)
@@ -335,8 +320,7 @@ def open_array(
 ) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
     """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
 
-    The array's header is at ``start``. Raises :class:`InvalidFile` if the array does not end at
-    ``end``, and :class:`UnsupportedFormat` if it is not a two-dimensional array of floats.
+    The array's header is at ``start``.
     """
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
@@ -357,7 +341,6 @@ def open_array(
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:
-    """Yield the entries of a ``.npy`` array of text (encoded as UTF-8) or of bytes."""
     head = read_array_head(io.BytesIO(data))
     if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
         raise UnsupportedFormat(
@@ -381,16 +364,15 @@ def _array_words(data: bytes) -> Iterator[bytes]:
 
 
 def _array_rule(data: bytes) -> str:
-    """Return the rule in a ``.npy`` array of one text. Only rules that open no file are allowed."""
     rules = list(map(decode, _array_words(data)))
     rule = rules[0] if len(rules) == 1 else ""
     if not may_state(rule):
-        raise InvalidFile(f"{RULE} must be {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
+        raise InvalidFile(f"{RULE}: wanted {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
     return rule
 
 
 def may_state(rule: str) -> bool:
-    """Whether a file may state a rule: one that makes whole words and opens no file."""
+    """Return whether a file may state this rule: it makes whole words and opens no file."""
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
 
@@ -416,11 +398,6 @@ def _recognise_fasttext(source: Source) -> str | None:
 
 
 def _read_fasttext(source: Source) -> Findings:
-    """Return the words as one vocabulary, and the labels, if there are any, as another.
-
-    Raises :class:`InvalidFile` if the dictionary is truncated or inconsistent, and
-    :class:`UnsupportedFormat` for another version of the format.
-    """
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
         raise InvalidFile(
@@ -482,7 +459,6 @@ FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
-    """Read ``count`` entries of type ``wanted`` (0: word, 1: label); return texts and their end."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_ENTRY)
@@ -494,7 +470,7 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            what = f"an entry of type {found}, wanted {wanted} (first words: 0; then labels: 1)"
+            what = f"an entry of type {found}, wanted {wanted}: words (0) precede labels (1)"
             raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))

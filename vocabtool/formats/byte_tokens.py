@@ -1,26 +1,25 @@
 """Read vocabularies whose tokens are bytes: tiktoken (text or JSON), ``tekken.json``, and RWKV.
 
-tiktoken: each line has a token in base64, a space and its rank (openai/tiktoken, tiktoken/load.py).
-``=`` is the empty token. tiktoken skips all blank lines, this reader only those at the end. Ranks
-are ids, and lower ranks are merged first. Special tokens are not in the file. Llama 3 calls such a
-file ``tokenizer.model``, as SentencePiece does; the content distinguishes them.
+tiktoken (openai/tiktoken, tiktoken/load.py): each line has a token in base64, a space and its rank.
+``=`` is the empty token. Ranks are ids, and lower ranks are merged first. Special tokens are not in
+the file. Blank lines are skipped only at the end. Llama 3 calls such a file ``tokenizer.model``, as
+SentencePiece does; the content distinguishes them.
 
-The JSON format of dqbd/tiktoken (js/src/core.ts), which its ports and Anthropic's tokenizer use
-too, has ``special_tokens`` with their ids, and ``bpe_ranks``, a text. Each line of this text has
-``!``, a rank and tokens, separated by spaces. The first token has that rank; the rank grows by one
-with each token.
+tiktoken in JSON (dqbd/tiktoken, js/src/core.ts): ``special_tokens`` has tokens with their ids.
+``bpe_ranks`` is a text. Each line of it has ``!``, a rank and tokens, separated by spaces. The
+first token has that rank; the rank grows by one with each token.
 
-``tekken.json``: ``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py. ``vocab``
-lists tokens and their ranks, from 0. The model uses only the first
-``default_vocab_size - default_num_special_tokens`` of them. Special tokens get the lowest ids, so
-the id of any other token is its rank plus ``default_num_special_tokens``. Up to version 7,
-``special_tokens`` may be missing: then :data:`IMPLIED` is used. A special token without a name
-gets one from its number, such as ``<SPECIAL_20>``.
+``tekken.json`` (``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py): ``vocab``
+lists tokens and their ranks, from 0. The model uses only the first ``default_vocab_size -
+default_num_special_tokens`` of them. Special tokens get the lowest ids. The id of any other token
+is its rank plus ``default_num_special_tokens``. Up to version 7, ``special_tokens`` may be missing:
+then :data:`IMPLIED` is used. A special token without a name gets one from its number, such as
+``<SPECIAL_20>``.
 
-RWKV: ``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py. A line is
-an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. RWKV
-evaluates the literal; this reader refuses anything but one literal, and decodes its escapes.
-Ids begin at 1: id 0 means the end of a text and is not listed in the file.
+RWKV (``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py): a line
+has an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. Only
+literals are accepted; nothing is evaluated. Ids begin at 1: id 0 means the end of a text and is not
+listed.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ from vocabtool.vocabulary import Kind, Place, Vocabulary, is_utf8, printable
 def _vocabulary(
     source: Source, kind: Kind, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
 ) -> Findings:
-    """Return a vocabulary of byte tokens. Raises :class:`InvalidFile` if an id repeats."""
     name, where = source.name.rpartition("/")[2], Place(source.name, place)
     if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
         notes = (*notes, "every single byte is a token, so no text is unknown")
@@ -69,10 +67,6 @@ def _vocabulary(
 
 
 def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
-    """Yield each token, decoded from base64. Error messages name it by ``what`` and its position.
-
-    Raises :class:`InvalidFile` for a value that is empty or not base64.
-    """
     for number, text in enumerate(encoded):
         try:
             token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
@@ -85,7 +79,6 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
 
 
 def _whole_lines(source: Source) -> list[bytes]:
-    """Return the complete lines that were read; blank lines at the end of the file are left out."""
     if source.size > len(source.head):
         return source.head.split(b"\n")[:-1]
     return source.head.rstrip(b"\r\n").split(b"\n")
@@ -101,17 +94,10 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def _recognise_ranks(source: Source) -> str | None:
-    """Return ``None`` if most lines have a token in base64 and its rank; else a reason.
-
-    Some of the tokens must be padded.
-
-    Every such file has padding, because its first tokens are single bytes. A list of four-letter
-    words and counts looks similar, but no word ends in ``=``. Lines of another form are not
-    counted against the format here: :func:`_read_ranks` reports them as errors.
-    """
     lines = _whole_lines(source)
     if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
         return "most of its lines are not base64, a space and a number"
+    # The first tokens are single bytes, which need padding. Words, with counts, do not end in =.
     if not PADDED.search(source.head):
         return f"no base64 with padding (=) in its first {HEAD:,} bytes"
     return None
@@ -259,15 +245,12 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
 
 
 def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
-    """Return ``item[key]`` of each item. Raises :class:`InvalidFile` unless ranks are 0, 1, 2..."""
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
         if item.get("rank") != number:
             rank = str(item.get("rank"))[:20]
-            raise InvalidFile(
-                f"{what}: item {number:,}: wanted this position as rank, got {rank!r}"
-            )
+            raise InvalidFile(f"{what}: item {number:,} has rank {rank!r}, wanted its position")
     return [item[key] for item in listed]
 
 
@@ -291,7 +274,6 @@ LITERAL: Final = re.compile(
 
 
 def _recognise_rwkv(source: Source) -> str | None:
-    """Return ``None`` if the head is mostly lines of an id, a literal and a length; else why."""
     lines = _whole_lines(source)
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
@@ -311,7 +293,6 @@ RWKV: Final = Reader("RWKV vocabulary", _recognise_rwkv, _read_rwkv)
 
 
 def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """Read RWKV's tokens. Raises :class:`InvalidFile` for a wrong length or a repeated id."""
     lines = word_list.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_literals(lines, ids))
@@ -325,7 +306,6 @@ def rwkv_vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 
 
 def _literals(lines: ByteStrings, ids: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the token of each line, and store its id in ``ids``, shape (number of lines,)."""
     for at, line in enumerate(lines):
         found = LITERAL.fullmatch(line)
         if found is None or int(found[1]) > MAX_ID:

@@ -1,12 +1,10 @@
-"""Open files of untrusted models safely, and find models in caches and by names with a prefix.
+"""Open files of untrusted models safely, and find models in local caches. Nothing is downloaded.
 
-A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it: neither is opened.
-Files above a size limit are refused.
+A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it. Neither is opened.
 
-Layout of tensorflow_hub's cache: ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and
-``_module_dir`` in tensorflow_hub/compressed_module_resolver.py (0.16.1). The name of a module's
-folder is the SHA-1 of its handle exactly as it was spelled: slashes, queries and hosts are not
-normalised, and addresses at kaggle.com are treated like any other. Nothing is downloaded here.
+Cache of tensorflow_hub (0.16.1): ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and
+``_module_dir`` in tensorflow_hub/compressed_module_resolver.py. The name of a module's folder is
+the SHA-1 of its handle, exactly as it was spelled.
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ def map_file(file: Path) -> Buffer:
 
 
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
-    """Return the content of a file.
+    """Return the content of a file. Refuses Git LFS pointers.
 
-    Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes, with the message
-    ``what`` (``{:,}`` becomes the limit), and :class:`InvalidFile` for a Git LFS pointer.
+    ``what``: the message for a file of more than ``limit`` bytes; ``{:,}`` in it becomes the limit.
     """
     with file.open("rb") as opened:
         data = opened.read(limit + 1)
@@ -47,9 +44,10 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 
 
 def named_file(folder: Path, name: bytes) -> Path:
-    """Return the path of the file ``name`` in ``folder``, whether or not it exists.
+    """Return the path of the file ``name`` in ``folder``. The file need not exist.
 
-    Raises :class:`InvalidFile` unless the name is UTF-8 and no operating system reads it as a path.
+    Raises :class:`InvalidFile` if the name is not UTF-8, or could be a path in any operating
+    system.
     """
     try:
         text = name.decode()
@@ -65,7 +63,6 @@ def named_file(folder: Path, name: bytes) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise :class:`InvalidFile` if ``path`` is a symbolic link."""
     if path.is_symlink():
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
@@ -79,9 +76,9 @@ MAX_NAMED: Final = 5  # handles that an error message names
 
 
 def find(handle: str) -> Path:
-    """Return the folder into which tensorflow_hub has downloaded the module ``handle``.
+    """Return the folder where tensorflow_hub keeps the module ``handle``.
 
-    Raises :class:`NotFound`, with download instructions, if it does not exist or is empty.
+    Raises :class:`NotFound`, with download instructions, if the folder is missing or empty.
     """
     import hashlib
     import shlex
@@ -122,9 +119,9 @@ OF_SAME_RANKS: Final = {"p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 
 
 def find_encoding(name: str) -> Path:
-    """Return the file of an encoding's ranks that the library tiktoken has downloaded.
+    """Return the file of an encoding's ranks in the cache of tiktoken.
 
-    Its cache: ``read_file_cached`` in tiktoken/load.py; addresses: tiktoken_ext/openai_public.py.
+    Cache: ``read_file_cached`` in tiktoken/load.py. Addresses: tiktoken_ext/openai_public.py.
     Raises :class:`NotFound`, with download instructions, if there is no such file.
     """
     import hashlib
@@ -151,9 +148,10 @@ FOLDERS: Final = ("sentence-transformers", "model2vec", "onnx")  # kinds with na
 
 
 def split_kind(model: str) -> tuple[str, str]:
-    """Split ``KIND:PATH``, such as ``static:words.vec``, into the kind of the model and its path.
+    """Split ``KIND:PATH``, such as ``static:words.vec``, into ``KIND:`` and ``PATH``.
 
-    ``python:`` is not split off, because what follows it is not a path but an import.
+    The first part is empty if there is none. ``python:`` is not split off: an import follows it,
+    not a path.
     """
     prefix, colon, rest = model.partition(":")
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
@@ -162,10 +160,7 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder of a model, given by path or by its name in the local Hugging Face cache.
-
-    Raises :class:`NotFound`, and :class:`UnsupportedFormat` if huggingface-hub is missing.
-    """
+    """Return the folder of a model: a path, or a name in the local Hugging Face cache."""
     folder = Path(model)
     if folder.is_dir():
         return folder

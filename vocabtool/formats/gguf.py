@@ -1,10 +1,9 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
-Layout: ggml-org/ggml, docs/gguf.md. A header is a magic number, a version, the numbers of tensors
-and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones; version
-3 may be big-endian. The keys ``tokenizer.ggml.*`` are read; scores and merges only to tokenize
-texts (``tokenization/tokenizer_files.py``). Other lists of strings are skipped.
-Arrays of arrays are refused: no known program writes them.
+Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the numbers of tensors
+and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones. Version
+3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read. ``tokenization/tokenizer_files.py``
+uses scores and merges. Arrays of arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations
@@ -69,8 +68,6 @@ BYTE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is not read yet: the type and number of its items, and where its bytes are."""
-
     item_type: int
     items: int
     start: int
@@ -78,8 +75,6 @@ class _Array:
 
 
 class _Header:
-    """The keys and values of a header. Raises :class:`InvalidFile` if a length exceeds the file."""
-
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
         raw = buffer[4:8]
@@ -120,7 +115,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos`` and where it ends. ``letter``: its format in ``struct``."""
+        """Return the number at ``pos`` and its end. ``letter``: its ``struct`` format."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
@@ -128,7 +123,6 @@ class _Header:
         return struct.unpack_from(layout, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        """Return the item count at ``pos``, and its end. Refuses a count too large for the file."""
         count, behind = self._number(self._size, pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:
@@ -150,10 +144,6 @@ class _Header:
         return _Array(item_type, count, start, start + count * width)
 
     def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        """Return where each of ``count`` strings begins, and where the last one ends.
-
-        A string consists of its length and its bytes.
-        """
         buffer, width = self._buffer, self._width
         length_at = struct.Struct(self._order + self._size).unpack_from
         heads = array("q")
@@ -168,7 +158,6 @@ class _Header:
         return heads, pos
 
     def strings(self, found: _Array) -> ByteStrings:
-        """Return the strings of an array, as slices of one copy of its bytes."""
         taken = found.end - found.start
         if taken > MAX_TEXT:
             raise UnsupportedFormat(f"the tokens take {taken:,} bytes, wanted at most {MAX_TEXT:,}")
@@ -178,12 +167,10 @@ class _Header:
         return ByteStrings(text, bounds[:-1] + np.int32(self._width), bounds[1:])
 
     def value(self, name: bytes, wanted: type[T]) -> T | None:
-        """Return the value of ``tokenizer.ggml.NAME``; ``None`` if missing or of another type."""
         value = self.values.get(b"tokenizer.ggml." + name)
         return value if isinstance(value, wanted) else None
 
     def token_types(self) -> list[int]:
-        """Return the types of the tokens; ``[]`` if they are missing or not integers."""
         found = self.value(b"token_type", _Array)
         if found is None or NUMBERS.get(found.item_type, "?") not in INTEGERS:
             return []
@@ -191,7 +178,6 @@ class _Header:
         return numbers
 
     def numbers(self, name: bytes) -> NDArray[np.generic]:
-        """Return an array of numbers, shape (n,); empty if it is missing or has other items."""
         found = self.value(name, _Array)
         if found is None or found.item_type not in NUMBERS:
             return np.zeros(0, np.int32)
@@ -203,8 +189,9 @@ class _Header:
 class GGUFTokenizer:
     """The tokenizer fields of a file, named as in llama.cpp (``llama_vocab::impl::load``).
 
-    ``tokens`` are in order of their ids. ``types`` and ``scores`` have shape (number of tokens,) or
-    (0,). ``merges``, in the order in which they are applied: two pieces with a space between.
+    ``tokens``: in id order. ``types``, ``scores``: shape (number of tokens,), or empty if missing.
+    ``merges``: two pieces with a space between, in the order in which they are applied.
+    ``unknown``: the id of unknown text.
     """
 
     model: str
@@ -219,11 +206,7 @@ class GGUFTokenizer:
 
 
 def read_tokenizer(file: Path) -> GGUFTokenizer | None:
-    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
-
-    Raises :class:`InvalidFile` if there are not as many types or scores as tokens, or if a score is
-    not a number.
-    """
+    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens."""
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             return None
@@ -235,7 +218,7 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     types, scores = header.token_types(), header.numbers(b"scores").astype(np.float32)
     for what, count in (("types", len(types)), ("scores", len(scores))):
         if count not in (0, found.items):
-            raise InvalidFile(f"{count:,} {what} of tokens, wanted {found.items:,}")
+            raise InvalidFile(f"{found.items:,} tokens have {count:,} {what}, wanted one each")
     if not np.isfinite(scores).all():
         raise InvalidFile("a score of a token is not a number")
     prefix = b"tokenizer.ggml."
@@ -270,7 +253,6 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    """Read the tokens of a GGUF file; other lists of strings in its header are skipped."""
     header = _Header(map_file(source.file))
     findings = Findings()
     tokens = header.values.get(TOKENS)

@@ -1,9 +1,8 @@
 """Read ``tokenizer.json``: the entries of a Hugging Face tokenizer, and its added tokens.
 
 Layout: huggingface/tokenizers, tokenizers/src/models/*/serialization.rs and
-tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. ``model.vocab`` is an object of
-entries and ids (WordLevel, WordPiece, BPE), or a list of [piece, score] whose ids are positions
-(Unigram). Scores, merge rules and the pre-tokenization are not read.
+tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. For Unigram, ``model.vocab`` is a list
+of [piece, score], and ids are positions. For other models, it is an object of entries and ids.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Return ``None`` for an object with a ``model`` that has a ``vocab``, else a reason."""
+    """Return why a document is not a ``tokenizer.json``; ``None`` if it is."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     model = document.get("model")
@@ -58,10 +57,7 @@ def recognise(document: object) -> str | None:
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:
-    """Return the vocabulary of a document that :func:`recognise` accepts.
-
-    Raises :class:`InvalidFile` if the document violates the format.
-    """
+    """Return the vocabulary of a document that :func:`recognise` accepts."""
     model = document["model"]
     model_type = _type(model)
     tokens = list(_added_tokens(document.get("added_tokens", [])))
@@ -109,9 +105,8 @@ READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
 
 
 def _type(model: Json) -> str:
-    """Return the type of a model; if the file lacks it, guess it as Hugging Face's library does."""
     model_type = model.get("type")
-    if model_type is None:
+    if model_type is None:  # guess as Hugging Face's library does
         if isinstance(model["vocab"], list):
             return "Unigram"
         if "merges" in model:
@@ -124,7 +119,6 @@ def _type(model: Json) -> str:
 
 
 def _pieces(vocab: object) -> list[Any]:
-    """Return the pieces of a Unigram model, whose ``vocab`` is a list of [piece, score]."""
     listed = expect(vocab, list, "model.vocab")
     for number, item in enumerate(listed):
         if not isinstance(item, list) or len(item) != 2:
@@ -136,7 +130,6 @@ def _pieces(vocab: object) -> list[Any]:
 
 
 def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
-    """Yield the content of each added token, its id, and whether it is special."""
     for number, token in enumerate(expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
         fields = expect(token, dict, what)
@@ -150,13 +143,8 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
 def _find_added(
     tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    """Return the added tokens that are not entries of the model, with their ids; and notes.
-
-    An added token that is an entry of the model keeps the model's id. Any other gets the id that
-    the file states. (Hugging Face's library ignores that id and numbers such tokens after the
-    model's entries; details depend on its version. In a file that the library wrote, the stated
-    ids are these numbers.) Empty and repeated tokens are ignored.
-    """
+    # An entry of the model keeps the id of the model. Any other token gets the stated id. Hugging
+    # Face's library numbers such tokens itself; in files that it wrote, both ids are equal.
     new: dict[str, int] = {}
     special, misstated, renumbered = [], [], []
     seen = {""}
@@ -192,7 +180,6 @@ def _find_added(
 def _unknown(
     model: Json, model_type: str, ids_of: tuple[Mapping[str, int], ...], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
-    """Return the id of the unknown token, or a note if that token is not in the vocabulary."""
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()
@@ -208,7 +195,6 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    """Return the marker of pieces (``##``, ``▁``, ...), and notes on unsupported markers."""
     byte_level, blanks = False, []
     waiting = [document.get(name) for name in PARTS]
     while waiting:

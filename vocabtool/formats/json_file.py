@@ -1,32 +1,24 @@
-"""Parse JSON within memory bounds, convert it to arrays, and read plain JSON vocabularies.
+"""Parse JSON within memory bounds, convert it to arrays, and read vocabularies in JSON.
 
-The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeats in an object, its
-last value is used, as in the libraries that define these formats. Text is refused if the objects
-parsed from it would take far more memory. A file may also be a single JSON string that
+The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeats, its last value is
+used, as in the libraries that define these formats. A file may be a single JSON string that
 contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` that way. The formats:
 
-``vocab.json``, an object that maps entries to ids, is written by ``save_vocabulary`` of the
-tokenizers in huggingface/transformers. BPE tokenizers also write ``merges.txt``: a line
-``#version``, then two pieces per line, separated by a space (``BPE::read_file`` in
-huggingface/tokenizers, tokenizers/src/models/bpe/model.rs). Merges are only counted.
-``added_tokens.json`` has the layout of ``vocab.json``. It contains the tokens that were added to
-the vocabulary in ``vocab.json``, and is read as a separate vocabulary.
-
-``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
-spaCy's ids are hashes of the strings and are not stored. Here, a string's position is its id. Any
-other JSON list of words is read the same way.
-
-Scored pieces (tensorflow/tfjs-models, universal-sentence-encoder/src/tokenizer): a list of
-[piece, score]. The id of a piece is its position; the first piece stands for unknown text. A score
-may be null. Scores are not read, in this format or any other.
-
-``model.json`` of TensorFlow.js (tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts): the
-strings in its constants and weights are read. The graph is a GraphDef in protobuf's JSON, where
-bytes are base64. Most values are in files beside it, listed in groups (``weightsManifest``,
-tfjs-core/src/io/io_utils.ts): the files of a group, concatenated, contain its weights in order. The
-four bytes before each string are its length. Files are opened by a bare name, never through a link.
-It is not determined which table a list of strings fills: every list is reported as a constant, with
-positions as ids.
+- ``vocab.json``, an object of entries and ids: ``save_vocabulary`` in huggingface/transformers.
+- ``merges.txt`` beside it, for BPE: a line ``#version``, then two pieces per line, separated by a
+  space (``BPE::read_file`` in huggingface/tokenizers, tokenizers/src/models/bpe/model.rs). Merges
+  are only counted.
+- ``added_tokens.json``, with the layout of ``vocab.json``: tokens that are not in that file.
+- ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
+  Ids are positions, because spaCy's ids are hashes, which are not stored.
+- Scored pieces, a list of [piece, score]: tensorflow/tfjs-models,
+  universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
+- ``model.json`` of TensorFlow.js: tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts. The
+  graph is a GraphDef in protobuf's JSON, with bytes in base64. Strings in constants and weights are
+  read; which table they fill is not determined.
+- Weight files of TensorFlow.js, listed in groups (``weightsManifest``,
+  tfjs-core/src/io/io_utils.ts). The files of a group, concatenated, contain its weights in order. A
+  string follows its length, which has four bytes.
 """
 
 from __future__ import annotations
@@ -84,16 +76,12 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def recognise(source: Source) -> str | None:
-    """Return ``None`` for a file that begins like a JSON object or list, else a reason."""
+    """Return why a file does not begin like a JSON object or list; ``None`` if it does."""
     return None if BEGINS.match(source.head) else "does not begin like a JSON object or list"
 
 
 def read(file: Path) -> Any:
-    """Return the value of a JSON file. If the value is a string, parse that as JSON too.
-
-    Raises the errors of :func:`parse`, and :class:`UnsupportedFormat` for more than ``MAX_FILE``
-    bytes.
-    """
+    """Return the value of a JSON file. If the value is a string, parse that as JSON, too."""
     document = parse(read_file(file, MAX_FILE, TOO_LARGE))
     return parse_text(document) if isinstance(document, str) else document
 
@@ -101,8 +89,8 @@ def read(file: Path) -> Any:
 def parse(data: bytes) -> Any:
     """Return the value of a JSON text.
 
-    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or if its
-    values would take more than ``MAX_GROWTH`` times as much memory as the text.
+    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or needs
+    more than ``MAX_GROWTH`` times its size in memory.
     """
     room = FREE + MAX_GROWTH * len(data)
     both = len(data) - len(data.translate(None, b"{[,"))
@@ -138,17 +126,16 @@ def parse(data: bytes) -> Any:
 
 
 def parse_text(text: str) -> Any:
-    """Parse JSON that is a string inside another JSON document; see :func:`parse`."""
     return parse(text.encode("utf-8", "surrogatepass"))
 
 
 def kind(value: object) -> str:
-    """Return the name of a parsed value's type for messages."""
+    """Return the name of a value's type for messages, such as ``an object``."""
     return _NAMES.get(type(value), type(value).__name__)
 
 
 def expect(value: object, wanted: type[T], what: str) -> T:
-    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, if it is of another type."""
+    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, for another type."""
     if not isinstance(value, wanted):
         raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
     return value
@@ -160,7 +147,6 @@ def show(text: str) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
-    """Return the first few texts, escaped and joined by commas, for notes."""
     named = ", ".join(show(text) for text, _ in zip(texts, range(MAX_NAMED), strict=False))
     return named + ", ..." * (len(texts) > MAX_NAMED)
 
@@ -168,8 +154,8 @@ def show_some(texts: Collection[str]) -> str:
 def strings(values: Collection[Any], what: str) -> ByteStrings:
     """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
 
-    Raises :class:`InvalidFile` for a value that is not a text, and for a lone surrogate (JSON can
-    express one) that does not stand for a byte. Messages name a value by ``what`` and its number.
+    ``what``: what a value is, for messages. Raises :class:`InvalidFile` for a value that is not a
+    text or cannot be encoded.
     """
     try:
         return ByteStrings.of(map(encode, values))
@@ -184,10 +170,7 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """Return the ids in an object that maps entries to ids: int64, shape (n,).
-
-    Raises :class:`InvalidFile` if an id is not a whole number from 0 to ``MAX_ID``.
-    """
+    """Return the ids in an object of entries and ids: int64, shape (n,)."""
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
@@ -201,7 +184,6 @@ def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
 
 
 def is_id(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number from 0 to ``MAX_ID``."""
     return type(value) is int and 0 <= value <= MAX_ID
 
 
@@ -233,13 +215,8 @@ def _why_no_ids(document: object) -> str | None:
 
 
 def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
-    """Return whether an object probably contains settings, such as ``{"model_max_length": 512}``.
-
-    ``values``: the object's values, sorted. A single key is a setting if it is a plain name and
-    its value is not 0. Several keys are settings if all end in ``_token_id``, or if they are few,
-    their values have gaps, and at least half of the keys consist of several words.
-    """
-    if len(document) == 1:
+    """Guess whether keys and values are settings, such as ``{"model_max_length": 512}``."""
+    if len(document) == 1:  # a plain name and not the id 0
         return bool(values[0]) and all(map(str.isidentifier, document))
     if all(key.endswith("_token_id") for key in document):
         return True
@@ -281,7 +258,6 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 def _count_merges(file: Path) -> int:
-    """Return the number of merges in a file. Raises :class:`InvalidFile` for an invalid line."""
     count = 0
     for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):
@@ -302,7 +278,7 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
-    """Return ``None`` if a document is a list of texts, else a reason."""
+    """Return why a document is not a list of texts; ``None`` if it is."""
     if not isinstance(document, list):
         return f"{kind(document)}, wanted a list of texts"
     if not document:
@@ -380,7 +356,6 @@ def _why_no_tfjs(document: object) -> str | None:
 
 
 def _read_tfjs(document: Any, source: Source) -> Findings:
-    """Read the strings in a model. Raises :class:`InvalidFile` for an invalid weights manifest."""
     findings = Findings()
     topology = document.get("modelTopology")
     nodes = topology.get("node") if isinstance(topology, dict) else None
@@ -423,7 +398,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return the name of a weight, the dtype of its stored values, and the number of values."""
+    """Return the name of a weight, the dtype as stored, and the number of values."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
@@ -440,7 +415,6 @@ def _weight(value: object) -> tuple[str, str, int]:
 def _weights(
     weights: list[tuple[str, str, int]], paths: list[Any], source: Source
 ) -> Iterator[Finding]:
-    """Yield the strings of each weight that has strings; ``paths``: the files of the group."""
     if not paths:
         raise InvalidFile("a group of weights contains strings, but lists no files")
     data = b"".join(_content(source.file.parent, path) for path in paths)

@@ -1,20 +1,21 @@
 """Read Keras lookup layers (described in JSON), ``.keras`` archives and ``Tokenizer.to_json()``.
 
-Keras describes a layer as ``{"class_name": ..., "config": {...}}``. ``config`` is written by
-``get_config`` in keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing.
+Keras describes a layer as ``{"class_name": ..., "config": {...}}``. ``get_config`` in
+keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing writes ``config``.
 
-An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a zip of
-``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and
-``assets/<path of the layer>/vocabulary.txt`` for each layer whose ``adapt`` was called; this file
-includes the mask and unknown entries. The path of a layer follows the rules of ``_save_state`` in
-saving_lib.py. The weights are never read, as they contain no words. If a layer was given a
-vocabulary *file*, Keras 2 stores only the path of that file.
+An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a zip of:
+
+- ``config.json``, which describes every layer
+- ``metadata.json`` and ``model.weights.h5``, which are not read
+- ``assets/<path of the layer>/vocabulary.txt`` for each layer whose ``adapt`` was called. The file
+  includes the mask and unknown entries. ``_save_state`` in saving_lib.py forms the path.
+
+If a layer was given a vocabulary *file*, Keras 2 stores only the path of that file.
 
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
-``config`` with the settings and the words: ``word_index``, JSON in a string. Files with nothing but
-the content of ``config``, or ``{"word_index": {...}}`` without settings for splitting texts, are
-read too. Ids begin at 1. Words with ids from ``num_words`` on are stored but never looked up, so
-they are left out.
+``config`` with settings and ``word_index``: words and ids, as JSON in a string. The content of
+``config`` alone is read, too. Ids begin at 1. Words with ids from ``num_words`` on are never looked
+up, so they are left out.
 """
 
 from __future__ import annotations
@@ -59,10 +60,9 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    ``path``: in an archive, the path of the layer's asset. Otherwise the layer's path in the object
-    graph, such as ``root.layer-0``, or its parent's if the layer has none.
-    ``vocabulary``: the entries, without the mask and unknown entries; numbers as decimal text;
-    ``None`` if the file does not contain the entries.
+    ``path``: in an archive, the path of the layer's asset; otherwise the path of the layer in the
+    object graph, such as ``root.layer-0``, or of its parent. ``vocabulary``: entries without mask
+    and unknown entries; numbers as decimal text; ``None`` if the file does not contain them.
     ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
     ``inverse``: whether the layer maps ids to words.
     """
@@ -90,15 +90,12 @@ class LookupLayer:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Class and name: they identify a layer that a model describes several times."""
+        """Class and name, which are equal where a model describes a layer again."""
         return self.class_name, self.name
 
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
-    """Parse the configuration of a layer or model from JSON. Error messages name it by ``path``.
-
-    Raises :class:`InvalidFile` if it is not an object, or would take too much memory.
-    """
+    """Parse the JSON configuration of a layer or model. ``path``: its name in messages."""
     what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
     keys, items = metadata.count(b":"), metadata.count(b",")
@@ -117,16 +114,12 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
 
 
 def is_object(value: dict[str, Any]) -> bool:
-    """Return whether a JSON object describes a Keras object: a layer, model or initializer."""
+    """Return whether JSON describes a layer, model or initializer."""
     return isinstance(value.get("class_name"), str) and isinstance(value.get("config"), dict)
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the lookup layer that ``description`` describes. ``MASK_AND_OOV`` must contain its
-    class.
-
-    Raises :class:`InvalidFile` if a setting has a type or value that Keras does not write.
-    """
+    """Return the described lookup layer. ``MASK_AND_OOV`` must contain its class."""
     class_name, config = description["class_name"], description["config"]
 
     def setting(key: str, default: Token, *kinds: type) -> Any:
@@ -190,11 +183,7 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return how many mask and unknown entries precede the words in ``entries``.
-
-    This is ``layer.first_id`` if ``entries`` begins with exactly these entries, because Keras then
-    removes them; otherwise 0.
-    """
+    """Return ``layer.first_id`` if entries begin with mask and unknown entries, else 0."""
     if layer.first_id > len(entries):
         return 0
     mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
@@ -232,7 +221,6 @@ UNDESCRIBED: Final = (
 
 
 def _recognise_archive(source: Source) -> str | None:
-    """Return why a zip archive is not a Keras model; ``None`` if it begins like one."""
     if not source.head.startswith(ZIP):
         return "does not begin like a zip archive"
     for found in re.finditer(re.escape(ZIP), source.head):
@@ -242,11 +230,6 @@ def _recognise_archive(source: Source) -> str | None:
 
 
 def _read_archive(source: Source) -> Findings:
-    """Read the vocabularies of all lookup layers, with their ids.
-
-    Raises :class:`InvalidFile` if the archive or its ``config.json`` is damaged, and
-    :class:`UnsupportedFormat` if it is encrypted. A damaged asset only causes a warning.
-    """
     from vocabtool.formats.zip_archive import ZipArchive
 
     findings = Findings()
@@ -277,12 +260,7 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
-    """Yield each lookup layer, and whether the archive has only the path of its vocabulary file.
-
-    The ``path`` of a layer is where the archive would store its asset. It consists of names of
-    attributes; an item of a list has the name of its class instead. An overlong path is truncated,
-    so that no asset matches it.
-    """
+    """Yield each lookup layer, and whether only the path of its vocabulary is stored."""
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
     waiting: list[tuple[str, Any]] = [("", config)]
@@ -294,6 +272,8 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
                 yield lookup_layer(path, value), elsewhere
                 continue
             value = value["config"]  # the parts of the object
+        # A path consists of names of attributes; an item of a list has the name of its class. No
+        # asset matches a path that was cut.
         children, counts = [], dict[str, int]()
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             if not isinstance(child, dict | list):
@@ -310,7 +290,6 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
 
 
 def _snake_case(class_name: str) -> str:
-    """Return a class name as in Keras' paths: ``text_vectorization`` for TextVectorization."""
     name = re.sub(r"\W+", "", class_name[:MAX_PATH])
     name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
@@ -319,7 +298,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add the vocabulary of each asset to ``findings``; return class and name of their layers."""
+    """Read all assets; return class and name of the layers with a vocabulary."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -352,7 +331,6 @@ def _read_assets(
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    """Return the words of ``vocabulary.txt`` like Keras: without mask and unknown entries."""
     lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:
@@ -401,9 +379,10 @@ FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings for splitting a text: each character of ``filters`` is replaced by ``split``.
+    """Settings for splitting a text.
 
-    With ``char_level``, every character is a word, and ``filters`` and ``split`` are not used.
+    ``filters``: characters that become ``split``. If ``char_level`` is set, every character is a
+    word, and neither is used.
     """
 
     filters: str
@@ -413,14 +392,13 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Return ``None`` if a document, or its ``config``, has a ``word_index``; else a reason."""
+    """Return why a document is not a Keras tokenizer; ``None`` if it has ``word_index``."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
 
 
 def _read_tokenizer(document: Any, source: Source) -> Findings:
-    """Read the words that the tokenizer looks up. Raises :class:`InvalidFile`."""
     config = _config(document)
     ids = config[WORDS]
     if isinstance(ids, str):
@@ -462,7 +440,7 @@ def settings_of(document: Any) -> Settings | None:
     """Return the settings for splitting a text; ``None`` if the document has none.
 
     Missing settings have Keras' defaults. Raises :class:`InvalidFile` for settings with which Keras
-    fails, and for ``split: null`` (split at Unicode white space), which is not supported.
+    fails, and for ``split: null``.
     """
     config = _config(document)
     complete = document.get("class_name") == "Tokenizer"

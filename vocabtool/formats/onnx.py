@@ -2,8 +2,8 @@
 
 Layout: onnx/onnx, onnx/onnx.proto. Fields of a ModelProto: 7 graph, 20 training_info, 25 functions.
 Graphs and functions have nodes, nodes have attributes, and an attribute may contain another graph.
-Strings and integers are found without a schema. Weights and other floats are never read, and no
-file beside the model is opened. ``onnx_operators.py`` interprets the strings of each operator.
+Weights are never read, and no file beside the model is opened. ``onnx_operators.py`` interprets the
+strings of each operator.
 """
 
 from __future__ import annotations
@@ -69,11 +69,7 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` for a ModelProto: known fields only, a version and a graph; else a reason.
-
-    Similar protobufs are excluded: a SavedModel begins with the same two fields, but has no field 7
-    (the graph); a GraphDef and a SentencePiece model do not begin with a number.
-    """
+    """Check the fields: a SavedModel begins alike, but has no field 7 (the graph)."""
     seen: set[int] = set()
     buffer = map_file(source.file)
     try:
@@ -95,7 +91,6 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    """Read the vocabularies of every graph and function of a model."""
     model = _Model(map_file(source.file), source.name)
     findings = model.findings
     findings.found += islice(model.walk(), MAX_LISTS)
@@ -109,17 +104,13 @@ READER: Final = Reader("ONNX", _recognise, _read)
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of an ONNX graph. ``place``: its location in the model, for display."""
-
     name: str
     op: bytes
     domain: bytes
-    place: str
+    place: str  # in the model, for display
 
 
 class _Model:
-    """One model: :meth:`walk` yields its lists of strings, ``findings`` collects warnings."""
-
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
         self._file = file
@@ -127,7 +118,6 @@ class _Model:
         self.findings = Findings()
 
     def walk(self) -> Iterator[Finding]:
-        """Yield every list of strings, as a vocabulary or as a skipped list."""
         for number, wire_type, start, end in wire.fields(self._buffer, 0, len(self._buffer)):
             if wire_type != LEN:
                 continue
@@ -196,7 +186,6 @@ class _Model:
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        """Yield the words of an onnxruntime-extensions operator; its attributes contain files."""
         place = f"{node.place} ({node.op.decode()})"
         with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
@@ -210,11 +199,10 @@ class _Model:
             yield from (found,) if isinstance(found, Vocabulary) else found
 
     def _values(self, fields: _Fields, node: _Node) -> Values:
-        """Return the values of an attribute. Newer versions of operators store them in a tensor."""
         integer = fields.numbers.get(INTEGER)
         if TENSOR not in fields.spans:
             return Values(integer, fields.strings, fields.integers)
-        span = fields.spans[TENSOR]
+        span = fields.spans[TENSOR]  # newer versions of operators store their values in a tensor
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         data_type = tensor.numbers.get(DATA_TYPE)
         if data_type == TYPE_STRING:
@@ -235,7 +223,6 @@ class _Model:
         return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        """Yield the strings of an attribute, or the tokenizer that one of them contains."""
         shown = printable(name)
         where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:
@@ -254,7 +241,7 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield the strings of a tensor. ``name``: its node's name; ``None`` for an initializer."""
+        """Yield a tensor's strings. ``name``: its node; ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -272,16 +259,11 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a protobuf message that has one repeated string and one repeated integer field.
-
-    For the remaining fields, by field number: ``numbers``, the last value of each varint field;
-    ``spans``, where the last payload of each length-delimited field begins and ends. Runs of
-    repeated fields are read by NumPy. Raises :class:`InvalidFile` for an invalid protobuf.
-    """
+    """The fields of a message; NumPy reads one repeated string and one repeated integer field."""
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
-        self.numbers: dict[int, int] = {}
-        self.spans: dict[int, Span] = {}
+        self.numbers: dict[int, int] = {}  # by field number: the last value
+        self.spans: dict[int, Span] = {}  # by field number: where the last payload is
         self._buffer = buffer
         self._strings: list[ByteStrings] = []
         self._integers: list[Integers] = []
@@ -316,38 +298,32 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"repeated fields are in more than {MAX_RUNS} places", offset=pos)
+                raise InvalidFile(f"repeated values are in more than {MAX_RUNS} groups", offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 
     @cached_property
     def strings(self) -> ByteStrings:
-        """The values of the repeated string field."""
         if len(self._strings) > 1:
             return ByteStrings.of(value for run in self._strings for value in run)
         return self._strings[0] if self._strings else NO_STRINGS
 
     @property
     def integers(self) -> Integers:
-        """The values of the repeated integer field: int64, shape (n,)."""
         return np.concatenate(self._integers) if self._integers else NO_INTEGERS
 
     def text(self, field: int) -> bytes:
-        """Return the first ``MAX_NAME`` bytes of a string field."""
         start, end = self.spans.get(field, (0, 0))
         return self._buffer[start : min(end, start + MAX_NAME)]
 
     @property
     def is_external(self) -> bool:
-        """Whether the values of a tensor are in another file."""
         return self.numbers.get(DATA_LOCATION) == 1 or EXTERNAL_DATA in self.spans
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """Read consecutive varint fields with the tag ``tag`` from ``pos`` on; return values and end.
-
-    Tags and values are both varints, so the run lasts as long as every second varint is ``tag``.
-    """
+    """Read consecutive varint fields with this tag; return their values and end."""
+    # Tags and values are both varints: the run lasts as long as every second varint is the tag.
     found: list[Integers] = []
     while pos < len(data) and data[pos] == tag:
         window = np.frombuffer(data, np.uint8)[pos : pos + WINDOW]
@@ -364,7 +340,6 @@ def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
 
 
 def _past_floats(data: bytes, pos: int) -> int:
-    """Return the end of the run of unpacked floats that begins at ``pos``."""
     array = np.frombuffer(data, np.uint8)
     while pos < len(data):
         others = np.flatnonzero(array[pos : pos + 5 * WINDOW : 5] != FLOATS_TAG)

@@ -1,17 +1,16 @@
 """Find the files of an ONNX model that turns token ids into vectors, and read its settings.
 
 Layout: ``model.onnx``, or ``onnx/model*.onnx``, with ``tokenizer.json`` beside it or one folder
-higher, as written by huggingface/optimum and sentence-transformers. A model of this kind has the
-input ``input_ids``. Settings, all optional, as in sentence-transformers:
+higher, as written by huggingface/optimum and sentence-transformers. The graph has the input
+``input_ids``. Settings, all optional, as in sentence-transformers:
 
 - ``modules.json`` and ``1_Pooling/config.json``: how token vectors become one vector, and whether
   it is scaled to length 1 (sentence_transformers/.../pooling.py, normalize.py).
-- ``sentence_bert_config.json``: whether texts are lower-cased. ``tokenization/token_limit.py``
-  reads how many of their tokens are used.
+- ``sentence_bert_config.json``: whether texts are lower-cased.
 
 Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). Each must have a
-bare name, be in the same folder, and be as large as stated. onnxruntime itself interprets some
-locations as addresses in memory; these are paths, which are refused.
+bare name and be as large as stated. onnxruntime interprets some locations as addresses in memory;
+these are paths, which are refused.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ class OnnxFiles:
 class Settings:
     """How token vectors become the vector of a text.
 
-    ``pooling``: the results that are concatenated; empty if ``modules`` has modules that are not
-    supported. ``lower``: whether texts are lower-cased.
+    ``pooling``: the results that are concatenated; empty if ``modules`` has unsupported modules.
+    ``lower``: whether texts are lower-cased.
     """
 
     pooling: tuple[Pooling, ...]
@@ -113,9 +112,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Facts about a graph. ``external``: files of its tensors.
+    """Facts about a graph.
 
-    ``dynamic``: whether it quantizes activations by the largest value of all texts of a batch.
+    ``external``: files of its tensors. ``dynamic``: whether it quantizes activations by the largest
+    value of all texts of a batch.
     """
 
     external: tuple[Path, ...]
@@ -125,8 +125,7 @@ class Graph:
 def find(path: Path) -> OnnxFiles:
     """Find the files of a model. ``path``: its folder or its graph.
 
-    Raises :class:`UnknownFormat` for anything else, and for a folder with several graphs if none is
-    called ``model.onnx``.
+    Raises :class:`UnknownFormat` for anything else.
     """
     model = _graph_in(path) if path.is_dir() else path
     folders = folders_of(model.parent)
@@ -161,7 +160,6 @@ def _graph_in(folder: Path) -> Path:
 
 
 def _inputs(buffer: Buffer) -> list[str]:
-    """Return the names of the inputs of a model."""
     return [
         printable(wire.last_bytes(buffer, value, NAME))
         for graph in wire.messages(buffer, (0, len(buffer)), GRAPH)
@@ -172,7 +170,7 @@ def _inputs(buffer: Buffer) -> list[str]:
 def check_graph(file: Path) -> Graph:
     """Check that a graph names no file outside its folder. Nothing of it is executed.
 
-    Raises :class:`InvalidFile` for a damaged graph, a path, a link or a file that is too small;
+    Raises :class:`InvalidFile` for a path, a link or a file that is too small, and
     :class:`NotFound` for a missing file.
     """
     buffer = map_file(file)
@@ -202,7 +200,6 @@ def check_graph(file: Path) -> Graph:
 
 
 def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
-    """Return the file of one tensor. ``facts``: its keys and values; of equal keys all count."""
     found: dict[bytes, list[bytes]] = {}
     for fact in facts:
         key, value = (wire.last_bytes(buffer, fact, field) for field in (1, 2))
@@ -232,10 +229,6 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
 
 
 def read_all_settings(files: OnnxFiles) -> Settings:
-    """Read how a text's vector is computed.
-
-    Raises :class:`InvalidFile` for invalid settings.
-    """
     lower = find_settings(files.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((each for each in files.folders if (each / MODULES).is_file()), None)
     if folder is not None:
@@ -260,7 +253,6 @@ def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:
 
 
 def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
-    """Return the kinds of pooling in the settings of the module ``Pooling``."""
     modes = settings.get("pooling_mode")
     if modes is None:
         modes = [mode for switch, mode in SWITCHES.items() if settings.get(switch) is True]

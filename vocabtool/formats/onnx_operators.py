@@ -1,11 +1,12 @@
-"""Interpret the strings of ONNX operators: which of them are words, and which ids these have.
+"""Interpret the strings of ONNX operators: which of them are words, and their ids.
 
-Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md; Tokenizer is from ONNX Runtime
-(microsoft/onnxruntime, docs/ContribOperators.md). The operators of onnxruntime-extensions
-(microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text)
-contain whole files as text: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. In their mappings, each line is a
-key, a tab and a value. ``onnx.py`` finds the nodes and their attributes.
+Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md. Tokenizer is from ONNX Runtime
+(microsoft/onnxruntime, docs/ContribOperators.md).
+
+The attributes of onnxruntime-extensions contain whole files as text: ``vocab.txt``, ``vocab.json``
+with merges and added tokens, ``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. In a
+mapping, each line is a key, a tab and a value. Layout: microsoft/onnxruntime-extensions,
+docs/custom_ops.md, operators/tokenizer and operators/text.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ NO_STRINGS: Final = ByteStrings.of(())
 
 
 class Values(NamedTuple):
-    """The values of a node's attribute."""
-
     integer: int | None = None
     strings: ByteStrings = NO_STRINGS
     integers: Integers = NO_INTEGERS
@@ -50,9 +49,9 @@ Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
-    """Return strings of unknown purpose as a vocabulary, or as a skipped list.
+    """Return strings of unknown purpose as a vocabulary, or few of them as a skipped list.
 
-    They are skipped if there are few, and always if the caller passes a reason, ``why``.
+    ``why``: a reason to skip them in any case.
     """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
@@ -73,7 +72,6 @@ def _table(
     kind: Kind = "table",
     marker: Marker | None = None,
 ) -> Vocabulary:
-    """Return a vocabulary. Raises :class:`InvalidFile` unless there is one id for each word."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
     notes = (note,) if note else ()
@@ -83,7 +81,6 @@ def _table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """Return the strings of one attribute: the first in ``names`` that has any."""
     found = (known[name].strings for name in names if name in known)
     return next(filter(len, found), NO_STRINGS)
 
@@ -94,7 +91,6 @@ def _integers(known: Attributes, *names: bytes) -> Integers | None:
 
 
 def _default(known: Attributes) -> Unknown:
-    """Return the id of unknown words from an attribute or, if it is missing, ONNX's default."""
     in_tensor = _integers(known, b"default_tensor")
     if in_tensor is not None:
         return Unknown(int(in_tensor[0]))
@@ -103,7 +99,6 @@ def _default(known: Attributes) -> Unknown:
 
 
 def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield the words of a table that maps words to ids, ids to words, or words to other values."""
     classes = _strings(known, b"classes_strings")
     if len(classes):  # version 1: ids are positions
         yield _table(name, place, classes, unknown=_default(known))
@@ -141,11 +136,8 @@ def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Yield the vocabularies of a TfIdfVectorizer: one for each length of n-grams.
-
-    Its attributes: ``pool_strings``, the words of all n-grams in sequence, shortest n-grams first;
-    ``ngram_counts``, where n-grams of each length begin in the pool; ``ngram_indexes``, their ids.
-    """
+    # The words of all n-grams, shortest n-grams first; where the n-grams of each length begin;
+    # the ids of the n-grams.
     pool = _strings(known, b"pool_strings")
     if not len(pool):
         return
@@ -156,7 +148,10 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
     bounds = [*begins.tolist(), len(pool)]
     for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
-            raise InvalidFile(f"invalid range of the {length}-grams in the pool: {begin} to {end}")
+            raise InvalidFile(
+                f"ngram_counts: the range {begin} to {end} of the {length}-grams does not fit the "
+                f"{len(pool):,} strings of the pool"
+            )
         count = (end - begin) // length
         part = None if ids is None else ids[used : used + count]
         used += count
@@ -196,7 +191,6 @@ OPERATORS: Final[
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
-    """Return the value of one attribute: the first in ``names`` that ``texts`` contains."""
     for name in names:
         if name in texts:
             return texts[name]
@@ -204,7 +198,6 @@ def _text(texts: Texts, *names: bytes) -> bytes:
 
 
 def _lines(text: bytes) -> ByteStrings:
-    """Return the lines of ``text``. Empty lines are left out, because they get no id."""
     lines = word_list.read_lines(text)
     return lines.take(np.flatnonzero(lines.lengths))
 
@@ -219,7 +212,6 @@ def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
 def _bpe(
     texts: Texts, name: str, place: Place, pre_tokenizer: str = "ByteLevel", **model: str
 ) -> Vocabulary:
-    """Read a BPE tokenizer: ``vocab.json``, ``merges.txt``, added tokens (lines ``token=id``)."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
     ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
@@ -255,7 +247,6 @@ def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
-    """Read one token per line; it may be empty. Added tokens replace those with equal ids."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
@@ -265,7 +256,6 @@ def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of each line, separated by one or more tabs; skip empty lines."""
     for number, line in enumerate(text.split(b"\n"), start=1):
         columns = list(filter(None, line.split(b"\t")))
         if len(columns) == 2:
@@ -276,7 +266,6 @@ def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _columns(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStrings]:
-    """Return the keys and the values; if a key repeats, its last value is used."""
     found = dict(pairs)
     return ByteStrings.of(found), ByteStrings.of(found.values())
 
@@ -288,10 +277,7 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Return the words of a table from words to vectors (with ``inverse``: vectors to words).
-
-    Vectors of one number are ids. If the vectors are longer, ids are positions in the table.
-    """
+    """Read a table of words and vectors; vectors of one number are ids."""
     pairs = _pairs(_text(texts, b"map"))
     if inverse:
         vectors, words = _columns((vector, word) for word, vector in pairs)

@@ -1,9 +1,8 @@
-"""Detect and refuse files without words, and files whose words cannot be read safely.
+"""Refuse pickles and files without words, and say how to export the words.
 
 A pickle is a program that runs when it is loaded. So pickles are never loaded, neither bare ones
-nor those in files of PyTorch, joblib and NumPy. Each refusal says how to export the words.
-Layouts: CPython, Lib/pickletools.py; PyTorch, torch/serialization.py; huggingface/safetensors,
-README; NumPy, numpy/lib/format.py.
+nor those in files of PyTorch, joblib and NumPy. Layouts: CPython, Lib/pickletools.py; PyTorch,
+torch/serialization.py; huggingface/safetensors, README; NumPy, numpy/lib/format.py.
 """
 
 from __future__ import annotations
@@ -104,12 +103,9 @@ def refusal(source: Source) -> str:
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
-    """Return whether bytes are the beginning of a pickle. Opcodes are parsed, never executed.
-
-    Pickles of protocols 0 and 1 have no magic bytes, and lines of words may be valid opcodes. But a
-    pickle begins with a container, or with a class and its arguments, and stores its first object
-    in the memo as number 0 (1 in Python 2). No word list looks like that.
-    """
+    # Opcodes are parsed, never executed. Protocols 0 and 1 have no magic bytes, and lines of words
+    # may be valid opcodes. But a pickle begins with a container, or a class and its arguments, and
+    # stores its first object in the memo as number 0 (1 in Python 2). No word list looks like that.
     file = io.BytesIO(head)
     names: list[str] = []
     stores_first = False

@@ -1,7 +1,6 @@
-"""Interface of all readers, and the model that their results are combined into.
+"""The interface of all readers, and the model that combines their results.
 
-``registry.py`` lists the readers and tries each in turn. A reader knows one format only. A model
-contains each list of strings once, either as a vocabulary or as a skipped list.
+A model contains each list of strings once, either as a vocabulary or as a skipped list.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
 
 
 class PassedOver(NamedTuple):
-    """A list of strings in a model, and the reason why it is not reported as a vocabulary."""
+    """A list of strings in a model that is not reported as a vocabulary, and why."""
 
     name: str  #: Name of the list.
     size: int  #: Number of strings.
@@ -54,7 +53,7 @@ Finding = Vocabulary | PassedOver
 
 
 class Model(NamedTuple):
-    """The contents of a model."""
+    """The vocabularies of a model, and what was not read."""
 
     path: str  #: Path of the model.
     format: str  #: Format, as text, for example ``"SavedModel"``.
@@ -72,7 +71,7 @@ class Model(NamedTuple):
 
 
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Return strings of unknown purpose as a vocabulary or, if there are few, a skipped list."""
+    """Return strings of unknown purpose as a vocabulary, or few of them as a skipped list."""
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
@@ -108,7 +107,8 @@ HEAD: Final = 1 << 16  # bytes available for format detection
 class Source:
     """A file or folder that is to be read.
 
-    ``name``: its name in messages. ``head``: the first ``HEAD`` bytes; empty for a folder.
+    ``name``: its name in messages, without parent folders. ``head``: its first ``HEAD`` bytes. A
+    folder has no head and size 0.
     """
 
     file: Path
@@ -118,7 +118,6 @@ class Source:
 
     @classmethod
     def open(cls, file: Path) -> Source:
-        """Read the head of a file. Messages name the file or folder without its parent folders."""
         name = printable(os.fsencode(file.name))
         if file.is_dir():
             return cls(file, name, b"", 0)
@@ -128,7 +127,7 @@ class Source:
 
 @dataclass(slots=True)
 class Findings:
-    """Results of reading one model, collected part by part.
+    """What was read from one model.
 
     ``warnings``: parts that could not be read, with reasons. ``format``: the detected format, if
     the reader reads several.
@@ -141,10 +140,9 @@ class Findings:
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the model that consists of these findings.
 
-        With ``small``, constants of few strings are vocabularies too, not skipped lists.
-
-        Vocabularies with equal content are merged. Names become unique. Vocabularies that the
-        model uses for look-ups (``linked``) precede all others; in both groups, larger ones first.
+        Vocabularies with equal contents are merged. Names become unique. Vocabularies that the
+        model looks words up in (``linked``) come first; in both groups, larger ones come first.
+        ``small``: whether constants of few strings are vocabularies, too.
         """
         passed_over, vocabularies = [], []
         for found in self.found:
@@ -202,9 +200,10 @@ class Findings:
     def warning(
         self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
     ) -> Iterator[None]:
-        """Turn an error into a warning that names the part, so that reading continues.
+        """Turn an error of type ``kind`` into a warning, so that reading continues.
 
-        The warning ends with ``effect``, the consequence. Only errors of type ``kind`` are caught.
+        ``part``: what could not be read; the warning begins with it. ``effect``: the consequence;
+        the warning ends with it.
         """
         try:
             yield
@@ -216,12 +215,11 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A reader of one format, which is detected by content.
+    """A reader of one format.
 
-    ``format`` is its name, for display. ``recognise`` returns ``None`` for a file of this format,
-    else a short reason; it reads little more than ``head``, and never raises. ``read`` raises
-    :class:`~vocabtool.errors.InvalidFile` for a damaged file, and
-    :class:`~vocabtool.errors.UnsupportedFormat` for a file that is not supported.
+    ``format``: its name, for display. ``recognise``: returns ``None`` for a file of this format,
+    else a short reason; it uses little more than ``head``, and never raises. ``read``: raises
+    :class:`~vocabtool.errors.InvalidFile` or :class:`~vocabtool.errors.UnsupportedFormat`.
     """
 
     format: str
@@ -231,7 +229,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """A reader of one JSON format. The JSON readers share one parse of a file."""
+    """A reader of one JSON format. All JSON readers share one parsed document."""
 
     format: str
     recognise: Callable[[object], str | None]

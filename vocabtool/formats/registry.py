@@ -1,17 +1,13 @@
 """All formats, in the order in which their readers are tried; the first that matches is used.
 
 Formats are detected by content, never by file name. Graphs come first, then formats with magic
-bytes, then JSON, then text. Word lists come last because nearly any text could be one. No file is
-unpacked to disk and no code of a model runs.
+bytes, then JSON, then text. Word lists come last because nearly any text could be one. No code of a
+model runs.
 
 In a folder without a SavedModel, every recognised top-level file is read. Plain text is read only
-if its name is that of a vocabulary: ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``,
-``dict*.txt``, or ``*.vocab`` without a ``.model`` of the same name. This excludes READMEs,
-``merges.txt`` and licences. Pickles and weights are skipped. Subfolders are not searched. Links
-are followed only in a Hugging Face cache (``../../blobs/<name>``).
-
-Public functions: ``vocabularies`` lists the vocabularies of a model, ``extract`` returns one,
-``split_name`` parses ``FILE#NAME``, and ``pick`` returns the vocabulary that ``FILE#NAME`` selects.
+if its name is that of a vocabulary: ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``, ``dict*.txt``,
+or ``*.vocab`` without a ``.model`` of the same name. Pickles, weights and subfolders are skipped.
+Links are followed only in a Hugging Face cache (``../../blobs/<name>``).
 """
 
 from __future__ import annotations
@@ -50,7 +46,6 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
-    """Yield all readers in the order in which they are tried; most modules load only then."""
     yield GRAPH_FILE
     yield from other_readers()
     yield OTHER_GRAPH
@@ -92,7 +87,6 @@ def other_readers() -> tuple[Reader, ...]:
 
 
 def json_readers() -> tuple[JsonReader, ...]:
-    """Return the readers of JSON documents."""
     from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras
 
     return (
@@ -122,16 +116,11 @@ JSON: Final = Reader("JSON", json_file.recognise, _read_json)
 
 
 def find(source: Source) -> Reader:
-    """Return the first reader that recognises a file."""
     return next(reader for reader in readers() if reader.recognise(source) is None)
 
 
 def read(model: str | Path) -> tuple[Path, Findings]:
-    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings.
-
-    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
-    :class:`InvalidFile`.
-    """
+    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if GRAPH_FOLDER.recognise(source) is None:
@@ -151,7 +140,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
 
 
 def has_graphs(model: str | Path) -> bool:
-    """Return whether a model consists of TensorFlow graphs. Raises the errors of :func:`read`."""
+    """Return whether a model consists of TensorFlow graphs."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():
@@ -160,7 +149,6 @@ def has_graphs(model: str | Path) -> bool:
 
 
 def _read_folder(folder: Path) -> Findings:
-    """Read all files of a folder, or the ``vocab`` folder of a spaCy pipeline."""
     from vocabtool.formats import spacy_vocab
 
     spacy = spacy_vocab.folder_in(folder)
@@ -205,10 +193,7 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """Read one file of a folder; return ``None`` for a file that is silently left out.
-
-    Raises :class:`UnknownFormat` for a file that the caller should report as skipped.
-    """
+    """Read one file of a folder; ``None`` if it is left out without a note."""
     from vocabtool.formats import pickles, word_list
 
     if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
@@ -235,7 +220,7 @@ def _read_part(path: Path) -> Findings | None:
 class PickedVocabulary(NamedTuple):
     """A vocabulary that was selected from a model.
 
-    ``notes``: which parts of the model were not read, and whether it has other vocabularies.
+    ``notes``: parts of the model that were not read, and whether it has other vocabularies.
     """
 
     vocabulary: Vocabulary
@@ -245,9 +230,9 @@ class PickedVocabulary(NamedTuple):
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
     """Return all vocabularies of a model: a folder, a file, or a cached TensorFlow Hub handle.
 
-    Vocabularies that the model uses for look-ups precede all others; in both groups, larger ones
-    come first. No code of the model runs. Raises :class:`VocabtoolError`. Use :func:`inspect` to
-    see which parts could not be read.
+    Vocabularies that the model looks words up in come first; in both groups, larger ones come
+    first. No code of the model runs. Raises :class:`VocabtoolError`. :func:`inspect` shows which
+    parts could not be read.
     """
     return inspect(model).vocabularies
 
@@ -255,8 +240,7 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
 def inspect(model: str | Path, *, small: bool = False) -> Model:
     """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
-    With ``small``, string constants of fewer than ten entries that no table uses are vocabularies
-    too.
+    ``small``: whether unused string constants of fewer than ten entries are vocabularies, too.
     """
     path, result = read(model)
     return result.model(path, small=small)
@@ -265,18 +249,15 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     """Return the vocabulary called ``name`` (see :func:`inspect`); by default the most likely one.
 
-    The most likely one is the largest that the model uses for look-ups. If there is none, it is
-    the largest constant, else the largest list of another kind, but never stop words.
-    Raises :class:`NoVocabulary` if there is no such vocabulary.
+    The most likely one is the largest that the model looks words up in. If there is none, it is the
+    largest constant, else the largest list of another kind, but never stop words. Raises
+    :class:`NoVocabulary` if there is no such vocabulary.
     """
     return choose(inspect(model, small=name is not None), name)
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one.
-
-    Chooses as :func:`extract` does, and raises the same errors.
-    """
+    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one."""
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, among = choose(model, name), len(model.vocabularies)
@@ -290,8 +271,8 @@ def pick(spec: str | Path) -> PickedVocabulary:
 def split_name(model: str) -> tuple[str, str | None]:
     """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
-    A path may contain ``#`` itself. The whole string is the path if it exists, else the longest
-    part before a ``#`` that exists.
+    A path may contain ``#``. The whole string is the path if it exists, else the longest part
+    before a ``#`` that exists.
     """
     if os.path.lexists(split_kind(model)[1]):
         return model, None

@@ -1,8 +1,8 @@
 """Read the pieces of SentencePiece models; the id of a piece is its position.
 
 Layout: google/sentencepiece, src/sentencepiece_model.proto. Fields of a ModelProto: 1 pieces (with
-the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Scores,
-the normaliser's table and the settings for splitting texts are not read.
+the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Of the
+last two fields and the scores, nothing is read.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ CHUNK: Final = 1 << 16  # pieces read at a time, so that temporary arrays stay s
 class Pieces:
     """The pieces of a subword tokenizer of any library, in id order.
 
-    ``ids``: int64, shape (n,), ascending; ``None`` if they are ``0 .. n-1``.
-    ``unknown_id``: the id of text that no piece covers; ``None`` if the model has none.
-    ``notes``: further facts, as text.
+    ``ids``: int64, shape (n,), ascending; ``None`` if they are ``0 .. n-1``. ``unknown_id``: the id
+    of text that no piece covers; ``None`` if the model has none.
     """
 
     entries: ByteStrings
@@ -59,7 +58,7 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Sort the pieces by id. Raises :class:`InvalidFile` if two have the same id."""
+        """Sort the pieces by id, which must be unique."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order].astype(np.int64)
         same = np.flatnonzero(ascending[1:] == ascending[:-1])
@@ -70,7 +69,6 @@ class Pieces:
         return cls(entries.take(order), None if contiguous else ascending, unknown_id, notes)
 
     def vocabulary(self, name: str, kind: Kind, place: Place) -> Vocabulary:
-        """Return the pieces as a vocabulary."""
         return Vocabulary.from_ids(
             name,
             kind,
@@ -86,10 +84,10 @@ class Pieces:
 def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
-    Its first fields must be pieces with a text and without unknown fields; at least one needs a
-    score or a type. A ``GraphDef`` begins with the same byte, but its first field is a node, which
-    has a string (the op) under the field number of the score.
+    Its first fields must be pieces with a text and without unknown fields. At least one needs a
+    score or a type.
     """
+    # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
     seen = graded = 0
     try:
         for number, wire_type, start, end in wire.fields(data, 0, len(data)):
@@ -107,7 +105,6 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    """Return the protobuf field numbers in ``span``, or ``None`` if it does not contain a piece."""
     if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
@@ -127,9 +124,7 @@ def _known_fields(data: bytes, span: Span) -> set[int] | None:
 def read_pieces(data: bytes) -> Pieces:
     """Read the pieces of a serialised ``ModelProto``; entries refer to ``data`` without a copy.
 
-    The unknown piece is the one of type "unknown", else the trainer's ``unk_id``. Raises
-    :class:`InvalidFile` if the protobuf is invalid, the pieces do not come first, a piece has no
-    text, or two are unknown, and :class:`UnsupportedFormat` if other fields separate the pieces.
+    The unknown piece is the one of type "unknown", else the ``unk_id`` of the trainer.
     """
     records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):
@@ -163,7 +158,6 @@ def read_pieces(data: bytes) -> Pieces:
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
-    """Return the text and the type of each piece. ``records``: the serialised pieces."""
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
     types = np.zeros(len(records), np.uint8)
@@ -190,11 +184,7 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
 def _usual_pieces(
     records: ByteStrings,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read pieces in SentencePiece's own layout: text, score, and type unless it is "normal".
-
-    Returns arrays with the start, end and type of each text. For a piece in another layout, which
-    the caller must parse, the type is 0.
-    """
+    # The usual layout: text, score, and type unless it is "normal". Other pieces get type 0.
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)
     texts = array.take(records.starts, mode="clip") == (TEXT << 3 | LEN)
@@ -209,7 +199,6 @@ def _usual_pieces(
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """Return the vocabulary of a serialised model. Raises the errors of :func:`read_pieces`."""
     return read_pieces(data).vocabulary(name, "sentencepiece", place)
 
 

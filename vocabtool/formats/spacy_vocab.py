@@ -1,9 +1,11 @@
 """Read the ``vocab`` folder of a spaCy pipeline: the words with vectors, or else its strings.
 
-Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``. ``strings.json`` lists
-every string of the pipeline, including labels and shapes of words. ``key2row``, a MessagePack map,
-assigns a row of ``vectors`` (an ``.npy`` array) to each key, which is the hash of a string. Several
-words may share a row. The rows of floret vectors do not belong to words.
+Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``.
+
+- ``strings.json`` lists every string of the pipeline, including labels and shapes of words.
+- ``vectors`` is an ``.npy`` array. In floret vectors, rows do not belong to words.
+- ``key2row``, a MessagePack map, has the row of each key. A key is the hash of a string. Several
+  words may share a row.
 """
 
 from __future__ import annotations
@@ -71,8 +73,7 @@ def folder_in(folder: Path) -> Path | None:
 def read(folder: Path, vocab: Path) -> Findings:
     """Read a pipeline's words. ``vocab``: the result of :func:`folder_in` for ``folder``.
 
-    Raises :class:`VocabtoolError` if the strings cannot be read. If the vectors cannot be read,
-    the result contains a warning.
+    If the vectors cannot be read, the result has a warning.
     """
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
@@ -103,7 +104,6 @@ def _content(file: Path) -> bytes:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    """Return the words in the order of their vectors' rows; ``None`` if no words have vectors."""
     if not (vocab / KEYS).is_file():
         return None
     with reading(within + KEYS):
@@ -149,8 +149,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
     """Return spaCy's key of each string, shape (n,): MurmurHash64A (Austin Appleby).
 
-    The keys of strings longer than ``MAX_WORD`` bytes are wrong and match no key of a file, because
-    only the beginning of such a string is hashed.
+    The keys of strings longer than ``MAX_WORD`` bytes are wrong: only their beginning is hashed.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK

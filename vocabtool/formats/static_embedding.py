@@ -6,13 +6,12 @@ Layouts, recognised by content:
   ``model.safetensors`` with the tensor ``embeddings``, sometimes also ``weights`` and ``mapping``.
 - huggingface/sentence-transformers, modules/static_embedding.py: ``modules.json`` names the folder
   of a ``StaticEmbedding``, which has ``tokenizer.json`` and ``model.safetensors`` with the tensor
-  ``embedding.weight`` (or the tensors of model2vec); a module ``Normalize`` may follow.
+  ``embedding.weight`` (or the tensors of model2vec). A module ``Normalize`` may follow.
 - dleemiller/WordLlama, wordllama/wordllama.py: ``weights/NAME_DIM.safetensors`` with
   ``embedding.weight``, and ``tokenizers/NAME_tokenizer_config.json``, a tokenizer.json.
 
 safetensors (huggingface/safetensors, README.md, Format): the length of the header (8 bytes,
-little-endian), a JSON object of names to ``dtype``, ``shape`` and ``data_offsets``, and the values,
-which are memory-mapped. Nothing is executed.
+little-endian), a JSON object of names to ``dtype``, ``shape`` and ``data_offsets``, and the values.
 """
 
 from __future__ import annotations
@@ -73,7 +72,6 @@ class EmbeddingFiles:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of safetensors."""
     length = int.from_bytes(head[:LENGTH], "little")
     return head[LENGTH : LENGTH + 1] == b"{" and 2 <= length <= MAX_HEADER
 
@@ -81,7 +79,7 @@ def is_safetensors(head: bytes) -> bool:
 def find(path: Path) -> EmbeddingFiles:
     """Find the files of a static embedding. ``path``: its folder or its tensor file.
 
-    Raises :class:`UnknownFormat` for anything else, and :class:`InvalidFile` for a damaged file.
+    Raises :class:`UnknownFormat` for anything else.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -131,11 +129,6 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
 
 
 def _read_modules(folder: Path) -> tuple[Path, bool]:
-    """Return the folder of the static embedding, and whether its vectors are normalised.
-
-    Raises :class:`UnknownFormat` if a model of sentence-transformers has any other module, and
-    :class:`InvalidFile` for settings that are not JSON.
-    """
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
         types = [str(json_file.expect(each, dict, "a module").get("type")) for each in modules]
@@ -150,12 +143,11 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
 
 
 def folders_of(folder: Path) -> tuple[Path, ...]:
-    """Return the folders that may have the settings of a model in ``folder``, that one first."""
+    """Return the folders that may have the settings of a model, its own folder first."""
     return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
 
 
 def read_settings(file: Path, wanted: type) -> Any:
-    """Return the settings in a JSON file: an object or a list. Raises :class:`InvalidFile`."""
     with reading(str(file)), file.open("rb") as opened:
         data = opened.read(MAX_SETTINGS + 1)
         if len(data) > MAX_SETTINGS:
@@ -164,17 +156,14 @@ def read_settings(file: Path, wanted: type) -> Any:
 
 
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
-    """Return the first file called ``name`` and its object, which is empty if there is none."""
+    """Return the first file called ``name``, and its object; empty if there is none."""
     files = [folder / name for folder in folders]
     file = next((file for file in files if file.is_file()), None)
     return (files[0], {}) if file is None else (file, read_settings(file, dict))
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return from model2vec's settings whether vectors are normalised, and how many tokens count.
-
-    Raises :class:`InvalidFile` for other values.
-    """
+    """Return two settings: whether vectors are normalised, and how many tokens count."""
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
     with reading(str(config)):
@@ -187,7 +176,6 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
 
 
 def read_header(file: Path) -> dict[str, Any]:
-    """Return the header of a file of safetensors. Raises :class:`InvalidFile`."""
     with reading(str(file)), file.open("rb") as opened:
         start = opened.read(LENGTH + 1)
         length = int.from_bytes(start[:LENGTH], "little")
@@ -208,8 +196,7 @@ def open_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Return those tensors of ``names`` that the file has, memory-mapped and read-only.
 
-    ``bits``: whether to return bfloat16 as its bits, uint16. Raises :class:`InvalidFile` for a
-    damaged file, :class:`UnsupportedFormat` for a type of numbers that NumPy does not have.
+    ``bits``: whether to return bfloat16 as its bits, uint16.
     """
     header = read_header(file)
     with reading(str(file)):
@@ -226,7 +213,6 @@ def open_tensors(
 def _tensor(
     file: Path, name: str, stated: object, begin: int, size: int, dtypes: dict[str, str]
 ) -> NDArray[Any]:
-    """Map one tensor. ``begin``: where values begin in the file; ``size``: bytes from there on."""
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")

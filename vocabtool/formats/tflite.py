@@ -3,12 +3,12 @@
 Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer,
 HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read.
 
-The words of a table get their ids; other strings are constants of unknown purpose. A TensorFlow
-operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
-(tensorflow/lite/delegates/flex/kernel.cc); the NodeDef of SentencepieceOp contains the tokenizer.
-The operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their
-model in a constant of bytes. tflite-support appends a zip archive of vocabularies and labels to the
-model; the content of a member determines its format.
+- The words of a table get their ids. Other strings are constants of unknown purpose.
+- A TensorFlow operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
+  (tensorflow/lite/delegates/flex/kernel.cc). The NodeDef of SentencepieceOp contains the tokenizer.
+- Operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
+  in a constant of bytes.
+- tflite-support appends a zip archive of vocabularies and labels to the model.
 """
 
 from __future__ import annotations
@@ -74,30 +74,20 @@ NOT_READ: Final = "its words are not read"
 
 
 class _Tensor(NamedTuple):
-    """A tensor: its name, its TensorType, and the index of the buffer with its value (0: none)."""
-
     name: str
-    type: int
-    buffer: int
+    type: int  # a TensorType
+    buffer: int  # index of the buffer with the value; 0: none
 
 
 class _Operator(NamedTuple):
-    """An operator of a graph.
-
-    ``code``: a BuiltinOperator. ``custom``: the name of a custom operator, else ``b""``.
-    ``inputs``, ``outputs``: indexes of tensors of the graph.
-    """
-
-    code: int
-    custom: bytes
-    inputs: list[int]
+    code: int  # a BuiltinOperator
+    custom: bytes  # name of a custom operator, or empty
+    inputs: list[int]  # indexes of tensors of the graph
     outputs: list[int]
     table: Table
 
 
 class _Model:
-    """A TFLite model in a memory-mapped file. ``findings`` collects vocabularies and warnings."""
-
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
         self._table = wire.flatbuffer_root(buffer)
@@ -109,7 +99,6 @@ class _Model:
         self.findings = Findings()
 
     def graphs(self) -> Iterator[Table]:
-        """Yield every graph. All but the first serve for branches, loops and initialisation."""
         parts = 0
         for graph in self._table.tables(MODEL_GRAPHS):
             parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
@@ -121,7 +110,6 @@ class _Model:
             yield graph
 
     def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
-        """Yield, in order, the operators whose OperatorCode fulfils ``is_wanted``."""
         numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in graph.tables(GRAPH_OPERATORS):
             number = table.uint(OPERATOR_CODE)
@@ -136,11 +124,7 @@ class _Model:
                 )
 
     def tables(self) -> Iterator[Finding]:
-        """Yield the vocabulary of each table that a graph fills with constants.
-
-        One graph imports keys and values into a table at initialisation; another looks words up in
-        it. Raises :class:`InvalidFile` if a graph is damaged.
-        """
+        # One graph imports keys and values into a table; another one looks words up in it.
         defaults: dict[int, int] = {}
         imported: list[tuple[int | None, _Tensor, _Tensor]] = []
         for graph in self.graphs():
@@ -170,7 +154,6 @@ class _Model:
     def _vocabulary(
         self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
     ) -> Iterator[Vocabulary]:
-        """Yield the vocabulary of one table, whose words are either the keys or the values."""
         inverse = words.type != STRING
         if inverse:
             words, numbers, default = numbers, words, None
@@ -192,7 +175,6 @@ class _Model:
         )
 
     def tokenizers(self) -> Iterator[Finding]:
-        """Yield the vocabulary of every tokenizer."""
         for number, graph in enumerate(self.graphs()):
             for operator in self.operators(graph, lambda code: code.has(CODE_CUSTOM)):
                 name = printable(operator.custom)
@@ -233,7 +215,6 @@ class _Model:
             yield vocabulary_of(op, data, name, place)
 
     def constants(self) -> Iterator[Finding]:
-        """Yield the tensors of strings that no table uses."""
         for number, graph in enumerate(self.graphs()):
             for at, table in enumerate(graph.tables(GRAPH_TENSORS)):
                 buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
@@ -262,7 +243,6 @@ class _Model:
         return value.tobytes()
 
     def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
-        """Return the value of an integer tensor, shape (n,); ``None`` for other tensors."""
         if tensor.type not in INTEGERS:
             return None
         value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
@@ -273,7 +253,7 @@ class _Model:
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """Read a string tensor: a count, the start of each string, the end of the last, text."""
+        """Read a count, the start of each string, the end of the last, and the text."""
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())
@@ -291,7 +271,6 @@ class _Model:
 
 
 def _tensor(graph: Table, number: int) -> _Tensor:
-    """Return the tensor with this index. Raises :class:`InvalidFile` if it does not exist."""
     table = graph.tables(GRAPH_TENSORS)[number]
     name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
     return _Tensor(name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER))
@@ -302,7 +281,6 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    """Read the tables, tokenizers and other strings of a model, and the files appended to it."""
     model = _Model(source)
     findings = model.findings
     findings.found += [*model.tables(), *model.tokenizers(), *model.constants()]
@@ -319,7 +297,6 @@ READER: Final = Reader("TFLite", _recognise, _read)
 
 
 def _read_packed(source: Source, findings: Findings) -> None:
-    """Add the words in the files appended to the model to ``findings``."""
     with ZipArchive(source.file) as archive:
         if len(archive.names) > MAX_PACKED:
             count = len(archive.names)
@@ -340,11 +317,6 @@ def _read_packed(source: Source, findings: Findings) -> None:
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    """Read a file of the zip archive at the model's end: SentencePiece model, words with ids, or
-    words.
-
-    Any other file is skipped.
-    """
     if sentencepiece.looks_like_model(data[:HEAD]):
         return sentencepiece.vocabulary(data, name, place)
     why_not = word_list.why_not_words(data[:HEAD], len(data))

@@ -2,8 +2,7 @@ r"""Files that store one vocabulary: text, JSON, CSV and Parquet.
 
 text     One entry per line, each ending in ``\n``; no ids. Entries that do not fit on a line are
          backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. Entries that
-         look escaped are escaped too. In escaped entries, backslashes are doubled; all other
-         entries keep them as they are: ``C:\foo``.
+         look escaped are escaped too. Only in escaped entries, backslashes are doubled.
 JSON     Everything: name, kind and other facts, then ``tokens``, one per line. ``ids`` is present
          only if the ids are not consecutive from ``first_id``. ``base64`` is present only for
          entries that are not UTF-8, by index in ``tokens``; their tokens are escaped for display.
@@ -77,10 +76,10 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - the name of the option
     """Write a vocabulary to a file atomically; return the number of escaped entries.
 
-    Without ``format``, the file extension selects the format; without an extension it is
-    ``text``, the only format that escapes entries. Links are followed. Pipes and devices are
-    written to directly. Raises :class:`NotFound` if the folder does not exist, and
-    :class:`UnknownFormat` for an unknown extension.
+    ``format``: by default, the file extension selects it; without an extension it is ``text``, the
+    only format that escapes entries. Links are followed. Pipes and devices are written to directly.
+    Raises :class:`NotFound` if the folder does not exist, and :class:`UnknownFormat` for an unknown
+    extension.
     """
     format = _format_of(path, format, "text")  # noqa: A001 - the name of the option
     with whole_file(path) as file:
@@ -90,10 +89,12 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
     """Read a file that :func:`save` wrote. By default, its extension selects the format.
 
-    JSON and Parquet restore an equal vocabulary with its name, places and notes. From CSV
-    or text, the vocabulary has the name of the file and the kind ``asset``. Text contains no ids,
-    so they count from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension,
-    and :class:`InvalidFile` if the content was not written by :func:`save`.
+    JSON and Parquet restore an equal vocabulary with its name, places and notes. From CSV or text,
+    the vocabulary has the name of the file and the kind ``asset``. Text contains no ids, so they
+    count from 0.
+
+    Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension, and
+    :class:`InvalidFile` if the content was not written by :func:`save`.
     """
     path = Path(path)
     if not path.is_file():
@@ -104,7 +105,6 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
-    """Return ``given``, else the format of the path's extension, or ``plain`` if it has none."""
     ending = Path(path).suffix
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
@@ -133,11 +133,6 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read_model(source: Source) -> Findings:
-    """Read the vocabulary in a file. Its ``places`` then begin with this file.
-
-    Raises :class:`InvalidFile` if the file was changed or truncated, and :class:`UnknownFormat`
-    for a Parquet file from another program.
-    """
     written = _written_as(source)
     if written == "parquet":
         with source.file.open("rb") as file:
@@ -200,10 +195,6 @@ def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
-    """Create a vocabulary from facts, entries and ids.
-
-    Raises :class:`InvalidFile` if a fact is missing, has the wrong type, or contradicts the rest.
-    """
     held: _Facts = from_json(_Facts, facts, "facts")
     if (held.size, held.sha256) != (len(stored), stored.sha256):
         raise InvalidFile("'size' or 'sha256' does not match the entries; the file was changed")
@@ -218,7 +209,7 @@ def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | Non
     if held.unknown is not None:
         numbers += [held.unknown.id, held.unknown.count]
         if held.unknown.count < 1:
-            raise InvalidFile(f"'count' must be at least 1, got {held.unknown.count}")
+            raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {held.unknown.count}")
     if any(number not in INT64 for number in numbers):
         raise InvalidFile("an id does not fit in 64 bits")
     return Vocabulary(
@@ -270,7 +261,7 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
         what = "the last line does not end with a newline; the file is truncated"
         raise InvalidFile(what, offset=len(data))
     if b"\r" in data or not is_utf8(data):
-        raise InvalidFile("unescaped carriage return or invalid UTF-8")
+        raise InvalidFile("the text has an unescaped carriage return or invalid UTF-8")
 
     def unescape(line: bytes) -> bytes:
         return ESCAPE.sub(lambda m: MEANING.get(m[1]) or bytes([int(m[1][1:], 16)]), line)
@@ -282,12 +273,11 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
 
 
 def _json(value: object) -> bytes:
-    """Return JSON in UTF-8; lone surrogates (from ``vocabulary.decode``) stay escaped."""
+    # Lone surrogates (from ``vocabulary.decode``) stay escaped.
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    """Write JSON. To save memory, only ``CHUNK`` entries or ids are Python objects at a time."""
     stored, facts = vocabulary.stored, _facts(vocabulary).items()
     file.write(b"{\n" + b",\n".join(b"%b: %b" % (_json(key), _json(fact)) for key, fact in facts))
     tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)

@@ -1,10 +1,9 @@
 """Parse protobuf, FlatBuffers and FlexBuffers in any buffer, without a schema.
 
 Every length and offset is checked before use. Nothing here recurses, so deep nesting is harmless.
-Callers interpret the fields.
 
 Protobuf (protobuf.dev/programming-guides/encoding): single fields, and long lists of strings or
-varints, which NumPy reads without one Python object per entry.
+varints, which NumPy reads.
 
 FlatBuffers (flatbuffers.dev/internals): a table begins with the signed distance back to its vtable.
 The vtable contains its own size, the table's size, and for each field the distance from the table,
@@ -40,7 +39,6 @@ FIXED32: Final = 5
 
 
 def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return the unsigned varint at ``pos`` and its end."""
     value = shift = 0
     while True:
         if pos >= end or shift > 63:
@@ -54,7 +52,6 @@ def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def varint_of(value: int) -> bytes:
-    """Encode a non-negative integer as a varint."""
     written = bytearray()
     while value > 127:
         written.append(value & 127 | 128)
@@ -92,14 +89,14 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
-    """Yield the span of each payload of the length-delimited field ``wanted`` in a message."""
+    """Yield the span of each payload of the length-delimited field ``wanted``."""
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == LEN:
             yield start, end
 
 
 def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the value of a bytes field, or ``b""``. If it is repeated, the last one is valid."""
+    """Return the last value of the bytes field ``wanted``, or ``b""``."""
     value = b""
     for start, end in messages(buffer, span, wanted):
         value = buffer[start:end]
@@ -107,7 +104,7 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
 
 
 def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last value of the int32, int64 or bool field ``wanted`` in a message; or 0."""
+    """Return the last value of the int32, int64 or bool field ``wanted``, or 0."""
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
@@ -116,7 +113,7 @@ def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
 
 
 def to_signed(value: int) -> int:
-    """Convert a varint, read as an unsigned 64-bit number, to int64 (two's complement)."""
+    """Convert a varint, read as an unsigned 64-bit number, to int64."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -143,7 +140,6 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
     """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
 
     Returns the payloads, and where these fields end: at ``end``, or at another tag.
-    Raises :class:`InvalidFile` if a payload runs past ``end``.
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
@@ -161,12 +157,9 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
-    """Return the payloads of the fields whose tag is in ``pos:stop``; the first tag is at ``pos``.
-
-    Each byte equal to ``tag`` is a candidate: it may begin a field, or be part of a string. A true
-    field begins where the previous one ends. So if a field does not end at the next candidate, all
-    candidates before its end lie inside its string and are dropped.
-    """
+    # Each byte equal to the tag may begin a field, or be part of a string. A field begins where the
+    # previous one ends. So if a field does not end at the next candidate, all candidates before its
+    # end lie inside its string and are dropped.
     heads = np.flatnonzero(array[pos:stop] == tag) + pos
     lengths, starts = lengths_at(array, heads + 1)
     ends = starts + lengths
@@ -192,10 +185,9 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
-    """Read a varint length at each of ``positions`` (ascending); return the values and their ends.
+    """Read a varint length at each of ``positions`` (ascending); return values and ends.
 
-    A length that takes more than 5 bytes, or is truncated by the end of the array, is returned as
-    ``TOO_LONG``, which no caller accepts.
+    A length of more than 5 bytes, or past the end of the array, becomes ``TOO_LONG``.
     """
     byte = array.take(positions, mode="clip")
     behind = positions + 1
@@ -215,11 +207,7 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 
 
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` consecutive varints from the start of ``data``.
-
-    Returns the values (signed int64), shape (count,), and the end of the last varint. Raises
-    :class:`InvalidFile` if there are fewer varints, or one is longer than 10 bytes.
-    """
+    """Read ``count`` varints; return int64, shape (count,), and the end of the last one."""
     if count > len(data):
         raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
     array = np.frombuffer(data, np.uint8)
@@ -281,7 +269,7 @@ class Table:
     vtable_size: int
 
     def integer(self, field: int, default: int = 0, layout: str = "<i") -> int:
-        """Return an integer field, or ``default`` if absent. ``layout``: its ``struct`` format."""
+        """Return an integer field. ``layout``: its ``struct`` format."""
         at = self._at(field)
         return default if at is None else _number(self.buffer, at, layout)
 
@@ -303,13 +291,13 @@ class Table:
         return np.frombuffer(self.buffer, item, count, start)
 
     def string(self, field: int) -> bytes:
-        """Return a string. Raises :class:`InvalidFile` if it is absent."""
+        """Return a string field, which must be present."""
         if not self.has(field):
             raise InvalidFile(f"field {field} is missing, wanted a string", offset=self.position)
         return self.vector(field, "u1").tobytes()
 
     def strings(self, field: int) -> ByteStrings:
-        """Return a vector of strings, as slices of one copy of the buffer; empty if absent."""
+        """Return a vector of strings; empty if absent."""
         at = self._at(field)
         if at is None:
             return ByteStrings.of(())
@@ -336,7 +324,6 @@ class Table:
         return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
     def table(self, field: int) -> Table:
-        """Return a table. Raises :class:`InvalidFile` if it is absent."""
         at = self._at(field)
         if at is None:
             raise InvalidFile(f"field {field} is missing, wanted a table", offset=self.position)
@@ -349,7 +336,6 @@ class Table:
         return Tables(self.buffer, count, start)
 
     def has(self, field: int) -> bool:
-        """Return whether a field is present."""
         return self._at(field) is not None
 
     def _at(self, field: int) -> int | None:
@@ -360,7 +346,6 @@ class Table:
         return self.position + distance if distance else None
 
     def _vector(self, at: int, item_size: int) -> tuple[int, int]:
-        """Return the length of the vector that the field at ``at`` refers to, and its start."""
         start = at + _number(self.buffer, at, "<I")
         count = _number(self.buffer, start, "<I")
         left = len(self.buffer) - start - 4
@@ -384,7 +369,6 @@ class Tables:
         return self.count
 
     def __getitem__(self, index: int) -> Table:
-        """Return a table. Raises :class:`InvalidFile` if the index is out of range."""
         if not 0 <= index < self.count:
             what = f"table {index:,} does not exist: there are {self.count:,}"
             raise InvalidFile(what, offset=self.start)
@@ -396,7 +380,6 @@ class Tables:
 
 
 def flatbuffer_root(buffer: Buffer) -> Table:
-    """Return the root table of a buffer. Raises :class:`InvalidFile` if there is none."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table_at(buffer, _number(buffer, 0, "<I"))
@@ -413,7 +396,6 @@ def _table_at(buffer: Buffer, position: int) -> Table:
 
 
 def _number(buffer: Buffer, position: int, layout: str) -> int:
-    """Return the integer at a position. Raises :class:`InvalidFile` if it is outside the buffer."""
     if not 0 <= position <= len(buffer) - struct.calcsize(layout):
         raise InvalidFile(
             f"a number lies outside the buffer of {len(buffer):,} bytes", offset=position
@@ -423,10 +405,7 @@ def _number(buffer: Buffer, position: int, layout: str) -> int:
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:
-    """Return the strings and blobs in the root vector of a FlexBuffer.
-
-    Raises :class:`InvalidFile` for an invalid buffer, or if the root is not a vector.
-    """
+    """Return the strings and blobs in the root vector of a FlexBuffer."""
     if len(buffer) < 3 or buffer[-1] not in FLEX_WIDTHS or buffer[-2] >> 2 != FLEX_VECTOR:
         end = f"a FlexBuffer that ends {buffer[-3:].hex(' ')}" if buffer else "an empty FlexBuffer"
         raise InvalidFile(f"{end}, wanted a vector")

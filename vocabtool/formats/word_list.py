@@ -2,13 +2,15 @@ r"""Read files of lines: TensorFlow's asset files, and word lists with one word 
 
 Lines end as in ``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and ``TextFileLineIterator``
 in tensorflow/core/kernels/lookup_util.cc: only at ``\n``; one ``\r`` before it is removed, and all
-other bytes are kept. TensorFlow refuses empty lines. Here they are empty entries, as in Hugging
-Face files; callers add notes on them.
+other bytes are kept. Empty lines are empty entries, as in Hugging Face files; TensorFlow refuses
+them.
 
-If each line of a list is a word, one space or tab, and a number, the numbers are ids if they are
-0 to n-1, each once, as in the ``vocab.txt`` of tflite-support. Other numbers are counts, or scores
-as in SentencePiece's ``.vocab``, and are not read. Any text might be a word list, so this reader
-is tried last, and refuses sentences, merge rules, JSON and markup.
+If each line is a word, one space or tab, and a number, the numbers are ids if they are 0 to n-1,
+each once, as in the ``vocab.txt`` of tflite-support. Other numbers are counts, or scores as in
+SentencePiece's ``.vocab``, and are not read.
+
+Any text might be a word list, so this reader is tried last, and refuses sentences, merge rules,
+JSON and markup.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
 
 
 def read_lines(data: bytes) -> ByteStrings:
-    """Return the lines of a file, as slices of ``data``; an empty file has no lines."""
+    """Return the lines of a file, as slices of ``data``."""
     ends = _positions(data, b"\n")
     starts = np.zeros_like(ends)
     np.add(ends[:-1], 1, out=starts[1:])
@@ -71,12 +73,8 @@ def read_columns(
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
     ``key_index``, ``value_index``: a column, counted from 0, or ``WHOLE_LINE`` or ``LINE_NUMBER``.
-    Line numbers are a ``range`` that begins at ``offset``, which has no other effect.
+    Line numbers are a ``range`` that begins at ``offset``. Columns are text: see :func:`integers`.
     ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
-    Columns are text; :func:`integers` converts int64 keys or values.
-
-    Raises :class:`InvalidFile` for a line with too few columns, a file of fewer lines than
-    ``vocab_size``, and attributes that TensorFlow does not allow.
     """
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
@@ -98,7 +96,7 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
     """Parse lines as decimal numbers: int64, shape (n,).
 
     As in TensorFlow's ``safe_strto64``, a sign and surrounding white space are allowed, and a NUL
-    ends the number. Raises :class:`InvalidFile` if a line is not a number of at most 64 bits.
+    ends the number.
     """
     numbers = (
         int(text) if len(text) <= MAX_DIGITS and text.isdigit() else _integer(strings, line)
@@ -120,7 +118,6 @@ def _integer(strings: ByteStrings, line: int) -> int:
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
-    """Return the positions of ``byte`` in ``data``, and after these the length of ``data``."""
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
     found: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
@@ -134,7 +131,6 @@ def _positions(data: bytes, byte: bytes) -> Offsets:
 
 
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
-    """Return column ``index`` of each line; ``cuts``: the positions of all delimiters."""
     if index == WHOLE_LINE:
         return lines
     if index == LINE_NUMBER:
@@ -143,7 +139,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted at least -2")
+        raise InvalidFile(f"the table reads column {index}, wanted at least -2, the whole line")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -188,9 +184,9 @@ NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
-    """Return why a file that begins with ``head`` is not a word list, else ``None``.
+    """Return why a file is not a word list, else ``None``.
 
-    ``size``: bytes of the whole file.
+    ``head``: its first bytes. ``size``: bytes of the whole file.
     """
     if not head:
         return "an empty file"
@@ -216,7 +212,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether each line is a BPE merge: two pieces that are characters or earlier merges."""
+    """Return whether the pieces of each line are characters or earlier merges."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -230,10 +226,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines of ``data`` as a vocabulary of ``kind``, or WordPiece if they look like it.
-
-    Raises :class:`InvalidFile` if a line is longer than ``MAX_LINE`` bytes.
-    """
+    """Return the lines as a vocabulary of ``kind``, or WordPiece if they look like it."""
     entries = read_lines(data)
     longest = int(entries.lengths.max(initial=0))
     if longest > MAX_LINE:
@@ -285,7 +278,7 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 
 def note_escaped(lines: ByteStrings) -> list[str]:
-    """Return a list with a note if some lines look backslash-escaped, else ``[]``."""
+    """Return a note, in a list, if some lines look backslash-escaped."""
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
@@ -297,7 +290,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
     """Return both columns if each line is a word, one tab or space, and a number; else ``None``.
 
     The second column is ``None`` if a number has a fraction. Blank lines at the end are ignored. A
-    single line is not accepted, because it may be a phrase, nor are lines that mostly repeat words,
+    single line, which may be a phrase, is not accepted. Nor are lines that mostly repeat words,
     such as the labels ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):

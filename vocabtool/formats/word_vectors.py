@@ -1,15 +1,16 @@
 """Read word vector files: the words, and their vectors row by row or as one memory map.
 
-Opening a file reads its words but no vector. fastText models (``.bin``) are refused, because a
-word's vector is not stored as a row. This file reads the text formats: GloVe (no header), word2vec
-and fastText ``.vec`` (a header ``n dim``). ``binary_vectors.py`` reads the binary ones.
+This file reads the text formats: GloVe (no header), word2vec and fastText ``.vec`` (a header ``n
+dim``). ``binary_vectors.py`` reads the binary ones.
 
 A line is a word and ``dim`` numbers, each after one space. The word itself may contain spaces
 (GloVe's ``. . .``): it ends before the ``dim``-th space from the right. Layouts: stanfordnlp/GloVe,
 src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText, src/fasttext.cc, whose lines
-end in a space. Every line is checked for the number of values, empty values, and a digit in the
-first value. When the file is opened, all values of one line per 512 KB, and of each line whose word
-may contain spaces, are checked to be numbers; those of other lines when their vectors are read.
+end in a space.
+
+Every line is checked for the number of values, empty values, and a digit in the first value. In one
+line per 512 KB, and in each line whose word may contain spaces, all values are checked to be
+numbers. Other values are checked when their vectors are read.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ class WordVectors:
     def open(cls, path: str | Path, words: str | Path | None = None) -> WordVectors:
         """Open a file of GloVe, word2vec (text or binary), fastText ``.vec``, or NumPy arrays.
 
-        An ``.npz`` archive contains ``words`` (text) and ``vectors``. A ``.npy`` file contains
-        only vectors. Their words are read from the file named by the argument ``words``, one per
-        line; by default this is the ``.txt`` file of the same name. Raises
-        :class:`VocabtoolError`.
+        An ``.npz`` archive contains ``words`` (text) and ``vectors``. An ``.npy`` file contains
+        only vectors. ``words``: the file with their words, one per line; by default the ``.txt``
+        file of the same name. Only words are read at first. Raises :class:`VocabtoolError`, also
+        for a fastText model (``.bin``): it does not store a vector for each word.
         """
         file = Path(path)
         with reading(str(file)):
@@ -104,10 +105,10 @@ class WordVectors:
         return len(self.words)
 
     def vectors(self, positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Return the vectors at these positions: float32, shape (k, dim); read only these rows.
+        """Return the vectors at these positions: float32, shape (k, dim).
 
-        Raises ``IndexError`` for a position out of range, and :class:`InvalidFile` if the text of
-        a value is not a number.
+        Raises ``IndexError`` for a position out of range, and :class:`InvalidFile` if the text of a
+        value is not a number.
         """
         wanted = np.asarray(positions, np.int64).reshape(-1)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
@@ -120,10 +121,9 @@ class WordVectors:
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        A file that does not contain such a matrix is converted once to a ``.npy`` file, which
-        later calls and other processes open. It is put in ``folder``, by default beside the
-        original. Its name depends on the original's size and time, so a changed original is
-        converted again.
+        A file that does not contain such a matrix is converted once to a ``.npy`` file, which later
+        calls open. ``folder``: where it is put; by default beside the original. If the size or time
+        of the original changes, it is converted again.
         """
         converted = self.matrix_file(folder)
         if converted is None:
@@ -156,22 +156,14 @@ class WordVectors:
 
 
 class _Layout(NamedTuple):
-    """Layout of a text file. ``promised``: number of words in its header, if it has one.
-
-    ``start``: where the first line after the header begins.
-    """
-
     dim: int
-    promised: int | None
-    start: int
+    promised: int | None  # number of words in the header, if there is one
+    start: int  # where the first line after the header begins
 
 
 def _layout(source: Source) -> _Layout | str:
-    """Return the layout of a file of word vectors as text, or why it is not one.
-
-    With a header, most of the first lines must end in as many numbers as it states. Without one,
-    most must end in the same number of numbers, at least two, and some of these have a fraction.
-    """
+    # With a header, most of the first lines must end in as many numbers as it states. Without one,
+    # most must end in the same number of numbers, at least two, and some of these have a fraction.
     header = HEADER.match(source.head)
     start = header.end() if header else 0
     lines = source.head[start:].split(b"\n")
@@ -202,11 +194,6 @@ def _layout(source: Source) -> _Layout | str:
 
 
 def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
-    """Read the words of a file, and find where their values begin.
-
-    Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
-    is not a number (if checked), and more or fewer lines than the header states.
-    """
     if isinstance(layout, str):
         raise InvalidFile(layout)
     dim, promised, _ = layout
@@ -236,7 +223,7 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
 
 
 def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
-    """Return the numbers of a line: float32, shape (dim,). ``start``: where the first begins."""
+    """Return the numbers of a line: float32, shape (dim,). ``start``: where they begin."""
     end = buffer.find(b"\n", start)
     line = buffer[start : end if end >= 0 else len(buffer)]
     parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
@@ -261,10 +248,6 @@ def _is_number(part: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
-    """Yield the words of all lines. About ``WINDOW`` bytes are read at a time.
-
-    Appends the positions where the values of these words begin to ``starts``, one array per window.
-    """
     number, at = 1 + (layout.promised is not None), layout.start
     file.seek(at)
     rest = b""
@@ -289,11 +272,8 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the words of a window, and where their values begin in the file: int64, shape (n,).
-
-    The window begins at byte ``at`` with line ``number`` and may end within a line. Most lines have
-    as many spaces as values, so the word ends at the first space. Others are examined singly.
-    """
+    # The window begins at byte ``at`` with line ``number``. Most lines have as many spaces as
+    # values, so the word ends at the first space. Others are examined singly.
     bounds, blanks, start = [0], [], 0
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte
         blanks.append(window.find(b" ", start, end))

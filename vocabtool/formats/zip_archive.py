@@ -1,8 +1,8 @@
 """Read members of an untrusted zip archive in memory, within bounds.
 
-Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module adds checks that it
-lacks: too many members, repeated names, names that lead out of the folder, and members that
-unpack to a thousand times their size.
+Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module also refuses too many
+members, repeated names, names that lead out of the folder, and members that unpack to far more than
+their size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that refuses large reads: a damaged archive may state any size for its directory."""
+    """Refuse large reads: a damaged archive may state any size for its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -46,13 +46,13 @@ class _BoundedFile(io.FileIO):
 
 
 class ZipArchive:
-    """An open zip archive. ``names``: its files in stored order, as paths with ``/``."""
+    """An open zip archive.
+
+    ``names``: its files in stored order, as paths with ``/``. ``most``: how many bytes may be
+    unpacked; by default, it depends on the size of the file.
+    """
 
     def __init__(self, path: Path, most: int | None = None) -> None:
-        """Open a file. Raises :class:`InvalidFile` for a damaged directory and unsafe names.
-
-        ``most``: how many bytes may be unpacked; by default, it depends on the size of the file.
-        """
         self._file = _BoundedFile(path, "rb")
         try:
             with _damage("its directory"):
@@ -73,17 +73,12 @@ class ZipArchive:
         self._file.close()
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member. Raises the errors of :meth:`copy`."""
         data = io.BytesIO()
         self.copy(name, data)
         return data.getvalue()
 
     def copy(self, name: str, target: BinaryIO) -> None:
-        """Write the content of a member to ``target``, and check its checksum.
-
-        Raises :class:`InvalidFile` for a member that is damaged or unpacks to too many bytes, and
-        :class:`UnsupportedFormat` for encryption and for compression other than deflate.
-        """
+        """Write the content of a member to ``target``, and check its checksum."""
         member = self._members[name]
         shown = printable(name.encode("utf-8", "surrogateescape"))
         if member.flag_bits & ENCRYPTED:
@@ -106,7 +101,7 @@ class ZipArchive:
 
 def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     if len(members) > MAX_MEMBERS:
-        raise InvalidFile(f"{len(members):,} members, wanted at most {MAX_MEMBERS:,}")
+        raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_MEMBERS:,}")
     checked: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name = member.orig_filename.replace("\\", "/")

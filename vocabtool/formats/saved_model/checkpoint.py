@@ -1,10 +1,8 @@
 """Read TensorFlow checkpoints ("tensor bundles"): list all tensors, load strings and integers.
 
 ``PREFIX.index`` is a LevelDB sorted table. It maps each tensor name to a ``BundleEntryProto``:
-dtype, shape, and position in a data shard, ``PREFIX.data-SSSSS-of-NNNNN``. The index is read once,
-in key order; blocks compressed with Snappy are decompressed one at a time. From the data shards,
-only requested tensors are read. Floats are not supported, because a vocabulary has only strings and
-integers. Partitioned variables are not supported. Other modules determine what a tensor is for.
+dtype, shape, and position in a data shard, ``PREFIX.data-SSSSS-of-NNNNN``. From the data shards,
+only requested tensors are read. Floats and partitioned variables are not supported.
 
 Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``),
 tensorflow/core/protobuf/tensor_bundle.proto, xla/tsl/lib/io/format.cc and block_builder.cc,
@@ -80,9 +78,9 @@ Block = tuple[int, bytes]  # offset of a block, and its decompressed entries
 class TensorEntry:
     """The entry of one tensor in the index.
 
-    ``dtype``: number of TensorFlow's ``DataType``. ``offset`` and ``size``: in bytes, in
-    data shard number ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: whether the values
-    are stored in slices, which have their own keys.
+    ``dtype``: number of TensorFlow's ``DataType``. ``offset`` and ``size``: in bytes, in data shard
+    number ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: whether the values are stored
+    in slices, which have their own keys.
     """
 
     dtype: int
@@ -95,16 +93,15 @@ class TensorEntry:
 
     @property
     def elements(self) -> int:
-        """Number of elements: 1 for a scalar."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """An open checkpoint: the index is in memory, data shards are read on request.
+    """An open checkpoint.
 
-    ``entries``: all tensors by key, in the order of the index (ascending bytes). Slices of
-    partitioned tensors are entries too, with keys that begin with a zero byte.
+    ``entries``: all tensors by key, in the order of the index (ascending bytes). Keys of slices of
+    partitioned tensors begin with a zero byte.
     """
 
     prefix: Path
@@ -115,9 +112,8 @@ class Checkpoint:
     def open(cls, prefix: Path) -> Checkpoint:
         """Read ``PREFIX.index``; ``prefix`` is the path as TensorFlow's own functions accept it.
 
-        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a symbolic
-        link or a Git LFS pointer, and ``UnsupportedFormat`` for more than ``MAX_TABLE`` bytes, a
-        compression other than Snappy, big-endian data or a later format version.
+        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a link or a
+        Git LFS pointer, and ``UnsupportedFormat`` if it is too large or of an unsupported kind.
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
@@ -149,18 +145,17 @@ class Checkpoint:
     def strings(self, key: bytes) -> ByteStrings:
         """Return the elements of a string tensor in row-major order.
 
-        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` if the bytes
-        do not match the index or a checksum, ``UnsupportedFormat`` if the tensor is partitioned
-        or larger than ``MAX_TENSOR`` bytes.
+        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` for damaged
+        data, and ``UnsupportedFormat`` if the tensor is partitioned or too large.
         """
         entry, path = self._find(key, STRING_TYPES)
         with reading(str(path)):
             return _strings(_read(path, entry.offset, entry.size), entry)
 
     def integers(self, key: bytes) -> NDArray[np.int64]:
-        """Return the elements of an integer tensor in row-major order: int64, shape (elements,).
+        """Return the elements of an integer tensor, row-major: int64, shape (elements,).
 
-        Accepts all ``INTEGER_TYPES``; raises the same errors as :meth:`strings`.
+        Raises the same errors as :meth:`strings`.
         """
         entry, path = self._find(key, INTEGER_TYPES)
         with reading(str(path)):
@@ -176,7 +171,6 @@ class Checkpoint:
             return np.frombuffer(data, dtype).astype(np.int64)
 
     def _find(self, key: bytes, types: Mapping[int, str]) -> tuple[TensorEntry, Path]:
-        """Return the entry of a tensor of one of these dtypes, and the path of its data shard."""
         index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
@@ -215,7 +209,6 @@ def _file_size(path: Path) -> int:
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
-    """Return ``size`` bytes of a file from ``offset`` on. Refuses Git LFS pointers."""
     total = _file_size(path)
     with path.open("rb") as file:
         refuse_pointer(file.read(len(GIT_LFS[0])))
@@ -230,7 +223,6 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Return the number of data shards, from the ``BundleHeaderProto`` of the first key."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
@@ -252,7 +244,6 @@ def _num_shards(values: Iterator[Pair]) -> int:
 
 
 def _tensor_entry(value: bytes) -> TensorEntry:
-    """Read one ``BundleEntryProto``."""
     numbers = {1: 0, 3: 0, 4: 0, 5: 0}  # data type, shard, offset, size
     shape: list[int] = []
     checksum, partitioned = 0, False
@@ -279,15 +270,12 @@ def _tensor_entry(value: bytes) -> TensorEntry:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Return the strings in the bytes of a tensor: n lengths, their checksum, and n strings.
-
-    Lengths are stored as varints, but their checksum is that of the lengths as 32-bit integers.
-    """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
             f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes",
             offset=entry.offset,
         )
+    # Lengths are stored as varints, but their checksum is that of the lengths as 32-bit integers.
     offsets = np.zeros(entry.elements + 1, np.int32)
     end = total = crc = 0
     for first in range(0, entry.elements, LENGTHS):
@@ -320,7 +308,6 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    """Yield the keys (ascending) and values; restore the prefix shared with the previous key."""
     last, spelled = None, 0
     for offset, entries in blocks:
         key, pos, end = b"", 0, len(entries)
@@ -329,6 +316,7 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 shared, at = varint(entries, pos, end)
                 unshared, at = varint(entries, at, end)
                 size, at = varint(entries, at, end)
+                # a key omits the prefix that it shares with the previous one
                 if shared > len(key):
                     raise InvalidFile(
                         f"a key shares {shared:,} bytes with the previous key, which has only "
@@ -348,11 +336,10 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
-    """Yield the data blocks of a LevelDB table: its footer leads to a block that lists them."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
-    with _in_part("the footer", start):
+    with _in_part("the footer", start):  # it leads to a block that lists the data blocks
         footer = table[start : -len(MAGIC)]
         _, pos = varint(footer, 0, len(footer))
         _, pos = varint(footer, pos, len(footer))
@@ -371,7 +358,6 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    """Read a reference to a block at ``pos`` in ``data``; return start and end of that block."""
     start, pos = varint(data, pos, len(data))
     size, _ = varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
@@ -380,7 +366,6 @@ def _handle(table: bytes, data: bytes, pos: int) -> Span:
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
-    """Return a block, verified and decompressed, without its restart points (for binary search)."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
@@ -402,6 +387,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
             f"the checkpoint index is compressed with {name}, wanted Snappy or no compression; "
             "save the model again with TensorFlow, which writes an uncompressed index"
         )
+    # restart points, for binary search, follow the entries
     size = len(content) - 4
     size -= 4 * _uint32(content, size) if size >= 0 else 0
     if size < 0:
@@ -411,7 +397,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Put ``what``, the damaged part, before the message of an ``InvalidFile``; set its offset."""
+    """Put ``what``, the damaged part, before an error message; set the offset."""
     try:
         yield
     except InvalidFile as error:
@@ -419,7 +405,6 @@ def _in_part(what: str, offset: int | None) -> Iterator[None]:
 
 
 def _quote(key: bytes) -> str:
-    """Return a key for a message: escaped, and cut to 80 bytes."""
     return repr(key[:80])[1:]
 
 
@@ -428,7 +413,6 @@ def _uint32(data: bytes, at: int) -> int:
 
 
 def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
-    """Return the CRC-32C of ``data[start:end]``; ``crc``: that of the bytes before, if any."""
     import google_crc32c
 
     for at in range(start, end, CRC_BYTES):
@@ -437,7 +421,7 @@ def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
 
 
 def _check_crc(what: str, crc: int, stored: int, offset: int) -> None:
-    """Raise ``InvalidFile`` unless ``crc``, masked as in LevelDB, equals the stored checksum."""
+    # masked as in LevelDB
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
     if masked != stored:
         raise InvalidFile(

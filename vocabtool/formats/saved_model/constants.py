@@ -61,11 +61,10 @@ def read_constants(
     *,
     variables_read: bool,
 ) -> None:
-    """Add each constant list of strings to ``findings``: as a vocabulary or as a skipped list.
+    """Add each constant list of strings to ``findings``.
 
     ``filling``: (body, node) names of the constants that fill lookup tables; they are left out.
-    ``variables_read``: whether the current values of string variables were read. If so, the
-    constants that hold their initial values are left out.
+    ``variables_read``: whether string variables were read; then their initial values are left out.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
@@ -119,11 +118,6 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """Return an op that may use a constant as a vocabulary, or ``None`` and why there is none.
-
-    This reason is ``None`` too if nothing uses the constant. Copies, calls, captures and returns of
-    the constant are followed.
-    """
     why_not = None
     waiting = deque([(body, name)])
     if body is linker.graph.main:
@@ -148,7 +142,7 @@ def _use(
             if called:
                 waiting.extend((function, function.arguments[-from_end]) for function in called)
             elif node.op not in NOT_VOCABULARY or (node.op in ASSIGNMENTS and not variables_read):
-                return node.op, None
+                return node.op, None  # it may use the constant as a vocabulary
             else:
                 why_not = NOT_VOCABULARY[node.op]
     return None, why_not
@@ -157,8 +151,8 @@ def _use(
 def unwrap(entries: ByteStrings) -> ByteStrings:
     """Return the strings in entries that are all protobuf messages {1: string}; else the entries.
 
-    The constant in USE-lite contains such messages: serialised SentencePiece pieces, in which a
-    score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the string.
+    The constant in USE-lite contains such messages: serialised SentencePiece pieces. A score (field
+    2, five bytes with its tag) and a type (field 3, two bytes) may follow the string.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

@@ -1,8 +1,8 @@
 """Read GraphDef and FunctionDef; each node is parsed only when it is needed.
 
 Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. At first, only
-the positions of the nodes in a graph or function are read. Relevant nodes are then found by a
-search for the name of an op or node in the bytes of all small nodes. Weights are never read.
+the positions of nodes are read. Relevant nodes are then found by a search for the name of an op or
+node in the bytes of all small nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
 
 class Reference(NamedTuple):
-    """An input of a node, which names an output of another node or an argument of the function.
+    """An input of a node: an output of another node, or an argument of the function.
 
     ``name``: of that node or argument. ``part``: in a function, the name of the output (``values``
     in ``node:values:0``), empty in the main graph. ``output``: the index of the output.
@@ -58,10 +58,7 @@ NOWHERE: Final = Reference(b"", b"", 0)
 
 
 class Node(NamedTuple):
-    """One NodeDef; attribute values are read from ``buffer`` on request.
-
-    ``data_inputs``: the inputs that carry tensors, without control inputs.
-    """
+    """One NodeDef. ``data_inputs``: the inputs that carry tensors, without control inputs."""
 
     buffer: Buffer
     name: bytes
@@ -93,15 +90,14 @@ class Node(NamedTuple):
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
-        """Return an input by its position, or ``NOWHERE`` if the node has fewer inputs."""
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Return the value of a string attribute, or ``b""`` if it is missing."""
+        """Return the value of a string attribute, or ``b""``."""
         return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
-        """Return the value of an int, bool or type attribute, or ``default`` if it is missing."""
+        """Return the value of an int, bool or type attribute."""
         span = self.attributes.get(key, ABSENT)
         for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
@@ -109,7 +105,6 @@ class Node(NamedTuple):
         return default
 
     def integers_of(self, key: bytes) -> tuple[int, ...]:
-        """Return the values of an attribute that is a list of integers."""
         return tuple(
             wire.to_signed(value)
             for number, wire_type, start, end in wire.fields(
@@ -122,18 +117,14 @@ class Node(NamedTuple):
         )
 
     def tensor_of(self, key: bytes) -> Tensor | None:
-        """Return dtype, shape and position of a tensor attribute, or ``None`` if it is missing."""
         span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
         return tensors.header(self.buffer, span) if span else None
 
     def function(self) -> bytes:
-        """Return the name of the function that a call op runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return names that may be those of called functions: values of attributes such as ``f``,
-        and the name of the op itself.
-        """
+        """Return names that may be those of called functions."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -147,7 +138,7 @@ class Body:
     """The nodes of one graph or function.
 
     ``name``: name of the function, ``b""`` for the main graph. ``arguments``: names of its
-    arguments, in order. ``returns``: the returned references, in the order of the outputs.
+    arguments. ``returns``: the returned references, in the order of the outputs.
     """
 
     def __init__(self, buffer: Buffer, node_field: int) -> None:
@@ -167,9 +158,9 @@ class Body:
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
         """Store the positions of all nodes in the graph or function that ``span`` contains.
 
-        Yields field number and span of each submessage that is not a node. This is a hot loop: it
-        reads about three bytes of each node and parses nothing.
+        Yields field number and span of each submessage that is not a node.
         """
+        # A hot loop: it reads about three bytes of each node and parses nothing.
         buffer, tag = self.buffer, self._tag
         pos, end = span
         while pos < end:
@@ -203,12 +194,11 @@ class Body:
                     yield number, (start, pos)
 
     def __iter__(self) -> Iterator[Node]:
-        """Yield every node without caching it."""
         for span in zip(self._starts, self._ends, strict=True):
             yield Node.parse(self.buffer, span)
 
     def has_ops(self) -> bool:
-        """Whether the first node has an op. If not, the file is another type of protobuf."""
+        """Return whether the first node has an op. If not, the file is another protobuf."""
         return len(self._starts) > 0 and self._node(0).op != b""
 
     def search(self, needle: bytes) -> Iterator[Node]:
@@ -229,7 +219,7 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """Return the nodes that :meth:`search` yields for ``mark``; the result is cached."""
+        """Return the nodes that :meth:`search` yields for ``mark``, from a cache."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
@@ -242,7 +232,6 @@ class Body:
         return node
 
     def node(self, name: bytes) -> Node | None:
-        """Return the node called ``name``, or ``None``."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
@@ -251,7 +240,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node that has an output of ``name`` as an input, and which input it is."""
+        """Return each node that has an output of ``name`` as an input, and which input."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

@@ -1,9 +1,7 @@
 """Open the graph file of a SavedModel or a frozen graph, and read all parts of the model.
 
-The file is found from a folder or a hub handle, and its format is detected by content. The error
-for a wrong file says what it is, such as an archive or a Git LFS pointer. ``read_model`` combines
-the parts: graphs, checkpoint, assets, Keras metadata. A part that cannot be read becomes a warning,
-so that it does not hide the others; only a damaged ``saved_model.pb`` is an error.
+``read_model`` combines the parts: graphs, checkpoint, assets, Keras metadata. A part that cannot be
+read becomes a warning, so that it does not hide the others. Only a damaged graph file is an error.
 """
 
 from __future__ import annotations
@@ -109,8 +107,8 @@ class GraphFile:
 def open_graphs(model: str | Path) -> GraphFile:
     """Open the graphs of a folder, a file or a TensorFlow Hub handle.
 
-    Raises :class:`NotFound` if it is missing, :class:`UnknownFormat` if it is not a model,
-    :class:`UnsupportedFormat` for other known formats, :class:`InvalidFile` if it is damaged.
+    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
+    :class:`InvalidFile`.
     """
     with reading(str(model)):
         path = path_of(model)
@@ -147,8 +145,8 @@ def path_of(model: str | Path) -> Path:
     """Return the path of a model: the argument, or where a cache has a handle or name.
 
     A prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a
-    tokenizer, the path of the tokenizer is returned if ``model`` is the file of tensors or the
-    graph, or a folder that has the tokenizer in a subfolder.
+    tokenizer, this is the path of the tokenizer, unless ``model`` is the folder that contains the
+    tokenizer.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -181,13 +179,13 @@ def path_of(model: str | Path) -> Path:
 
 
 def graphs_file_in(folder: Path) -> Path | None:
-    """Return the SavedModel file in a folder, if any; like TensorFlow, prefer the binary one."""
+    """Return the SavedModel file in a folder, if any; the binary one first."""
     paths = (folder / name for name in SAVED_MODELS)
     return next((path for path in paths if path.exists()), None)
 
 
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
-    """Return the error for a folder without a model. ``tried``: why its files were not read."""
+    """Return the error for a folder without a model. ``tried``: problems with its files."""
     below = sorted(
         str(path.parent)
         for name in (*SAVED_MODELS, SPACY)
@@ -212,8 +210,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
 def why_no_graphs(source: Source) -> str | None:
     """Return why the first bytes are not those of a graph file; ``None`` if they are.
 
-    Rare graphs begin differently: see ``OTHER_GRAPH``. The result is also ``None`` for a file that
-    :func:`open_graphs` rejects with a helpful message.
+    Also ``None`` for a file that :func:`open_graphs` rejects with a helpful message.
     """
     head = source.head[:HEAD]
     if not head or source.file.suffix == CHUNKED or head.startswith(UNREADABLE):
@@ -226,12 +223,10 @@ def why_no_graphs(source: Source) -> str | None:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file is text, and so not a graph: UTF-8 without control characters."""
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
 def _refuse_other(file: Path, head: bytes) -> None:
-    """Raise a helpful error if a file is empty, a text, or of a type often passed by mistake."""
     if file.suffix == CHUNKED:  # TensorFlow, too, decides by the suffix
         head = RIEGELI
     if not head:
@@ -258,12 +253,10 @@ def _refuse_other(file: Path, head: bytes) -> None:
 
 
 def _begins_with_node(head: bytes) -> bool:
-    """Whether a file begins with a node that has an op: other protobufs have the same first byte.
-
-    The node need not end within ``head``, because its name and op come first.
-    """
     if not head.startswith(NODE):
         return False
+    # Other protobufs have the same first byte. The node may be cut off, but its name and op come
+    # first.
     try:
         length, start = wire.varint(head, 1, len(head))
         behind = min(start + length, len(head))
@@ -276,7 +269,7 @@ def _begins_with_node(head: bytes) -> bool:
 
 
 def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    """Return ``error``. If the binary file seems to have been copied as text, add advice to it."""
+    # a binary file that was copied as text gets advice
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")
     # Only a guess: byte 0a is also the tag of a name, which has no CR before it.
@@ -299,8 +292,8 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
     """Read a model: return all findings, and the linker and the vocabularies of each graph.
 
-    A graph's vocabularies are a dict by table key. The findings include lists of few entries. For a
-    frozen graph, only the assets that it names are read.
+    The vocabularies are a dict by table key. For a frozen graph, only the assets that it names are
+    read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")
@@ -338,7 +331,6 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
-    """Open the checkpoint if the graph has string variables or mutable tables; else ``None``."""
     bodies = linker.graph.bodies
     tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
     variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))
@@ -356,7 +348,6 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
 
 
 def _read(source: Source) -> Findings:
-    """Read a model, which is a graph file or a folder that contains one."""
     opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)[0]

@@ -1,7 +1,7 @@
 """Trace a tensor back to its origin: from an op's input through calls, captures and copies.
 
-This connects a constant to the lookup table that it fills, without comparing names or sizes. Table
-handles are traced in the same way, so that a lookup op finds its table in another function.
+So a constant is connected to the lookup table that it fills, and a lookup op to its table in
+another function. Names and sizes are not compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLES: Final = frozenset(
 
 
 class Origin(NamedTuple):
-    """Where a tensor comes from: a node and the ``reference`` to its output, or a saved object."""
+    """Where a tensor comes from: an output of a node, or a saved object."""
 
     body: Body
     node: Node | None = None
@@ -56,8 +56,6 @@ Step = tuple[Body, Reference, tuple[Call, ...]]
 
 @dataclass(eq=False)
 class Linker:
-    """Traces references in one MetaGraphDef."""
-
     graph: MetaGraph
     _callers: dict[bytes, list[Call]] = field(default_factory=dict)
     _origins: dict[tuple[bytes, Reference], Origin | None] = field(default_factory=dict)
@@ -66,10 +64,6 @@ class Linker:
 
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
-
-        An argument of a function has its value from outside. If the search for the origin came into
-        the function through a call, it goes on at that call; otherwise at the object that the
-        function captured as this argument; otherwise at all calls of the function.
 
         Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
         """
@@ -87,11 +81,13 @@ class Linker:
             seen.add((here.name, at))
             self._steps += 1
             if self._steps > MAX_ALL_STEPS:
-                raise InvalidFile(f"tracing references takes more than {MAX_ALL_STEPS:,} steps")
+                raise InvalidFile(f"tracing tensors takes more than {MAX_ALL_STEPS:,} steps")
             node = here.node(at.name)
             if node is None:
                 if not at.name:
                     continue
+                # An argument has its value from the call that led here, else from the object that
+                # the function captured, else from all calls of the function.
                 captured = None if calls else self._capture(here, at.name)
                 if captured is None:
                     waiting.extend(self._passed_in(here, at.name, calls))
@@ -115,10 +111,7 @@ class Linker:
         return found
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        """Yield the inputs that are passed as an argument.
-
-        The last of ``calls`` passes them; if ``calls`` is empty, all callers do.
-        """
+        # the last call passes them; without calls, all callers do
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -127,10 +120,7 @@ class Linker:
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
-        """Return the id of the object captured as ``argument``, or ``None``.
-
-        Captured objects are the last arguments of a function.
-        """
+        # captured objects are the last arguments of a function
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
@@ -138,7 +128,7 @@ class Linker:
         return captures[position] if position >= 0 else None
 
     def is_captured(self, body: Body, argument: bytes) -> bool:
-        """Whether an argument of a function is a captured input, which callers do not pass."""
+        """Return whether an argument is a captured input, which callers do not pass."""
         return self._capture(body, argument) is not None
 
     def callers(self, function: bytes) -> list[Call]:
@@ -164,7 +154,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """For each constant of the main graph: its captors, as pairs of function and argument."""
+        """For each constant of the main graph: the functions and arguments that capture it."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -176,7 +166,7 @@ class Linker:
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
+        """Return the table of a handle, or ``None`` if it cannot be determined."""
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
             self._tables[key] = None  # ends a recursion: a creator may refer to itself
@@ -188,13 +178,12 @@ class Linker:
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
-        """Return the table that a function of a saved resource creates, or ``None``."""
         made = self.made_by(object_id)
         table = self.table(*made) if made is not None else None
         return table._replace(object_id=object_id) if table else None
 
     def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """Return the function that creates a saved resource, and the reference that it returns."""
+        """Return the function that creates a saved resource, and what it returns."""
         objects = self.graph.objects
         in_use = 0 <= object_id < len(objects.objects)
         for child, name in objects.objects[object_id].children if in_use else ():
@@ -204,14 +193,13 @@ class Linker:
         return None
 
     def table_of_node(self, name: bytes) -> Table | None:
-        """Return the table that a node of the main graph creates, or ``None``."""
         return _table(self.graph.main, self.graph.main.node(name))
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node creates. If nodes share a table, their results have one key."""
     if node is None or node.op not in TABLES:
         return None
+    # nodes that share a table get one key
     shared = node.bytes_of(b"shared_name")
     if shared:
         return Table(b"shared " + shared, body, node)

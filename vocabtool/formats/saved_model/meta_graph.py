@@ -1,9 +1,8 @@
 """Read MetaGraphDef: one saved graph with its tags, asset file names and object graph.
 
-A SavedModel contains one or more MetaGraphDefs. The object graph (TensorFlow 2) has the names
-of objects and the captured inputs of functions; only what leads to a vocabulary is read.
-
-Layouts: tensorflow/core/protobuf/meta_graph.proto and saved_object_graph.proto.
+A SavedModel contains one or more of them. The object graph (TensorFlow 2) has the names of objects
+and the captured inputs of functions. Layouts: tensorflow/core/protobuf/meta_graph.proto and
+saved_object_graph.proto.
 """
 
 from __future__ import annotations
@@ -45,9 +44,10 @@ GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", 
 
 
 class SavedObject(NamedTuple):
-    """A saved object. ``children``: (object id, attribute name) of each object in its attributes.
+    """A saved object.
 
-    ``payload``: span of the message with the fields that only objects of this kind have.
+    ``children``: (object id, attribute name) of each object in its attributes. ``payload``: span of
+    the message with the fields that only objects of this kind have.
     """
 
     kind: ObjectKind = "other"
@@ -64,7 +64,6 @@ class ObjectGraph:
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
     def kind(self, object_id: int) -> ObjectKind:
-        """Return the kind of an object; "other" for an id that does not exist."""
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
@@ -76,7 +75,7 @@ class ObjectGraph:
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
-        """Object ids of the tables in Keras lookup layers (such a layer reserves low token ids)."""
+        """Object ids of the tables in Keras lookup layers."""
         exported = self.walk([EXPORTED])
         tables = {child for child, _ in self.objects[exported].children} if exported else set()
         for object_id, saved in enumerate(self.objects):
@@ -89,7 +88,7 @@ class ObjectGraph:
         return frozenset(tables)
 
     def walk(self, path: Iterable[bytes]) -> int | None:
-        """Return the id of the object at a path of attribute names from the root, or ``None``."""
+        """Return the id of the object at a path of attribute names from the root."""
         here = 0
         for name in path:
             children = self.objects[here].children if 0 <= here < len(self.objects) else ()
@@ -115,7 +114,7 @@ class ObjectGraph:
 
 
 class Asset(NamedTuple):
-    """A file in ``assets/``: its name (untrusted), and the graph node whose value is its path."""
+    """A file in ``assets/``: its untrusted name, and the graph node whose value is its path."""
 
     node: bytes
     filename: bytes
@@ -139,16 +138,14 @@ class MetaGraph:
     label: str = ""
 
     def place(self, body: Body, node: bytes) -> Place:
-        """Return the place of a node: ``graph/NODE`` or ``function FUNCTION/NODE``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """Return the file name of the asset whose path is the value of ``node``, or ``None``."""
+        """Return the name of the asset whose path is the value of ``node``."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:
-        """Return the file name of the asset that a saved object represents, or ``None``."""
         if self.objects.kind(object_id) != "asset":
             return None
         payload = self.objects.objects[object_id].payload
@@ -166,7 +163,6 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Read a SavedModel. Raises :class:`InvalidFile` if it is damaged or contains no graph."""
     graphs = []
     for meta_graph in wire.messages(buffer, (0, len(buffer)), 2):
         main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
@@ -207,7 +203,7 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
 
 
 def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
-    """Read a frozen ``.pb``, a bare GraphDef. Raises :class:`InvalidFile` if it is damaged."""
+    """Read a frozen ``.pb``, a bare GraphDef."""
     main, functions = read_graph(buffer, (0, len(buffer)))
     if not main.has_ops():
         raise InvalidFile("contains no node: not a GraphDef, or truncated near its beginning")
@@ -224,7 +220,6 @@ def _read_asset(buffer: Buffer, span: Span) -> Asset:
 
 
 def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
-    """Read a SavedObjectGraph. Raises :class:`InvalidFile` if it is damaged."""
     objects: list[SavedObject] = []
     captured = 0
     captures: dict[bytes, tuple[int, ...]] = {}

@@ -1,9 +1,8 @@
 """Read the contents of lookup tables from constants, ranges, asset files and the checkpoint.
 
 ``linker.py`` finds the keys and values that each op writes to a table; the words can be either.
-Mutable tables are saved in the checkpoint: entries are in hash order, and a DenseHashTable includes
-its empty buckets. The key of a saved tensor identifies its table. ``tables.py`` handles names,
-unknown words and Keras's special tokens.
+Mutable tables are saved in the checkpoint, in hash order. A DenseHashTable includes its empty
+buckets. The key of a saved tensor identifies its table.
 
 Files in ``assets/`` are opened by a bare name and never through a link. Those that no table reads
 are classified: a SentencePiece model, a list of words, or neither.
@@ -50,10 +49,7 @@ class AssetFolder:
     read_names: set[str] = field(default_factory=set)
 
     def read(self, name: bytes) -> bytes:
-        """Return the content of an asset.
-
-        Raises :class:`InvalidFile` if the name is a path, and the errors of :func:`read_file`.
-        """
+        """Return the content of an asset. Raises :class:`InvalidFile` if the name is a path."""
         path = named_file(self.folder, name)
         self.read_names.add(path.name)
         with reading("assets"):
@@ -61,11 +57,7 @@ class AssetFolder:
         return read_file(path, f"assets/{printable(name)}")
 
     def unread(self) -> Iterator[Path]:
-        """Yield the files and links that :meth:`read` has not read, sorted by name.
-
-        Raises :class:`InvalidFile` if the folder is a link, :class:`NotFound` if it cannot be
-        listed, and :class:`UnsupportedFormat` for more than ``MAX_ASSETS`` files.
-        """
+        """Yield the files and links that :meth:`read` has not read, sorted by name."""
         with reading("assets"):
             refuse_link(self.folder)
             paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
@@ -79,8 +71,7 @@ class AssetFolder:
 def read_file(path: Path, file: str) -> bytes:
     """Return the content of a file of the model; ``file``: its name in messages.
 
-    Raises :class:`InvalidFile` for a link or a Git LFS pointer, :class:`NotFound` for a missing or
-    unreadable file, and :class:`UnsupportedFormat` for more than ``MAX_FILE`` bytes.
+    Refuses links, Git LFS pointers and files of more than ``MAX_FILE`` bytes.
     """
     with reading(file):
         refuse_link(path)
@@ -94,10 +85,6 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_asset(path: Path) -> Vocabulary | PassedOver:
-    """Read an asset that no table uses.
-
-    Raises the errors of :func:`classify_asset` and :func:`read_file`.
-    """
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
@@ -111,10 +98,7 @@ def read_asset(path: Path) -> Vocabulary | PassedOver:
 
 
 def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
-    """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped.
-
-    ``place``: where the file is. Raises the errors of ``sentencepiece.read_pieces``.
-    """
+    """Return the vocabulary in an asset (a tokenizer or a list of words), or why it was skipped."""
     head = data[:HEAD]
     if sentencepiece.looks_like_model(head):
         return sentencepiece.vocabulary(data, name, place)
@@ -163,8 +147,8 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a lookup table.
 
-    ``values``: ``None`` if they are neither strings nor integers, or are unknown. ``caveat``: the
-    note that is shown if the ids should be in this column, but ``values`` is ``None``.
+    ``values``: ``None`` if they are unknown, or neither strings nor integers. ``caveat``: the note
+    that is shown if the ids are missing for that reason.
     """
 
     name: str
@@ -175,10 +159,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContents:
-    """The words of a table. ``ids``: one per entry, in any order; ``None``: positions are ids.
+    """The words of a table.
 
-    ``name``, ``place``: those of the column that contains the words. ``caveats``: notes on the ids.
-    ``constants``: (body, node) names of the nodes that contain the keys and the values.
+    ``ids``: one per entry, in any order; ``None``: positions are ids. ``name``, ``place``: of the
+    column with the words. ``caveats``: notes on the ids. ``constants``: (body, node) names of the
+    nodes that contain the keys and the values.
     """
 
     table: Table
@@ -192,7 +177,7 @@ class TableContents:
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
-    """Return the value of a constant that is one string or integer; ``None`` for other origins."""
+    """Return the value of a constant that is one string or integer, else ``None``."""
     if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
@@ -208,8 +193,7 @@ def read_contents(
 ) -> Iterator[TableContents]:
     """Yield what each op of the graph writes to a lookup table.
 
-    Ops that restore a table from the checkpoint are skipped: see :func:`read_saved_contents`. So
-    is an op whose table is not found, if nothing calls the function that contains the op.
+    Ops that restore a table from the checkpoint are skipped: see :func:`read_saved_contents`.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(TABLE_OP):
@@ -243,7 +227,7 @@ def read_contents(
 def _join(
     table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
 ) -> TableContents:
-    """Return a table's contents. Its words are its text keys or values, else its integer keys."""
+    # The words are text keys or values, else integer keys.
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -281,7 +265,6 @@ def _join(
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
-    """Return the column in a constant or a range; for other ops, a column without values."""
     node = origin.node if origin else None
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
@@ -304,7 +287,6 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    """Return a table's keys and values, from an asset file. ``origin``: that of the file name."""
     graph, filename = linker.graph, None
     if origin.object_id is not None:
         filename = graph.asset_of_object(origin.object_id)
@@ -370,8 +352,7 @@ def read_saved_contents(
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
-    """Return the table that a checkpoint key names by object path (TF2) or by node name (TF1)."""
-    if not name.endswith(TABLE_ATTRIBUTE):
+    if not name.endswith(TABLE_ATTRIBUTE):  # TF1: a node name; TF2: an object path
         return linker.table_of_node(name)
     path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
     # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
@@ -390,10 +371,7 @@ def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[n
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    """Return the used rows of a DenseHashTable.
-
-    Each unused row has one of two special keys, for empty and for deleted rows.
-    """
+    # Each unused row has one of two special keys, for empty and for deleted rows.
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))

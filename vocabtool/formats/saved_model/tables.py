@@ -2,13 +2,12 @@
 
 A table does not state what happens to a word that it lacks. The ops around the lookup show it: a
 default value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of
-Keras), a comparison with Keras's mask token, a WordPiece op. Tokenization is not covered here.
+Keras), a comparison with Keras's mask token, a WordPiece op.
 
 Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
 tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py). The file contains a vocabulary only
-if it was passed to the layer's constructor, and then in the configuration of the parent model. A
-vocabulary from ``adapt`` is not in this file.
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py). It has only vocabularies that were
+passed to a layer's constructor, in the configuration of the parent model.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 class Buckets(NamedTuple):
     """The ids among which a hash chooses for an unknown word.
 
-    ``size``: the number of these ids. ``first``: the lowest id; ``None`` if it is the size of the
-    table, because these ids follow those of the entries.
+    ``size``: the number of these ids. ``first``: the lowest id; ``None`` if they follow the ids of
+    the table.
     """
 
     first: int | None
@@ -58,10 +57,10 @@ class Buckets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A lookup op. ``default``: its result for a missing key. ``scope``: the name of its node.
+    """A lookup op.
 
-    ``buckets``: the ids of unknown words, if a hash chooses them. ``mask``: Keras's mask token,
-    which gets an id without a lookup.
+    ``default``: its result for a missing key. ``scope``: the name of its node. ``buckets``: the ids
+    of unknown words, if a hash chooses them. ``mask``: Keras's mask token, which is not looked up.
     """
 
     default: int | bytes | None
@@ -71,8 +70,6 @@ class Lookup:
 
 
 class TableDescriber:
-    """Creates the vocabularies of the tables in one MetaGraphDef."""
-
     def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
         self._layers: dict[int | None, LookupLayer] = {}
@@ -105,7 +102,7 @@ class TableDescriber:
     def vocabularies(
         self, contents: Iterable[TableContents], findings: Findings
     ) -> Iterator[tuple[Table, Vocabulary]]:
-        """Yield each table with its vocabulary. If its contents are inconsistent, add a warning."""
+        """Yield each table with its vocabulary; warn of inconsistent contents."""
         for content in contents:
             path = self._objects.paths.get(self._object_id(content.table))
             label = printable(path or content.table.node.name)
@@ -116,7 +113,6 @@ class TableDescriber:
         return self._object_ids.get(table.key) if table.object_id is None else table.object_id
 
     def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
-        """Return the vocabulary of a table, with unknown id, special tokens and notes."""
         table, ids = contents.table, contents.ids
         if ids is not None and len(ids) != len(contents.entries):
             raise InvalidFile(f"{len(contents.entries):,} entries but {len(ids):,} ids")
@@ -175,10 +171,10 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        """Return a Keras layer's special tokens. Their ids are lower than all ids in the table."""
         lookup, object_id = self._lookups.get(table.key), self._object_id(table)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
+        # ids of special tokens are lower than all ids in the table
         mask, first_id = lookup.mask, vocabulary.first_id
         specials = []
         if mask is not None and mask.id < first_id:  # the id of an unused mask is 2**63 - 1
@@ -196,12 +192,9 @@ class TableDescriber:
 
 
 def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
-    """Read the lookup op ``find``, and the ``Select`` ops that may replace the ids that it finds.
-
-    TensorFlow writes hash buckets as ``Select(NotEqual(found, default), found, hash + size)``,
-    Keras as ``Select(Equal(found, default), hash + first, found)``. Keras writes a mask as
-    ``Select(Equal(key, token), id, found)``.
-    """
+    # TensorFlow writes hash buckets as ``Select(NotEqual(found, default), found, hash + size)``,
+    # Keras as ``Select(Equal(found, default), hash + first, found)``. Keras writes a mask as
+    # ``Select(Equal(key, token), id, found)``.
     buckets: Buckets | None = None
     mask: Special | None = None
     found = find.name
@@ -222,7 +215,6 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
-    """Return the node that computes a reference in ``body``; ops that only copy are skipped."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -245,7 +237,6 @@ def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
 
 
 def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
-    """Return how many values a hash or remainder op can return; ``None`` for other ops."""
     count: int | bytes | None = None
     if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
@@ -255,7 +246,6 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
 
 
 def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    """Return the mask token that ``condition`` compares keys with, and its id; else ``None``."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
     if compared is None or compared.op != b"Equal" or chosen is None:
@@ -280,11 +270,7 @@ MAX_PATH: Final = 4096
 
 
 def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
-    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order.
-
-    Raises :class:`InvalidFile` if the protobuf is damaged or contains no object, or if the
-    configuration of a lookup layer is not JSON or not as Keras writes it.
-    """
+    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order."""
     own: dict[str, LookupLayer] = {}
     mentions: list[tuple[str, bool, LookupLayer]] = []
     span = None
@@ -346,5 +332,4 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
-    """Return ``layer``, with the vocabulary of ``other`` if it has none of its own."""
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)

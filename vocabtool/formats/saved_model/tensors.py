@@ -1,7 +1,7 @@
 """Read TensorProto, the value of a constant: strings, integers or raw bytes.
 
 Layout: tensorflow/core/framework/tensor.proto. The values are in a typed field (``string_val``,
-``int_val``, ``int64_val``) or packed in ``tensor_content``; if there are fewer values than
+``int_val``, ``int64_val``) or packed in ``tensor_content``. If there are fewer values than
 elements, the last value repeats. Floats are never read.
 """
 
@@ -52,7 +52,6 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """The number of elements. Raises :class:`InvalidFile` for an invalid or too large shape."""
         elements = prod(self.shape)
         if any(size < 0 for size in self.shape) or elements > MAX_ELEMENTS:
             shape = ", ".join(map(str, self.shape[:8])) + ", ..." * (len(self.shape) > 8)
@@ -61,7 +60,7 @@ class Tensor(NamedTuple):
 
 
 def header(buffer: Buffer, span: Span) -> Tensor:
-    """Read dtype and shape; stop before the values if they come last, as TensorFlow writes them."""
+    """Read dtype and shape, but no values."""
     dtype = 0
     shape: list[int] | None = None
     for number, wire_type, start, end in wire.fields(buffer, *span):
@@ -80,11 +79,7 @@ def header(buffer: Buffer, span: Span) -> Tensor:
 
 
 def strings(tensor: Tensor) -> ByteStrings:
-    """Return the elements of a string tensor in row-major order.
-
-    If fewer values than elements are stored, the last value is repeated. Raises
-    :class:`InvalidFile` for too many values, and for too many repetitions.
-    """
+    """Return the elements of a string tensor in row-major order."""
     start, end = tensor.span
     data = bytes(tensor.buffer[start:end])
     pos = 0
@@ -117,11 +112,7 @@ def strings(tensor: Tensor) -> ByteStrings:
 
 
 def integers(tensor: Tensor) -> NDArray[np.int64]:
-    """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,).
-
-    If fewer values than elements are stored, the last value is repeated. Raises
-    :class:`InvalidFile` for too many values, and for too many repetitions.
-    """
+    """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,)."""
     values_field = 7 if tensor.dtype == DT_INT32 else 10
     packed: list[NDArray[np.int64]] = []
     single = array("q")
@@ -144,7 +135,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
-            what = f"integers in packed and single fields, or in more than {MAX_RUNS} packed ones"
+            what = f"integers are both packed and single, or in more than {MAX_RUNS} packed fields"
             raise InvalidFile(what, offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
     repeated = _positions(tensor, len(found))
@@ -164,12 +155,11 @@ def boolean(tensor: Tensor) -> bool:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """Return the bytes of a uint8 or int8 tensor, such as a stored tokenizer; it may be empty."""
+    """Return the bytes of a uint8 or int8 tensor."""
     return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
 
 
 def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
-    """Return the index of each element's stored value; ``None`` if no value repeats."""
     wanted = tensor.elements
     if present == wanted:
         return None

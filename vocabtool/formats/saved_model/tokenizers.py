@@ -1,8 +1,7 @@
 """Read tokenizers in a graph: SentencePiece models and the flatbuffers of tensorflow-text.
 
 A buffer is recognised by the op that uses it, because the buffers of normalizers look like those of
-tokenizers. The compiled tokenizers of tensorflow-text do not need a list of words, so most buffers
-have none: the words are the keys of a trie. Texts are not tokenized here.
+tokenizers. Most buffers of tensorflow-text have no list of words: the words are the keys of a trie.
 
 Layouts (in tensorflow_text/core/kernels), with the fields that are read here:
 
@@ -24,9 +23,8 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
     a value  bit 31 set, the value in bits 0-30
 
 Node ``n`` has base ``n ^ offset``: its child for byte ``c`` is unit ``base ^ c`` if that unit's
-label is ``c``, its value is unit ``base``. To list all keys, the children of every node are needed.
-A child's index and label give its parent's base, so sorting all units by that base once makes
-siblings adjacent.
+label is ``c``, its value is unit ``base``. A child's index and label give its parent's base, so
+units sorted by that base have siblings next to each other.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All trie nodes at one depth: the label of each, and its parent's index one level above."""
+    """All trie nodes at one depth: their labels, and their parents' indices one level above."""
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -90,8 +88,7 @@ class Leaves:
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
         """Return the keys of chosen values, with ``prefix`` put before each key.
 
-        ``chosen``: a mask of shape (n,); by default all. Raises :class:`InvalidFile` if the keys
-        have more than ``max_bytes`` bytes in total.
+        ``chosen``: a mask of shape (n,); by default all.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -116,7 +113,7 @@ class Leaves:
 
 
 class DoubleArray:
-    """A trie of ``units``: uint32, shape (n,). Raises :class:`InvalidFile` if n is out of range."""
+    """A trie of ``units``: uint32, shape (n,)."""
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
@@ -131,11 +128,7 @@ class DoubleArray:
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
     def walk(self, root: int = 0) -> Leaves:
-        """Return every value below unit ``root``, shortest keys first.
-
-        Raises :class:`InvalidFile` if there is no such unit, or if the trie refers outside the
-        array or has too many nodes, perhaps because of a cycle.
-        """
+        """Return every value below unit ``root``, shortest keys first. Refuses cycles."""
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
@@ -177,7 +170,6 @@ class DoubleArray:
         )
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """Return all children of the nodes with these bases; refuse more than ``room`` children."""
         parts: list[Level] = []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -223,7 +215,6 @@ MAX_NAMED: Final = 5  # missing ids listed in a note
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    """Add every tokenizer's vocabulary to ``findings``; read a model only once if ops share it."""
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
@@ -237,7 +228,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
-    """Return the vocabulary of one tokenizer op. ``known``: a cache of the pieces, by model."""
+    """Return the vocabulary of one tokenizer op. ``known``: a cache of pieces, by model."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
@@ -277,8 +268,7 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
 def read_wordpiece(buffer: bytes) -> Pieces:
     """Read the model of ``FastWordpieceTokenizeWithOffsets`` (also BERT's fast tokenizer).
 
-    Pieces that continue a word begin with the suffix indicator (``##``). Raises
-    :class:`InvalidFile` if the buffer is inconsistent or two pieces have the same id.
+    Pieces that continue a word begin with the suffix indicator (``##``).
     """
     model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
@@ -325,10 +315,6 @@ def read_wordpiece(buffer: bytes) -> Pieces:
 
 
 def _read_phrase(buffer: bytes) -> Pieces:
-    """Read the model of ``PhraseTokenize``.
-
-    Raises :class:`InvalidFile` if the buffer is inconsistent or two phrases have the same id.
-    """
     model = wire.flatbuffer_root(buffer)
     unknown_id = model.integer(2)
     notes = ("each token is the longest sequence of whole words that is an entry",)
@@ -341,12 +327,6 @@ def _read_phrase(buffer: bytes) -> Pieces:
 
 
 def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
-    """Read the model of ``TFText>FastSentencepieceTokenize``.
-
-    The ids are those that the tokenizer returns: shifted by the model's offset, except for the
-    unknown id. Raises :class:`InvalidFile` if the buffer is inconsistent or two pieces have the
-    same id, :class:`UnsupportedFormat` for another version.
-    """
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         raise UnsupportedFormat(
@@ -361,7 +341,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
         got = leaves.values.max()
         raise InvalidFile(f"a piece has id {got}, wanted it below the number of scores, {total:,}")
     ids = leaves.values.astype(np.int64)
-    ids[ids != unknown_id] += offset
+    ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
     if missing := total - len(leaves.values):
         notes.append(
@@ -379,12 +359,8 @@ def _check_unknown(unknown_id: int, size: int) -> None:
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
-    """Return all pieces in the trie of a WordPiece model, by id.
-
-    Suffixes are below a root of their own. In end-to-end mode, the trie also maps every punctuation
-    mark and Chinese character to the unknown id. Therefore keys with this id are ignored, and the
-    unknown token is read from a field of the model.
-    """
+    # In end-to-end mode, the trie also maps every punctuation mark and Chinese character to the
+    # unknown id. So keys with this id are ignored, and a field has the unknown token.
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
     trie = DoubleArray(model.vector(0, "<u4"))
@@ -409,7 +385,6 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
 def _below(
     leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
 ) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """Return either the words or the suffixes in ``leaves``, with ids; skip the unknown id."""
     ids = leaves.values >> ID_SHIFT & ID_MASK
     chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
