@@ -289,7 +289,7 @@ def kept_of(
     values: Mapping[str, object], names: Sequence[str], spell: Spelling = as_bytes
 ) -> tuple[bytes | None, ...]:
     """Return the values of the fields ``names`` as strings; ``None`` for a missing field."""
-    return tuple(as_string(values.get(name), name, spell) for name in names)
+    return tuple([as_string(values.get(name), name, spell) for name in names])
 
 
 def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:
