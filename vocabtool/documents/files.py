@@ -207,9 +207,11 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
         return
-    if not Path(name).exists():
-        raise NotFound(f"{name}: no such file")
-    with Path(name).open("rb") as file:
+    try:
+        opened = Path(name).open("rb")  # noqa: SIM115 - an error of the block is not of the name
+    except FileNotFoundError as error:
+        raise NotFound(f"{name}: no such file") from error
+    with opened as file:
         refuse_pointer(file.peek(len(GIT_LFS[0])))
         if codec is None:
             yield file

@@ -205,10 +205,12 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
     pending: list[tuple[str, tuple[_Place, ...], bool]] = [("", above, include is None)]
     while pending:
         inside, places, is_chosen = pending.pop()
-        with os.scandir(Path(folder, inside)) as found:
+        here = Path(folder, inside)
+        with os.scandir(here) as found:
             entries = [*found]
+        before = "" if here == Path() else os.path.join(here, "")  # noqa: PTH118 - quicker below
         if options.gitignore and any(each.name == GITIGNORE and each.is_file() for each in entries):
-            rules = Rules.read(Path(folder, inside, GITIGNORE))
+            rules = Rules.read(here / GITIGNORE)
             places = (*places, _Place(rules, "", len(inside)))
         for entry in entries:
             path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)
@@ -217,7 +219,7 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
             if exclude.decide(path, is_folder=is_folder):
                 continue
             included = is_chosen or bool(include and include.decide(path, is_folder=is_folder))
-            name = str(Path(folder, path))
+            name = before + entry.name
             if _is_ignored(path, places, is_folder=is_folder):
                 yield FolderFile(name, IGNORED)
             elif is_folder:
@@ -271,4 +273,5 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
 
 def suffixes_of(name: str) -> list[str]:
     """Return the suffixes of a file name in lower case, without shard numbers."""
-    return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
+    parts = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
+    return [] if name.endswith(".") else [SHARD.sub("", f".{part}") for part in parts[1:]]

@@ -262,7 +262,7 @@ def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
 def kept_of(
     values: Mapping[str, object], names: Sequence[str], spell: Spelling = as_bytes
 ) -> tuple[bytes | None, ...]:
-    return tuple(as_string(values.get(name), name, spell) for name in names)
+    return tuple([as_string(values.get(name), name, spell) for name in names])
 
 
 def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:

@@ -31,6 +31,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
+READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a small file
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
 MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
@@ -55,7 +56,7 @@ class CountWords:
     most: int | None = None
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        return [max(len(text.split()), len(text) // WORD) for text in texts]
+        return [max(len(text.split()), -(-len(text) // WORD)) for text in texts]
 
 
 WORDS: Final = CountWords()
@@ -182,7 +183,7 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
             for number, start, end in todo
             for a, b in pairwise(_bounds(text, start, end, place, body))
         ]
-        counts = sizes.measure([text[a:b].strip(" \t") for _, a, b in parts])
+        counts = sizes.measure([text[a:b] for _, a, b in parts])
         todo = []
         for (number, a, b), count in zip(parts, counts, strict=True):
             if count > body and place is not None:
@@ -242,6 +243,8 @@ def _with_overlaps(
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
     """Drop overlaps of pieces that are too long, then halve pieces."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
+    if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
+        return [[span] for span in spans]
     counts = sizes.measure([text[start:end] for start, end in spans])
     found = []
     for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
@@ -318,7 +321,7 @@ def _rows(
 def read_whole(file: Readable) -> bytes:
     """Return the content of a file. Raises ``BadRow`` if it is too large."""
     parts, left = [], MAX_FILE_BYTES + 1
-    while left and (part := file.read(left)):
+    while left and (part := file.read(min(left, READ_BYTES))):
         parts.append(part)
         left -= len(part)
     if not left:
