@@ -7,20 +7,16 @@
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
                    Sources that are no files: 0; -1 if the index's model made the vector
 
-A writer keeps one transaction open, whose COMMIT commits the whole index. The other files (vectors,
-codes, keywords) are appended to and flushed before the COMMIT. After a kill these files may contain
-more rows than the record states, never fewer; the next writer truncates them (``generation.py``).
+A writer keeps one transaction open, and its COMMIT commits the whole index. Before the COMMIT, the
+writer flushes the other files (vectors, codes, keywords). After a kill these files may have more
+rows than the record states, never fewer. The next writer truncates them (``generation.py``).
 
-A reader sees one commit without an open transaction. Rows are numbered from 0 in the order of
-adding; the columns that readers use never change. A deletion sets a bit in the bitmap, an update
-adds a row and deletes the old one. So a reader that keeps its manifest and bitmap continues to see
-its commit: the rows below ``manifest.rows`` that are not in the bitmap. Each statement is a read
-transaction of its own, so that no reader delays the checkpoint, which empties the journal after a
-commit. Only compaction removes rows: it writes a new database into another folder, and readers
-that have the old one open continue with it.
+A reader keeps its manifest and bitmap, and so continues to see its commit: the rows below
+``manifest.rows`` that are not in the bitmap. Rows are numbered in the order of adding. An update
+adds a row and marks the old row as deleted. Each statement is a read transaction of its own, so
+that readers do not delay the checkpoint, which empties the journal.
 
-Several threads share one connection, one statement at a time. The connection is closed before a
-fork, and each process opens its own at the next statement.
+Only compaction removes rows, by writing a new database to another folder.
 """
 
 from __future__ import annotations
@@ -81,20 +77,19 @@ _INHERITED: Final[list[sqlite3.Connection]] = []  # from the parent process; mus
 
 
 def text_hash(text: bytes) -> int:
-    """Return 64 bits of BLAKE2b as a signed integer: it identifies equal texts and damaged ones."""
+    """Return 64 bits of BLAKE2b as a signed integer."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def column(fields: Fields, name: str) -> str:
-    """Return the name of the database column that stores the field ``name``."""
     return f"field_{[*fields].index(name)}"
 
 
 class Database:
-    """The database of one generation of an index, open for reading. ``file``: its path.
+    """The database of one generation of an index, open for reading.
 
-    Every method raises :class:`InvalidFile` with the file name if the database is damaged, and
-    :class:`NotFound` if it does not exist.
+    Every method may raise :class:`NotFound`, or :class:`InvalidFile` with the name of the damaged
+    file. Threads share one connection, one statement at a time.
     """
 
     opening = SETTINGS
@@ -110,7 +105,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection; convert SQLite's errors to vocabtool's."""
+        """Give this thread sole use of the connection; convert SQLite's errors."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -155,12 +150,11 @@ class Database:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement's result."""
         with self.statements() as connection:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return the row numbers that a statement selects, as an array: int64, shape (n,)."""
+        """Return the row numbers that a statement selects: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
@@ -176,7 +170,7 @@ class Database:
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """Return, for each known id, its rows in order, including deleted and uncommitted ones."""
+        """Return the rows of each known id in order, deleted and uncommitted rows too."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -186,8 +180,7 @@ class Database:
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
 
-        Raises :class:`InvalidFile` if any part of the database is damaged: SQLite compares ids,
-        fields, sources and hashes with its own indexes, and each text is compared with its hash.
+        Raises :class:`InvalidFile` if any part of the database is damaged.
         """
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
@@ -229,18 +222,17 @@ class Database:
 class Documents:
     """Reads documents of one commit by row number. ``fields``: the kind of each field.
 
-    The argument ``rows`` of the methods contains row numbers: int64, shape (n,).
+    The argument ``rows`` contains row numbers: int64, shape (n,). Results are in the same order.
     """
 
     database: Database
     fields: Fields
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the id of each of ``rows``, in the same order."""
         return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the document of each of ``rows``, in the same order, without null fields."""
+        """Return documents without null fields."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         tables = "documents JOIN fields USING (row)" if self.fields else "documents"
         return [
@@ -257,7 +249,6 @@ class Documents:
         ]
 
     def column(self, name: str, rows: int) -> FieldColumn:
-        """Return the values of the field ``name`` in the first ``rows`` rows."""
         stored = column(self.fields, name)
         groups = self.database.fetch(ROWS_OF_VALUES.format(stored), (rows,))
         codes = np.full(rows, -1, np.int32)
@@ -268,7 +259,7 @@ class Documents:
         return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return these columns of ``rows``, in the same order. The first column must be ``row``."""
+        """Return columns of ``rows`` in the same order. The first column must be ``row``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -290,7 +281,6 @@ class DatabaseWriter(Database):
 
     @classmethod
     def create(cls, folder: Path) -> None:
-        """Create a database without documents."""
         (folder / NAME).write_bytes(b"")
         database = Database(folder)
         with database.statements() as connection:
@@ -307,8 +297,8 @@ class DatabaseWriter(Database):
     ) -> None:
         """Add rows. ``first``: the number of the first of them.
 
-        ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
-        Values of type ``bytes`` are stored as text, even if they are not UTF-8.
+        ``facts``: for each row its source, the hash of its text, and the values of ``columns``. A
+        value of type ``bytes`` is stored as text, even if it is not UTF-8.
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
@@ -328,7 +318,6 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Add a database column for each of the first ``count`` fields that has none yet."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -336,7 +325,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for these rows; return whether a row changed."""
+        """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -360,7 +349,7 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def commit(self, data: bytes, deleted: bytes) -> None:
-        """Commit durably with a manifest and a bitmap of deleted rows; begin a new transaction."""
+        """Commit a manifest and a bitmap of deleted rows durably; begin a new transaction."""
         with self.statements() as connection:
             if not connection.in_transaction:  # SQLite rolls back by itself after some errors
                 raise VocabtoolError(
@@ -381,9 +370,9 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close idle connections, because a child process would not inherit SQLite's file locks.
+    """Close idle connections: a child process does not inherit SQLite's file locks.
 
-    The locks protect an open database from being replaced by another process.
+    Without the locks, another process could replace an open database.
     """
     for database in [*_OPEN]:
         database._lock.acquire()
@@ -400,7 +389,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Set inherited connections aside: a child process must neither use them nor close them."""
+    """Set inherited connections aside: a child process must not use or close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

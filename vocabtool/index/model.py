@@ -4,9 +4,9 @@
     weights-….json          word weights of a word-vector model, fitted on the corpus
     tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-A model is opened by its recorded name only if an existing file or folder has this name. The caller
-must pass a Python callable or a TensorFlow Hub handle each time: an index, perhaps from somebody
-else, never causes an import or a download.
+A model is opened by its recorded name only if a file or folder has this name. The caller must pass
+a Python callable or a TensorFlow Hub handle each time. So an index never causes an import or a
+download.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ CHANGING: Final = {"python": "The source code of the function", "openai": "The s
 class OpenedModel:
     """An opened model: an encoder with its name and options, or only a vocabulary.
 
-    ``rule``: the word rule, if it and the vocabulary suffice to look up words without the model.
-    ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``; the index keeps a copy.
+    ``rule``: the word rule, if words can be looked up without the model. ``tokenizer``: content of
+    the FILE in a rule ``tokenizer:FILE``.
     """
 
     encoder: Encoder | None
@@ -136,10 +136,9 @@ def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedM
 
 
 def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
-    """Return the model with what is recorded of words that the caller gave.
+    """Record the words that the caller gave.
 
-    If their vocabulary and rule suffice to look words up, the index keeps both. In any case it
-    records the address of the model or file: ``vocabulary`` in the options, empty if there is none.
+    The option ``vocabulary`` is the address of their model or file, or empty.
     """
     model, name = words.source or (None, None)
     address = "" if model is None else (_name(model) or "") + (f"#{name}" if name else "")
@@ -155,10 +154,7 @@ def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Return the model with the content of the tokenizer file, if its word rule names one.
-
-    The returned rule names the index's copy, whose file name contains the SHA-256 of the content.
-    """
+    """Add the content of the tokenizer file, if the word rule names one."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -173,10 +169,6 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """Return the name under which an index records a model; paths are made absolute.
-
-    ``None`` for a Python object.
-    """
     if isinstance(model, Path):
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
@@ -186,12 +178,9 @@ def _name(model: Model) -> str | None:
 
 
 class IndexModel:
-    """The model of one index. ``given``, ``options``: the model and options the caller passes.
+    """The model of one index. ``given``, ``options``: the model and options that the caller passes.
 
-    ``vocabulary``: the words that the caller passes in the options, or ``None``. If the index was
-    created without a model, the vectors of a ``given`` one are compared with those of the index.
-    Raises :class:`VocabtoolError` if a vocabulary is given although the index has none or that of
-    its model.
+    Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
     """
 
     def __init__(
@@ -221,15 +210,14 @@ class IndexModel:
 
     @property
     def _address(self) -> str | None:
-        """Where the words come from if the model has none; ``""`` for an object in Python."""
+        """Where the words come from if the model has none; ``""`` for a Python object."""
         found = self._configuration.options.get("vocabulary")
         return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
         """Raise :class:`OtherModel` unless the model that the caller passed made the vectors.
 
-        Raises :class:`VocabtoolError` for options that differ from the recorded ones, also if the
-        caller passed no model.
+        Raises :class:`VocabtoolError` for options that differ from the recorded ones.
         """
         if self._given is not None:
             _ = self.encoder
@@ -245,9 +233,6 @@ class IndexModel:
             _ = self.encoder
 
     def _other_options(self) -> list[str]:
-        """Return the names of stored options that the caller passed with another value than the
-        recorded one.
-        """
         recorded = self._configuration.options
         return [
             name
@@ -256,9 +241,6 @@ class IndexModel:
         ]
 
     def _differences(self) -> str:
-        """Return which prompts, length and fingerprint the caller passed instead of the recorded
-        ones; ``""`` if all agree.
-        """
         recorded: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), "fingerprint": ""}
         given = self._options
         if is_encoder(self._given):  # it has its options
@@ -274,7 +256,6 @@ class IndexModel:
         )
 
     def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
-        """Return the error for an encoder that did not make the vectors, with what is known."""
         held, given, advice = self._configuration, self._given, ""
         is_same = (given is None or _name(given) == held.model) and (
             held.model is not None or held.kind == "python"
@@ -295,8 +276,8 @@ class IndexModel:
     def encoder(self) -> Encoder | None:
         """The encoder; ``None`` if the index was created without a model, and none is given.
 
-        Raises :class:`OtherModel` if another encoder made the vectors, :class:`NotFound` if the
-        caller passed no model and the recorded model is not a file or folder here.
+        Raises :class:`OtherModel` if another encoder made the vectors. Raises :class:`NotFound` if
+        the caller passed no model and the recorded one is not here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -334,7 +315,6 @@ class IndexModel:
         return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
-        """Open a model that is named for vectors that were given, and compare it with them."""
         encoder = open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
@@ -372,7 +352,6 @@ class IndexModel:
         return KnownWords(words)
 
     def _words(self) -> Words | None:
-        """Return the words: given ones, those of the opened encoder, the copy, or the recorded."""
         held, file = self._configuration, self._files.get("vocabulary")
         opened: Encoder | None = vars(self).get("encoder")
         if self.vocabulary is not None:
@@ -387,10 +366,6 @@ class IndexModel:
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))
 
     def _given_words(self, given: GivenWords) -> Words:
-        """Return the words that the caller passed; their rule is the recorded one by default.
-
-        Raises :class:`VocabtoolError` if that rule does not fit.
-        """
         held, rule = self._configuration.rule, self._words_rule
         if isinstance(given, Words) or rule is not None:
             return words_of(given, rule)
@@ -416,9 +391,9 @@ class IndexModel:
         ) from cause
 
     def _here(self, address: str | None, what: str, option: str) -> str:
-        """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.
+        """Return a recorded address if it is an existing path.
 
-        A name that is not an absolute path could be one to import or download.
+        Any other name could cause an import or a download.
         """
         path = split_kind(address or "")[1]
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
@@ -433,6 +408,5 @@ class IndexModel:
         )
 
     def _rule(self, rule: str) -> str:
-        """Return a word rule, with the full path of the index's tokenizer file if it names one."""
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"
