@@ -1,10 +1,8 @@
 """Encode some documents of an index again, to notice that its model has changed.
 
-A server may run another model under the same name. The fingerprint of its encoder does not show
-this. So a writer compares up to 8 documents with their stored vectors before it encodes a text.
-
-For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. This is the
-cosine if both have the same length, as in the metric ``cosine``; otherwise it is less.
+A server may run another model under the same name, which the fingerprint of its encoder does not
+show. For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. It is the
+cosine if both have the same length, otherwise less.
 """
 
 from __future__ import annotations
@@ -57,9 +55,7 @@ class Agreement:
 def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    ``path``: folder of the index, for messages. Raises :class:`ChangedModel` if a document agrees
-    less than ``MIN_AGREEMENT``. The limit is lower if the size of a batch changes the model's
-    vectors.
+    Raises :class:`ChangedModel` if one agrees too little. ``path``: for its message.
     """
     return _compare(path, *_choose(commit), encoder, commit.manifest.configuration.metric)
 
@@ -144,10 +140,7 @@ def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
 
 
 def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Return ids, texts and stored vectors, shape (n, dim), of the canaries.
-
-    Vectors that the user gave in Python are left out, unless the index has no model.
-    """
+    """Vectors that the user gave in Python are left out, unless the index has no model."""
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "
     statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"

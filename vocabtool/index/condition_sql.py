@@ -1,8 +1,8 @@
 """Find the rows that satisfy a condition: translate its tree to SQL.
 
-As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that. A row
-must make the whole condition true (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their
-UTF-8 bytes. Values are SQL parameters and columns have numbers, so that no user input becomes SQL.
+As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
+(ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
+SQL: values are parameters, and columns have numbers.
 """
 
 from __future__ import annotations
@@ -55,10 +55,7 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
-    """Return the rows that satisfy a condition: a read-only mask, shape (rows,).
-
-    Raises :class:`InvalidCondition`, with the position.
-    """
+    """Return a read-only mask, shape (rows,). Raises :class:`InvalidCondition`."""
     statement = _Statement(database, rows, fields, condition)
     where = statement.of(parse(condition))
     with database.statements() as connection:

@@ -15,12 +15,9 @@
 - Strings are in single quotes. Field names that are not plain words are in double quotes.
 - A quote inside quotes is doubled.
 - Keywords are case-insensitive.
-- Fields may be named ``ilike``, ``startswith``, ``has``, ``any`` and ``word``.
-
-A DATE is a month, a day, or a day and a time: ``2024-01``, ``2024-01-31``, ``2024-01-31T10:30Z``.
-It stands for the whole month, day, minute or second. Dates have the extended form of ISO 8601, as
-in RFC 3339 and in Python's ``isoformat``. A time without offset is in UTC. In fields, a year alone
-is a date too, and a blank may replace the ``T``.
+- A DATE stands for the whole month, day, minute or second: ``2024-01``, ``2024-01-31T10:30Z``.
+- Dates have the extended form of ISO 8601. A time without offset is in UTC.
+- In fields, a year alone is a date too, and a blank may replace the ``T``.
 """
 
 from __future__ import annotations
@@ -101,14 +98,12 @@ Value: TypeAlias = str | int | float | bool | Moment
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test of one field by an operator, with positions in the condition.
+    """A test of one field, with positions in the condition.
 
     - ``contains``: a list has the value as an element, or a text contains the value.
     - ``has``: a list has one of the values as an element.
     - ``has word``: a text contains the value as a whole word.
-    - ``like``: ``%`` stands for any number of characters, ``_`` for one.
     - ``ilike``: the same as ``like``, but upper and lower case are equal.
-    - ``is true``: the condition is the field alone.
     """
 
     field: str
@@ -141,7 +136,6 @@ class Token(NamedTuple):
 
 
 def parse(condition: str) -> Condition:
-    """Parse a condition. Raises :class:`InvalidCondition`, with the position."""
     if len(condition) > MAX_CHARACTERS:
         what = f"where: the condition has {len(condition):,} characters, the limit is "
         what += f"{MAX_CHARACTERS:,}"

@@ -57,7 +57,6 @@ EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
 def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
-    """Return the rows of all documents, or of those that satisfy a condition, ascending."""
     return np.flatnonzero(snapshot.live if where is None else snapshot.where(where))
 
 
@@ -68,10 +67,7 @@ def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
 
 
 def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
-    """Yield the documents of ``rows`` in blocks of about 4 MB of text, each with its rows.
-
-    Invalid UTF-8 in a field becomes U+FFFD.
-    """
+    """Yield documents in blocks of about 4 MB of text, each with its rows."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
@@ -135,7 +131,6 @@ def export(
 
 
 def vectors_beside(file: Path) -> Path:
-    """Return the file of vectors that belongs to exported JSON lines."""
     return file.with_suffix(".vectors.npy")
 
 
@@ -368,8 +363,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 class OpenedFile:
     """An open file of a commit.
 
-    ``size``: number of committed bytes; ``None`` for all. ``crc32c``: checksum of these bytes;
-    ``None`` for a file that a writer added later.
+    ``size``: committed bytes, ``None`` for all. ``crc32c``: ``None`` for a file added later.
     """
 
     file: BinaryIO

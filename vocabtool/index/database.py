@@ -7,16 +7,12 @@
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
                    Sources that are no files: 0; -1 if the index's model made the vector
 
-A writer keeps one transaction open, and its COMMIT commits the whole index. Before the COMMIT, the
-writer flushes the other files (vectors, codes, keywords). After a kill these files may have more
-rows than the record states, never fewer. The next writer truncates them (``generation.py``).
+The COMMIT of a writer's transaction commits the whole index. Before it, the writer flushes the
+other files. After a kill they may have more rows than the record states, never fewer.
 
-A reader keeps its manifest and bitmap, and so continues to see its commit: the rows below
-``manifest.rows`` that are not in the bitmap. Rows are numbered in the order of adding. An update
-adds a row and marks the old row as deleted. Each statement is a read transaction of its own, so
-that readers do not delay the checkpoint, which empties the journal.
-
-Only compaction removes rows, by writing a new database to another folder.
+A reader sees the rows below its ``manifest.rows`` that are not in its bitmap. An update adds a row
+and marks the old row as deleted, so a reader continues to see its commit. Each statement is a read
+transaction of its own, so that readers do not delay the checkpoint, which empties the journal.
 """
 
 from __future__ import annotations
@@ -88,8 +84,8 @@ def column(fields: Fields, name: str) -> str:
 class Database:
     """The database of one generation of an index, open for reading.
 
-    Every method may raise :class:`NotFound`, or :class:`InvalidFile` with the name of the damaged
-    file. Threads share one connection, one statement at a time.
+    Every method may raise :class:`NotFound`, or :class:`InvalidFile` with the file name. Threads
+    share one connection, one statement at a time.
     """
 
     opening = SETTINGS
@@ -105,7 +101,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection; convert SQLite's errors."""
+        """Give this thread sole use of the connection."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -143,7 +139,7 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Whether the opened file still exists and was not replaced by another."""
+        """Whether the opened file still exists and was not replaced."""
         try:
             return self.file.stat().st_ino == self._inode
         except OSError:
@@ -163,7 +159,7 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement with each batch of ``values`` in place of ``(?...)``; yield all rows."""
+        """Run a statement for each batch of ``values``, in place of ``(?...)``."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
@@ -180,7 +176,7 @@ class Database:
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
 
-        Raises :class:`InvalidFile` if any part of the database is damaged.
+        Raises :class:`InvalidFile` if any of them is damaged.
         """
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
@@ -212,7 +208,6 @@ class Database:
             first = end
 
     def close(self) -> None:
-        """Close the connection. Only writers need to call this."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -220,9 +215,8 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Reads documents of one commit by row number. ``fields``: the kind of each field.
-
-    The argument ``rows`` contains row numbers: int64, shape (n,). Results are in the same order.
+    """Reads documents of one commit. ``rows``: row numbers, int64, shape (n,); results in this
+    order.
     """
 
     database: Database
@@ -259,7 +253,7 @@ class Documents:
         return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return columns of ``rows`` in the same order. The first column must be ``row``."""
+        """The first column must be ``row``. The result is in the order of ``rows``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -275,7 +269,7 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database of an index. An index has at most one at a time."""
+    """A write transaction on the database. An index has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
@@ -295,10 +289,9 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows. ``first``: the number of the first of them.
+        """Add rows, numbered from ``first``.
 
-        ``facts``: for each row its source, the hash of its text, and the values of ``columns``. A
-        value of type ``bytes`` is stored as text, even if it is not UTF-8.
+        ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
@@ -370,10 +363,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close idle connections: a child process does not inherit SQLite's file locks.
-
-    Without the locks, another process could replace an open database.
-    """
+    """Close idle connections: a child process does not inherit SQLite's file locks."""
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)

@@ -1,8 +1,7 @@
 """Convert documents to checked batches for an index, and determine the kinds of their fields.
 
-A batch contains all values as texts; the kind of a field says how to read them. The first commit
-that contains a field determines its kind. Later, only ``integer`` may change, to ``number``. A
-value of another kind is an error or is skipped.
+The first commit that contains a field determines its kind. Later, only ``integer`` may become
+``number``. A value of another kind is an error or is skipped.
 
     null      only nulls so far
     integer   64-bit integers
@@ -60,7 +59,7 @@ Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchR
 
 
 def union(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind that includes the values of both kinds."""
+    """Return the narrowest kind that includes both kinds."""
     if other in (one, "null"):
         return one
     if one == "null":
@@ -69,10 +68,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values of a field that do not fit ``kind`` by null; also return their rows.
-
-    Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
-    """
+    """Replace values that do not fit ``kind`` by null; also return their rows."""
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
     texts = batch.columns[name]
@@ -84,7 +80,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """Return the kind that fits all strings of a column from a file."""
+    """Return the kind that fits all strings of a column."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -111,10 +107,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """Convert the texts of a column to values of a kind, as the database stores them.
-
-    For the kind ``string`` they are ``bytes``, which may be invalid UTF-8.
-    """
+    """Convert texts to values as the database stores them; for ``string`` to ``bytes``."""
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
         return whole
@@ -141,14 +134,13 @@ def id_in_utf8(id_: str) -> str:
 
 
 def in_utf8(batch: Batch) -> Batch:
-    """Replace invalid UTF-8 in the ids and texts of a batch by U+FFFD."""
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
-    """Return a batch from a file with ids and kinds of fields.
+    """Return a batch from a file with ids and kinds of fields. Raises :class:`InvalidFile`.
 
-    ``place``: names a row in messages. Raises :class:`InvalidFile` for invalid rows.
+    ``place``: names a row in messages.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
@@ -163,8 +155,8 @@ def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
 def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
     """Yield Python objects as batches of about 4 MB of text, without reading ahead.
 
-    Keys and columns other than ``id`` and ``text`` are fields. The id of a bare text is its row
-    number, counted from ``first_row``. Raises ``ValueError`` with the number of an invalid element.
+    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` with
+    the number of an invalid element.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])

@@ -10,13 +10,10 @@
     generation-000001.part/   a compaction in progress
     .new-0123456789abcdef/    a new index in progress: a folder like this one
 
-A commit is a transaction of the database. The other files may contain more rows than the commit,
-never fewer. A new generation replaces the old one when its folder is renamed.
+A new generation replaces the old one when its folder is renamed.
 
 Tantivy is not told about deletions, because readers would see them before the commit. So document
 frequencies include deleted rows.
-
-The ``Manifest`` of a commit describes it. It contains no paths, only numbers and fingerprints.
 """
 
 from __future__ import annotations
@@ -51,8 +48,6 @@ MAX_DIMENSIONS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """The committed part of a file: its size in bytes and its CRC-32C."""
-
     size: int = 0
     crc32c: int = 0
 
@@ -65,12 +60,8 @@ class Configuration:
     - ``recall``: target recall@10 of approximate search.
     - ``exact_below``: up to this many rows, search is exact.
     - ``memory``: bytes that building may use; ``None``: no limit.
-    - ``model``, ``kind``, ``options``: path or name, kind and arguments of the encoder.
-    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of the encoder, word rule,
-      vocabulary and fitted word weights.
+    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` without this part.
     - ``rule``: the word rule, if words can be looked up without the model.
-
-    ``None`` means that the index has no such part.
     """
 
     dim: int
@@ -126,10 +117,8 @@ class Load:
 
     - ``plan``: fingerprint of the load's input and settings.
     - ``documents``: number of documents read and committed.
-    - ``finished``: whether the load is complete.
     - ``alone``: whether every row of the index is from this load.
-    - ``synced``: whether documents missing from the FILEs were removed, and no document was deleted
-      by id since then.
+    - ``synced``: whether a sync ended the load, and no document was deleted by id since then.
     """
 
     plan: str
@@ -145,14 +134,12 @@ class Manifest:
 
     - ``index``: the id of the index, 32 hexadecimal digits.
     - ``rows``: number of rows, including ``deleted`` ones. Further rows in a file are uncommitted.
-    - ``words``, ``surfaces``: number of terms in each keyword field, over all rows.
+    - ``words``, ``surfaces``: number of terms in each keyword field.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.
     - ``coded``: number of rows that the codes cover.
     - ``code_commit``: number of the commit that built the codes.
-    - ``code_files``: the files of the codes.
     - ``keywords``, ``model_files``: CRC-32C of each file.
-    - ``calibration``: ``None`` until calibrated.
     - ``chance``: ``None`` in small indexes.
     - ``sources``: the FILEs of the documents; the database numbers them from 1.
     """
@@ -186,12 +173,10 @@ class Manifest:
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
-        """Return the manifest as JSON with version and checksum, deterministically."""
         return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        """Parse the output of :meth:`encode`. Raises :class:`InvalidFile` for other data."""
         return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)
 
 
@@ -215,10 +200,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of an index: the newest one when it was read.
-
-    ``folder``: path of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
-    """
+    """The newest commit when it was read. ``is_deleted``: shape (rows,)."""
 
     folder: Path
     database: Database
@@ -227,9 +209,9 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """Read the last commit. If ``earlier`` is from the same file, the connection is shared.
+    """Read the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
 
-    Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
+    If ``earlier`` is from the same file, the connection is shared.
     """
     while True:
         generation = current_generation(path)
@@ -264,10 +246,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def current_generation(path: Path) -> Path:
-    """Return the folder of the current generation.
-
-    Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0.
-    """
+    """Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0."""
     found = _generations(path)
     if not found:
         what = "no index" if path.is_dir() else "no such folder"
@@ -296,7 +275,7 @@ def is_index(path: Path) -> bool:
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """Create an empty folder for the next generation; return its present and its final path."""
+    """Create an empty folder for the next generation; return its present and final path."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -321,10 +300,7 @@ def _remove_generations(but: Path) -> None:
 
 
 def recover(path: Path, commit: Commit) -> None:
-    """Remove what interrupted writers left: other generations, and files not in the manifest.
-
-    :class:`GenerationWriter` truncates uncommitted rows at the end of files.
-    """
+    """Remove what interrupted writers left: other generations, and files not in the manifest."""
     _remove_generations(commit.folder)
     for each in path.iterdir():
         is_ours = MODEL_FILE.fullmatch(each.name) and each.name not in commit.manifest.model_files
@@ -377,10 +353,10 @@ def home(path: Path) -> Path:
 
 
 def build_folder(path: Path, plan: str) -> Path:
-    """Return the folder in which to build an index that will replace the index in ``path``.
+    """Return the folder in which to build an index that will replace the one in ``path``.
 
-    The same ``plan`` (input and settings) gives the same folder, so that a build is resumed. Other
-    builds are removed. Raises :class:`FolderInUse`.
+    The same ``plan`` gives the same folder, so that a build is resumed. Raises
+    :class:`FolderInUse`.
     """
     own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
     for each in path.iterdir():
@@ -390,17 +366,13 @@ def build_folder(path: Path, plan: str) -> Path:
 
 
 def remove_build(build: Path) -> None:
-    """Remove a finished or unfinished build. Raises :class:`FolderInUse`."""
     if build.is_dir():
         with lock_folder(build):
             shutil.rmtree(build)
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by the one that was built in its ``.new-…`` folder; return its path.
-
-    Readers continue with the old index while they have it open. Raises :class:`FolderInUse`.
-    """
+    """Replace an index by the one built in its ``.new-…`` folder; return its path."""
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)
@@ -415,10 +387,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return how to repair a damaged file; ``None`` outside an index.
-
-    Only codes and keywords can be rebuilt: they are computed from vectors and documents.
-    """
+    """Return how to repair a damaged file; ``None`` outside an index."""
     path = Path(file)
     for inside in (path, *path.parents[:2]):
         if GENERATION.fullmatch(inside.parent.name):

@@ -1,7 +1,6 @@
 """The files of one generation: a snapshot reads one commit, a writer appends rows.
 
-At the end of each commit, this module also decides whether to build codes, to add rows to codes,
-and to measure the similarity of unrelated vectors.
+At the end of each commit, this module also decides whether to build codes.
 """
 
 from __future__ import annotations
@@ -62,14 +61,9 @@ Progress = Callable[[str, float], None]
 
 
 class Snapshot:
-    """One commit, open for reading; writers do not change it.
+    """One commit, open for reading. Writers do not change it; several threads may use it.
 
-    Several threads may use a snapshot. :func:`open_snapshot` makes it.
-
-    - ``rows``: number of rows, including deleted rows. These count in document frequencies until
-      the next compaction.
-    - ``live``: which rows are not deleted, shape (rows,).
-    - ``fields``: the kind of each kept field.
+    ``rows``: number of rows, including deleted ones. ``live``: mask of the others, shape (rows,).
     """
 
     def __init__(
@@ -113,7 +107,6 @@ class Snapshot:
 
     @property
     def version(self) -> tuple[str, int]:
-        """The id of the index, and the number of the commit."""
         return self.manifest.index, self.manifest.commit
 
     @cached_property
@@ -128,16 +121,14 @@ class Snapshot:
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms per row in the keyword fields ``words`` and ``surfaces``."""
+        """The mean number of terms per row in ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def where(self, condition: str) -> Mask:
-        """Return a mask of the rows that satisfy a condition, without deleted rows."""
         return self._rows_where(condition) & self.live
 
     def column(self, name: str) -> FieldColumn:
-        """Return the values of a kept field, which must exist. Recent columns stay in memory."""
         kept = self._columns
         if name not in kept:
             made = self.documents.column(name, self.rows)
@@ -148,7 +139,6 @@ class Snapshot:
         return kept[name]
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return the rows of ``among``, shape (rows,), that have at least one of the terms."""
         return self.keywords.rows_with_any(terms, among)
 
     def row_of(self, id_: str) -> int | None:
@@ -174,9 +164,8 @@ def open_snapshot(
 ) -> Snapshot:
     """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
-    ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
-    replaces files meanwhile, the last commit is read again. Raises :class:`NotFound`, and
-    :class:`InvalidFile` with the name of a damaged file.
+    ``given``, ``options``: a model that the caller passes. Raises :class:`NotFound` and
+    :class:`InvalidFile`.
     """
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
@@ -213,13 +202,11 @@ def cutter_of(path: Path, commit: Commit) -> Cutter:
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """Open the vectors of a commit. Raises :class:`InvalidFile`."""
     held = manifest.configuration
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
-    """Open the compressed vectors of a commit. Raises :class:`InvalidFile`."""
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c)
     file = folder / manifest.code_name
@@ -269,7 +256,7 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 class GenerationWriter:
     """Appends rows to a generation, after it removes uncommitted rows of an earlier writer.
 
-    ``manifest``: manifest of the last commit. ``rows``: number of rows, committed or not.
+    ``rows``: number of rows, committed or not.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
@@ -317,11 +304,9 @@ class GenerationWriter:
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         """Add documents with their vectors.
 
-        - ``batch``: ids and texts in UTF-8; each value must fit the kind of its field.
-        - ``vectors``: as :func:`prepare` returns them, shape (n, dim).
-        - ``sources``: for each document the number of its FILE.
-
-        Raises ``ValueError`` for vectors that cannot be stored. After that, add no rows.
+        ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
+        ``sources``: numbers of FILEs. Raises ``ValueError`` for vectors that cannot be stored;
+        after that, add no rows.
         """
         count = len(self._kinds)
         columns = []
@@ -375,9 +360,8 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        - ``manifest``: describes the commit; its values about rows and files are computed here.
-        - ``is_deleted``: shape (rows,).
-        - ``codes``: whether to build codes if there are enough new rows, which may take long.
+        ``manifest``: its values about rows and files are computed here. ``is_deleted``: shape
+        (rows,). ``codes``: whether codes may be built, which may take long.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())

@@ -1,7 +1,6 @@
 """Load documents from files into an index; an interrupted load can be resumed.
 
-Each commit contains the state of the load with its documents, so that no document is lost or added
-twice. An update reads all files again, but does not encode unchanged documents.
+Each commit contains the state of the load, so that no document is lost or added twice.
 """
 
 from __future__ import annotations
@@ -134,11 +133,9 @@ class LoadRequest:
 class EncodedBatch:
     """Documents to add, with their vectors.
 
-    - ``source``: the number of their FILE.
-    - ``read``: number of documents read for this batch.
+    - ``source``: the number of their FILE. ``read``: number of documents read for this batch.
     - ``cut``: texts that are too long, tokens not read, and texts where this is estimated.
-    - ``existing``: rows of the index with the id of a document that was read.
-    - ``same``: those of them with the same content; their documents are not added.
+    - ``existing``: rows with the id of a document. ``same``: rows whose content is unchanged.
     """
 
     batch: Batch
@@ -152,10 +149,7 @@ class EncodedBatch:
 
 
 class Loader:
-    """A load of documents that starts from the commit ``before``.
-
-    Raises ``ValueError`` and :class:`VocabtoolError` for an invalid request.
-    """
+    """A load of documents that starts from the commit ``before``."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Result of :func:`compact`: deleted rows that were removed, documents that are left."""
+    """Number of deleted rows that were removed, and of documents that are left."""
 
     removed: int
     left: int
@@ -82,8 +82,7 @@ class CompactReport(NamedTuple):
 def compact(path: Path, progress: Progress | None = None) -> CompactReport:
     """Copy the documents of the last commit to a new generation, which replaces the old one.
 
-    Rows keep their order. Codes and keywords are rebuilt. Raises :class:`FolderInUse` if another
-    process writes, and :class:`InvalidFile` if documents or vectors are damaged.
+    Raises :class:`FolderInUse` and :class:`InvalidFile`.
     """
     read_manifest(path)  # raises before a lock file is created in a folder without an index
     with lock_folder(path):
@@ -154,8 +153,8 @@ def verify(
 ) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    ``encoder``: encodes some documents again, to compare their vectors. Raises :class:`InvalidFile`
-    or :class:`NotFound` with the name of a file, and :class:`ChangedModel`.
+    ``encoder``: encodes some documents again. Raises :class:`InvalidFile`, :class:`NotFound` and
+    :class:`ChangedModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -220,12 +219,10 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
 
 
 def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
-    """Convert an index of version 0.1.0 to the format of this version, without its deleted rows.
+    """Convert an index of version 0.1.0 to the format of this version.
 
-    - Raises :class:`VocabtoolError` if no upgrade is needed.
-    - Raises :class:`NotFound` if there is no index.
-    - Raises :class:`InvalidFile` with the name of a damaged file.
-    - Raises :class:`FolderInUse` if another process writes.
+    Raises :class:`VocabtoolError` if no upgrade is needed, :class:`NotFound`, :class:`InvalidFile`
+    and :class:`FolderInUse`.
     """
     if not (path / OLD_MANIFEST).is_file():
         read_commit(path)  # raises if there is no index

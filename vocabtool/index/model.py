@@ -4,9 +4,8 @@
     weights-….json          word weights of a word-vector model, fitted on the corpus
     tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-A model is opened by its recorded name only if a file or folder has this name. The caller must pass
-a Python callable or a TensorFlow Hub handle each time. So an index never causes an import or a
-download.
+Only an existing file or folder is opened by its recorded name. So an index never causes an import
+or a download.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ CHANGING: Final = {"python": "The source code of the function", "openai": "The s
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """An opened model: an encoder with its name and options, or only a vocabulary.
+    """An encoder with its name and options, or only a vocabulary.
 
     ``rule``: the word rule, if words can be looked up without the model. ``tokenizer``: content of
     the FILE in a rule ``tokenizer:FILE``.
@@ -64,7 +63,6 @@ class OpenedModel:
 
     @property
     def weights(self) -> FittedWeights | None:
-        """The word weights that were fitted on the corpus, or ``None``."""
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
     def save(self, folder: Path) -> dict[str, int]:
@@ -97,10 +95,9 @@ class OpenedModel:
 def open_model(
     model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
 ) -> OpenedModel:
-    """Open the encoder for a new index.
+    """Open the encoder for a new index. ``sample``: texts on which weights are fitted.
 
-    ``sample``: texts on which to fit the weights of a word-vector model. Raises
-    :class:`VocabtoolError` if weights must be fitted and there is no sample.
+    Raises :class:`VocabtoolError` if weights must be fitted and there is no sample.
     """
     encoder = open_encoder(model, **options)
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
@@ -123,10 +120,7 @@ def open_model(
 
 
 def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedModel:
-    """Return the model of an index whose vectors the user supplies: it has no encoder.
-
-    Raises ``ValueError`` for a rule without a vocabulary.
-    """
+    """Return a model without an encoder. Raises ``ValueError`` for a rule without a vocabulary."""
     if vocabulary is None:
         if rule is not None:
             raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
@@ -136,10 +130,6 @@ def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedM
 
 
 def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
-    """Record the words that the caller gave.
-
-    The option ``vocabulary`` is the address of their model or file, or empty.
-    """
     model, name = words.source or (None, None)
     address = "" if model is None else (_name(model) or "") + (f"#{name}" if name else "")
     options = {**opened.options, "vocabulary": address}
@@ -215,10 +205,7 @@ class IndexModel:
         return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors.
-
-        Raises :class:`VocabtoolError` for options that differ from the recorded ones.
-        """
+        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
         if self._given is not None:
             _ = self.encoder
             return
@@ -274,10 +261,10 @@ class IndexModel:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The encoder; ``None`` if the index was created without a model, and none is given.
+        """The encoder, if there is one.
 
-        Raises :class:`OtherModel` if another encoder made the vectors. Raises :class:`NotFound` if
-        the caller passed no model and the recorded one is not here.
+        Raises :class:`OtherModel` if another encoder made the vectors, and :class:`NotFound` if the
+        recorded model is not here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -331,10 +318,7 @@ class IndexModel:
 
     @cached_property
     def known_words(self) -> KnownWords | None:
-        """The words that the model knows, or ``None``.
-
-        Raises :class:`OtherModel` if the index was made with other words or another word rule.
-        """
+        """The words that the model knows, or ``None``. Raises :class:`OtherModel`."""
         held = self._configuration
         if held.words is None:
             return None

@@ -1,16 +1,13 @@
 """The file of an index's vectors, their similarities, and recall with synthetic queries.
 
-The file has no header: rows of float16 or float32, little-endian. The index stores the number and
-length of the rows. Searches map the file into memory. Building reads it block by block, because
-mapped pages would count as memory of the process. A higher similarity is better in all metrics.
+The file has no header: rows of float16 or float32, little-endian. Searches map the file into
+memory. Building reads it block by block, because mapped pages would count as memory of the process.
 
-Recall@10 is measured against exact search with three kinds of queries; the lowest recall counts:
+Recall@10 is the lowest of three kinds of queries, compared with exact search:
 
 - stored vectors that are farthest from their own neighbours;
 - random mixtures of a whole sample, which are near no stored vector;
 - random mixtures of differences between stored vectors and their neighbours.
-
-Stored vectors with a little noise would be too easy: their neighbours stand out.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ DIGITS: Final = 4  # further digits depend on the machine
 class RawVectors:
     """The first ``count`` vectors in a file, each of ``dim`` numbers. Several threads may read.
 
-    Raises :class:`InvalidFile` if the file has fewer rows, :class:`NotFound` if it is missing.
+    Raises :class:`InvalidFile` and :class:`NotFound`.
     """
 
     def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
@@ -80,7 +77,6 @@ class RawVectors:
         return _single(self._rows.take(rows, axis=0))  # faster than indexing
 
     def slice(self, start: int, stop: int) -> Vectors:
-        """Return vectors of rows ``start`` to ``stop - 1``: float32, shape (stop - start, dim)."""
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
@@ -99,7 +95,7 @@ class RawVectors:
                 yield first, _single(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
-        """Read the vectors of ascending rows one by one: float32, shape (len(rows), dim)."""
+        """Read the vectors of ascending rows one by one."""
         with self.reader() as read:
             return read(rows)
 
@@ -125,10 +121,9 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert float16 to float32 in half the time of NumPy, for finite numbers.
+    """Convert to float32; finite float16 in half the time of NumPy.
 
-    Sign, exponent and mantissa (IEEE 754) are shifted. A multiplication corrects the exponent's
-    bias from 15 to 127.
+    Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     """
     if stored.dtype.itemsize == 4:
         return np.ascontiguousarray(stored, np.float32)
@@ -147,8 +142,8 @@ def _single(stored: Stored) -> Vectors:
 def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     """Return vectors as an index stores them: float32, contiguous, of the same shape.
 
-    For ``cosine`` they are scaled to length 1; a zero vector stays zero. Raises :class:`ValueError`
-    for NaN and infinity, and in other metrics for lengths above 1e18.
+    For ``cosine`` they have length 1, or are zero. Raises :class:`ValueError` for NaN and infinity,
+    and in other metrics for lengths above 1e18.
     """
     exact = np.asarray(vectors, np.float64)
     lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
@@ -161,10 +156,7 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
 
 
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
-    """Convert prepared vectors to the little-endian type of the file.
-
-    Raises :class:`ValueError` if a number is too large for float16.
-    """
+    """Convert to the type of the file. Raises :class:`ValueError` for too large numbers."""
     with np.errstate(over="ignore"):  # refused below
         stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
     if dtype == "float16":
@@ -176,11 +168,10 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 
 
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return the similarity of each vector to a query, float32, shape (n,).
+    """Return the similarity of each vector to a query, float32, shape (n,); higher is better.
 
-    ``query``: prepared, shape (dim,). ``vectors``: prepared, shape (n, dim), C-contiguous. A
-    similarity depends only on the two vectors. It is the cosine (clipped to -1..1), the inner
-    product, or the negative squared distance.
+    ``query``, ``vectors``: prepared, shape (dim,) and (n, dim), C-contiguous. A similarity depends
+    only on the two vectors.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
@@ -254,8 +245,8 @@ def nearest_rows(
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the ten nearest rows to each query, and a mask of those that a search must find.
 
-    Both have shape (n, 10). A search need not find a row that ties with the eleventh nearest.
-    Missing rows are -1 and False.
+    Both have shape (n, 10); missing rows are -1. A row that ties with the eleventh need not be
+    found.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -286,8 +277,7 @@ def recall_by_count(
 ) -> list[tuple[float, float]]:
     """Return the mean recall of the first k candidates and its standard error, for each k.
 
-    ``counts``: the values of k. ``candidates``: shape (queries, largest k), nearest first.
-    ``truth``: from :func:`nearest_rows`.
+    ``candidates``: shape (queries, largest k), nearest first.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -310,8 +300,7 @@ def measure_recall(
 ) -> float:
     """Measure recall@10 of a search for each kind of synthetic queries; return the lowest.
 
-    ``search``: returns the given number of nearest rows to a vector. The result is 1 if there is
-    nothing to find.
+    ``search``: returns the given number of nearest rows to a vector.
     """
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, raw.count)
@@ -335,15 +324,9 @@ def measure_recall(
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
-    The result is the greater of two 95th percentiles:
-
-    - of the similarities of random pairs of documents, which are high if all vectors lie in a
-      narrow cone;
-    - of the similarities of random mixtures of vectors to their nearest documents, which grow with
-      the number of documents.
-
-    ``None`` if fewer than ten rows have a vector, or if products overflow float32. For
-    ``inner-product``, queries have length 1.
+    It is the greater of two 95th percentiles: of the similarities of random pairs of documents, and
+    of random mixtures of vectors to their nearest documents. ``None`` for fewer than ten vectors,
+    or if products overflow float32.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)

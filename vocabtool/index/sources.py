@@ -1,7 +1,6 @@
 """The FILEs that an index was made from: recorded, found again, and grouped for reading.
 
-A FILE is recorded by the name that the user passed, because ids may contain it (``docs/a.txt:1``).
-With the working directory, it is found from any other directory.
+A FILE keeps the name that the user passed, because ids may contain it (``docs/a.txt:1``).
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to 
 class Source:
     """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
 
-    - ``at``: absolute path of the working directory when the FILE was recorded.
-    - ``beside``: path of this directory relative to the index, in case both were moved.
+    - ``at``: the working directory when the FILE was recorded, absolute.
+    - ``beside``: this directory relative to the index, in case both were moved.
     - ``vectors``: path of the file with the vectors, relative to ``at`` or absolute.
-    - ``rules``: the version of the reading rules under which the FILE was recorded.
     """
 
     name: str
@@ -54,7 +52,7 @@ class Source:
 
     @property
     def from_anywhere(self) -> str:
-        """The absolute path. In a glob, special characters of the working directory are escaped."""
+        """The absolute path. In a glob, the working directory is escaped."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
@@ -74,12 +72,11 @@ class Source:
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
-        """Return a source for a FILE named relative to the current working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
         return cls(name, at, os.path.relpath(at, index), options, rules=options.rules)
 
     def is_there(self) -> bool:
-        """Whether the name matches a file, or a folder that contains one."""
+        """Whether the name matches a file."""
         try:
             return any(map(os.path.exists, find(self.path, self.options)[:1]))
         except NotFound:
@@ -96,12 +93,9 @@ class Source:
 class Part:
     """FILE arguments that are read with the same options.
 
-    - ``sources``: the inputs, each opened separately. ``options`` treat repeated ids in one input.
-      If several inputs contain an id, the last document is used.
-    - ``files``: for each file on disk its name in ids and messages, and the number of its FILE;
-      empty for a stream.
+    - ``sources``: the inputs. If several contain an id, the last document is used.
+    - ``files``: for each file its name in ids and messages, and the number of its FILE.
     - ``notes``: messages about files that are not read.
-    - ``vectors``: vectors of the documents, as in :func:`open_vectors`, or ``None``.
     """
 
     sources: tuple[Sources, ...]
@@ -117,7 +111,6 @@ class Part:
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards, if the input is such a folder; else ``None``."""
         return shards_in(self.sources[0])
 
 
@@ -128,11 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the part that reads ``sources``, in a list, and all FILEs to record.
-
-    A ``known`` FILE keeps the reading rules under which it was recorded, if the options are the
-    same.
-    """
+    """Return the part that reads ``sources``, in a list, and all FILEs to record."""
     names = names_of(sources)
     asked = replace(options, rules=1, on_error="raise")
     held = [source.path for source in known if replace(source.options, on_error="raise") == asked]
@@ -165,14 +154,8 @@ def parts_of_index(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return the parts that an update reads, and all FILEs to record.
 
-    - ``sources``: the FILEs to read; ``None``: all ``known`` ones.
-    - ``vectors``: vectors of all documents, instead of the recorded ones.
-
-    A known FILE is read with its recorded name and options, a new one with the options of the last
-    known one. A file in two FILEs is read once, for the first.
-
-    Raises :class:`VocabtoolError` if there is no FILE, or if a sync cannot know which documents are
-    gone. Raises :class:`NotFound` if a FILE does not exist.
+    ``sources``: the FILEs to read; ``None``: all ``known`` ones. ``vectors``: replace the recorded
+    ones. Raises :class:`NotFound` and :class:`VocabtoolError`.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
@@ -236,11 +219,7 @@ def parts_of_index(
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
-    """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove.
-
-    These are the FILEs in ``parts``. Known FILEs in a folder are included if they were read or no
-    longer exist.
-    """
+    """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove."""
     numbers = {number for part in parts for number in part.numbers}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
     folders = [Path(known[number - 1].path) for number in numbers]

@@ -1,9 +1,7 @@
 """Compressed vectors for approximate search by FAISS: IVF lists of 4-bit PQ codes (FastScan).
 
-Each vector is in the list of its nearest coarse centroid, and a search visits only some lists.
-Small indexes have a single list. A code quantises the difference between the vector and its
-centroid, in 2 bits per dimension. For L2 it quantises the vector itself. Zero vectors are in no
-list and never found.
+A code quantises the difference between the vector and its centroid, in 2 bits per dimension; for L2
+it quantises the vector itself. Zero vectors are in no list and never found.
 
 Sources: H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; for
 4 bits, with lookup tables in registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality
@@ -63,14 +61,10 @@ Progress = Callable[[int, int], None]
 class CodeFacts:
     """How the codes were built and how they are searched; stored in the index.
 
-    - ``lists``: number of coarse lists.
-    - ``probes``: number of lists that a search visits.
+    - ``probes``: how many of the ``lists`` a search visits.
     - ``candidates``: minimum number of rows that a search scores exactly.
-    - ``recall_asked``: the requested recall@10.
-    - ``recall``: the recall@10 measured with ``queries`` synthetic queries.
-    - ``sample``: number of training vectors.
-    - ``coded``: number of rows at build time.
-    - ``seconds``: build time.
+    - ``recall``: recall@10, measured with ``queries`` synthetic queries.
+    - ``sample``: number of training vectors. ``coded``: number of rows at build time.
     - ``given``: unused, always false.
     """
 
@@ -99,11 +93,7 @@ class VectorCodes:
 
     @classmethod
     def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
-        """Train the centroids on a sample of shape (n, dim); the result has no rows yet.
-
-        The same sample and seed give the same centroids. Raises ``ValueError`` unless ``lists`` is
-        1 to 65,535.
-        """
+        """Train the centroids on a sample of shape (n, dim); the result has no rows yet."""
         if not 0 < lists <= MAX_LISTS:
             raise ValueError(f"the number of lists must be from 1 to {MAX_LISTS:,}, got {lists:,}")
         faiss = faiss_library()
@@ -131,17 +121,15 @@ class VectorCodes:
 
     @classmethod
     def read(cls, file: Path, rows: int) -> VectorCodes:
-        """Read the codes of ``rows`` rows from a file that :meth:`write` created."""
         return cls(faiss_library().read_index(str(file)), rows)
 
     def write(self, file: Path) -> None:
-        """Write the codes to a file, and flush it to disk."""
         faiss_library().write_index(self._index, str(file))
         with file.open("rb") as written:
             os.fsync(written.fileno())
 
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
-        """Add codes for the rows of ``raw`` that have none; zero vectors get no code."""
+        """Add codes for the rows of ``raw`` that have none."""
         for first, vectors in raw.blocks(self.rows):
             there = vectors.any(axis=1)
             if there.any():
@@ -155,11 +143,8 @@ class VectorCodes:
     ) -> Rows:
         """Return approximately the nearest rows to each query, best first, filled up with -1.
 
-        - ``queries``: shape (n, dim), prepared.
-        - ``probes``: number of lists to visit.
-        - ``allowed``: a mask of shape (rows,).
-
-        The result has shape (n, the smaller of ``count`` and the number of rows).
+        ``queries``: prepared, shape (n, dim). ``probes``: number of lists to visit. ``allowed``: a
+        mask, shape (rows,).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))
         if allowed is not None:
@@ -174,7 +159,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the time, in ns, to compare a share of the codes and to score candidates."""
+        """Estimate the time of a search in ns. ``share``: of the codes that it compares."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -190,17 +175,11 @@ def build_codes(
 ) -> tuple[VectorCodes, CodeFacts]:
     """Build the codes of all rows, and choose how to search them.
 
-    Centroids are trained on a sample. The cheapest search setting is chosen whose measured recall,
-    minus its standard error, reaches a target. If none does, the setting with the highest recall is
-    chosen. The target is halfway between ``recall`` and 1, because synthetic queries are easier
-    than real ones.
+    The cheapest setting is chosen whose measured recall, minus its standard error, reaches a
+    target. The target is halfway between ``recall`` and 1, because synthetic queries are easy.
 
-    - ``memory``: limit in bytes, in addition to the present memory of the process.
-    - ``lists``: number of FAISS's inverted lists; default: by the number of rows.
-    - ``progress``: called with the number of rows done and of all rows.
-
-    The same vectors and seed give the same codes. Raises :class:`VocabtoolError` if ``memory`` is
-    too small.
+    ``memory``: limit in bytes, in addition to the present memory of the process. Raises
+    :class:`VocabtoolError` if it is too small.
     """
     began = perf_counter()
     if lists is None:
@@ -285,7 +264,6 @@ def _steps(first: int, last: int) -> list[int]:
 
 
 def _pad(vectors: Vectors) -> Vectors:
-    """Pad vectors of shape (n, dim) with a zero if ``dim`` is odd."""
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
 
@@ -293,8 +271,8 @@ def _pad(vectors: Vectors) -> Vectors:
 def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
-    FastScan never finds a vector if every place of its code has the lowest value of the query's
-    lookup table. The new centroids lie on both sides of the old one.
+    FastScan never finds a vector if every place of its code has the lowest value of the lookup
+    table.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)

@@ -1,8 +1,6 @@
 """The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
 
-Rows without codes are searched exactly: in small indexes all rows, in large ones the newest. So are
-the rows that a mask allows, if they are few. If the visited lists contain too few allowed rows,
-more lists are visited.
+Rows without codes are searched exactly. So are the rows that a mask allows, if they are few.
 """
 
 from __future__ import annotations
@@ -30,10 +28,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    - ``raw``: vectors of all rows.
-    - ``codes``: codes of the first rows.
-    - ``facts``: settings of the codes.
-    - ``kept_bytes``: maximum memory for caching the vectors of rows without codes.
+    ``codes``: codes of the first rows. ``kept_bytes``: for caching the vectors of other rows.
     """
 
     def __init__(
@@ -55,9 +50,8 @@ class VectorLeg:
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask of the rows that may be found; rows beyond its end are excluded. Zero
-        vectors are never found, and a zero query finds nothing. Raises :class:`ValueError` for
-        another shape, NaN and infinity.
+        ``among``: a mask of rows. Zero vectors find nothing and are not found. Raises
+        :class:`ValueError` for an invalid vector.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
@@ -141,12 +135,10 @@ class VectorLeg:
         return merge_best((block.best(query, limit, self._metric) for block in blocks), limit)
 
     def _parts(self, rows: Rows) -> list[Rows]:
-        """Split rows into parts whose vectors have at most 16 MiB."""
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
         return [rows[start : start + step] for start in range(0, max(len(rows), 1), step)]
 
     def _scores(self, query: Vectors, rows: Rows) -> Scores:
-        """Return the exact scores of rows for a prepared query; NaN for zero vectors."""
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
@@ -165,9 +157,9 @@ class VectorLeg:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some vectors, without zero vectors. ``rows``: their row numbers, ascending.
+    """Vectors other than zero. ``rows``: their row numbers, ascending.
 
-    ``squares``: their squared lengths; empty for cosine, where all lengths are 1.
+    ``squares``: their squared lengths; empty for cosine.
     """
 
     rows: Rows
@@ -189,7 +181,6 @@ class Block:
         return Block(self.rows[kept], self.vectors[kept], squares)
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
-        """Return the nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
             return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
         # Choose the rows that may be among the best, given the rounding errors.
@@ -206,7 +197,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """Return the ``limit`` best rows of several lists. No row may be in two of the lists."""
+    """Return the best rows of several lists. No row may be in two of the lists."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):
@@ -218,7 +209,7 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 
 
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
-    """Return the ``limit`` rows with the best scores. ``rows`` are ascending; no score is NaN."""
+    """Return the rows with the best scores. ``rows`` are ascending; no score is NaN."""
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]

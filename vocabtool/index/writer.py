@@ -181,7 +181,7 @@ class Writer:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
         ``are_new``: no id is in the index, as in a first load. Then only ids with U+FFFD are looked
-        up: invalid bytes become this character, so that different ids can become equal.
+        up, because invalid bytes become this character.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -200,10 +200,10 @@ class Writer:
             self._changed = True
 
     def encoder(self) -> Encoder:
-        """Return the encoder of the index's model, after its first check against stored vectors.
+        """Return the encoder of the index's model, compared once with stored vectors.
 
-        Several threads may call this. Raises :class:`ChangedModel`, and :class:`VocabtoolError` if
-        the index has no model.
+        Several threads may call this. Raises :class:`ChangedModel`, and :class:`VocabtoolError`
+        without a model.
         """
         encoder = self._model.encoder
         if encoder is None:
@@ -323,7 +323,7 @@ class Writer:
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
     """Return the last load as it is recorded after another change of the index.
 
-    ``synced``: false if documents were deleted by id; a sync brings them back.
+    ``synced``: false if documents were deleted by id.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 
