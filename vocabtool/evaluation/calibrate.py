@@ -56,7 +56,7 @@ ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses up to this much above the lowest count as equally good
 ESTIMATE: Final = (
     "an estimate without relevance judgements. It can be worse than the default weight; "
-    "judged queries show it"
+    "only judged queries show whether it is"
 )
 
 
@@ -296,6 +296,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank from 1; 1,000 if ``row`` is not among the first 999."""
+    """Return the rank of a row, from 1; 1,000 if it is not among the first 999."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

@@ -170,7 +170,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Raises :class:`VocabtoolError` if no query has a relevant document."""
+    """Return the queries with a relevant document. Raises :class:`VocabtoolError` without any."""
     at = [
         place
         for place, query in enumerate(queries)

@@ -55,7 +55,8 @@ class Agreement:
 def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    Raises :class:`ChangedModel` if one agrees too little. ``path``: for its message.
+    Raises :class:`ChangedModel` if one agrees too little. ``path``: folder of the index, for
+    messages.
     """
     return _compare(path, *_choose(commit), encoder, commit.manifest.configuration.metric)
 

@@ -39,10 +39,7 @@ HINTS: Final[dict[Kind, str]] = {
     "number": ": write the value without quotes",
     "string": ": write the value in single quotes",
 }
-NO_NUMBERS: Final = (
-    "text, because some document has a value that is not a number: compare it with a value in "
-    "single quotes"
-)
+NO_NUMBERS: Final = "text and not only numbers: write the value in single quotes"
 LISTS: Final = (
     "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
     " AND json_type({0}) = 'array'"
@@ -55,7 +52,7 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
-    """Return a read-only mask, shape (rows,). Raises :class:`InvalidCondition`."""
+    """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
     statement = _Statement(database, rows, fields, condition)
     where = statement.of(parse(condition))
     with database.statements() as connection:
@@ -123,7 +120,7 @@ class _Statement:
             case "ilike":
                 pattern = str(self.values.pop()).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
-                    self._refuse(f"a pattern of more than {MAX_PATTERN:,} bytes", asked.position)
+                    self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
                 self.values.append(pattern)
                 return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
             case "like":
@@ -154,7 +151,9 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         for value, position in zip(asked.values, asked.positions, strict=True):
             if isinstance(value, Moment):
-                self._refuse("write a date that is an element or a part in quotes", position)
+                self._refuse(
+                    f"{operator!r} compares texts: write the date in single quotes", position
+                )
         lists = LISTS.format(name, self._rows)
         if operator == "has":
             having = self._lists_having(lists, name, asked.values)
@@ -209,7 +208,7 @@ class _Statement:
         if first is None:
             return ""
         (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
-        return f": document {id_!r} has {first[1][:50]!r}"
+        return f". Document {id_!r} has {first[1][:50]!r}"
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)

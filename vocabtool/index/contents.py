@@ -149,7 +149,10 @@ def _json_lines(out: BinaryIO) -> Write:
 def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator[Write]:
     kinds = snapshot.manifest.fields
     if dim and VECTOR in kinds:
-        raise ValueError(f"the documents have a field {VECTOR!r}, the name of the vectors' column")
+        raise ValueError(
+            f"the documents have a field {VECTOR!r}, and the vectors need a column of this name: "
+            "export to .jsonl, or without vectors"
+        )
     types = {ID: pa.string(), TEXT: pa.string(), **{name: TYPES[kinds[name]] for name in kinds}}
     if dim:
         types[VECTOR] = pa.list_(pa.float32(), dim)

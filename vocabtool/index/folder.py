@@ -246,7 +246,10 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def current_generation(path: Path) -> Path:
-    """Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0."""
+    """Return the folder of the current generation.
+
+    Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0.
+    """
     found = _generations(path)
     if not found:
         what = "no index" if path.is_dir() else "no such folder"

@@ -394,7 +394,7 @@ class Loader:
                 def attach(batch: Batch) -> Iterator[Batch]:
                     if not given.has_ids and self._log.skipped.count > skipped:
                         place, reason = self._log.skipped.first[-1]
-                        what = f"skipped ({reason}), but {given.name} has vectors by position"
+                        what = f"skipped ({reason}), but {given.name} has a vector for each row"
                         raise InvalidFile(f"{what}: fix the row", file=place)
                     return map(self._check_given, matcher.attach(batch))
 

@@ -251,7 +251,8 @@ class IndexModel:
             pass  # a model of another kind: its options say nothing
         elif differences := self._differences():
             advice = (
-                f"The options differ: {differences}. Use those of the index, or build a new one"
+                f"The options differ: {differences}. Use the options of the index, or build a new "
+                "index"
             )
         elif is_same and {*self._other_options()} <= {*COMPARED}:
             changed = CHANGING.get(held.kind or "", "The files of the model")
@@ -305,9 +306,9 @@ class IndexModel:
         encoder = open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
-                f"{self._folder}: {given} weighs words by weights that were fitted on the corpus, "
-                "which the index does not have. In Python, pass open_encoder(MODEL, fitted=FILE), "
-                "or index the documents with this model"
+                f"{self._folder}: {given} needs word weights that were fitted on the corpus, and "
+                "the index has none. In Python, pass open_encoder(MODEL, fitted=FILE), or index "
+                "the documents with this model"
             )
         commit = read_commit(self._folder)
         try:

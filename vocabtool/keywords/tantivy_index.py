@@ -208,7 +208,10 @@ class TantivyReader:
         self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """If documents with equal scores exceed the limit, any of them may be left out."""
+        """Return the best documents.
+
+        If documents with equal scores exceed the limit, any of them may be left out.
+        """
         if query.must:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents:
@@ -258,7 +261,10 @@ class TantivyReader:
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """If most documents have a term, those without any are fetched, which is faster."""
+        """Return all rows of the mask with at least one of the terms.
+
+        If most documents have a term, those without any are fetched, which is faster.
+        """
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
         counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count

@@ -63,7 +63,7 @@ class QuerySummary:
     - ``fields``: fields with a required value, as written.
     - ``alternatives``: parts joined by ``OR``, as written.
 
-    A weight is ``None`` if the fusion has no such number.
+    A number is ``None`` if the fusion does not use it.
     """
 
     text: str
@@ -125,8 +125,8 @@ class Explanation:
 class Hit:
     """A document that was found.
 
-    - ``score``: score of the fusion, higher is better. Scores of different searches cannot be
-      compared: most fusions scale within one result.
+    - ``score``: score of the fusion, higher is better. Most fusions scale within one result, so
+      the best hit may have 1 whatever its quality.
     - ``tier``: 1 if the document contains a whole identifier of the query, else 0. Higher tiers
       come first. A query that is only one joined word (``input/output``) counts as an identifier.
       The tier is 2 if the query has a name in mixed case and the document contains exactly this

@@ -31,7 +31,9 @@ def find_similar(
     where: str | None,
     explain: bool,
 ) -> Hits:
-    """``mean_length``: mean number of terms per document. ``a``: weight of the keyword leg, or
+    """Search by the vector and the most telling words of the document in ``row``.
+
+    ``mean_length``: mean number of terms per document. ``a``: weight of the keyword leg, or
     ``None``.
     """
     rows = np.array([row])
