@@ -1,14 +1,7 @@
 """Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
-Queries are made from a sample of documents. Each query is searched in a collection in which its
-document is replaced by a copy without the text of the query, so that finding it is not trivial. The
-weight that finds the documents best is the estimate. ``tune.py`` contains the collection with the
-copy, and tuning with judged queries.
-
-Queries are made from natural language, if a document has any: people search in sentences, even for
-code, and a model may know language well and code badly. Sentences and language are recognised only
-by punctuation, line breaks and letters, so a line of code made of words, such as ``import numpy as
-np``, counts as language.
+Queries are made from a sample of documents. For each query, a copy without its text replaces the
+document. The weight that finds the documents best is the estimate.
 """
 
 from __future__ import annotations
@@ -63,7 +56,7 @@ ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses up to this much above the lowest count as equally good
 ESTIMATE: Final = (
     "an estimate without relevance judgements. It can be worse than the default weight; "
-    "judged queries show it"
+    "only judged queries show whether it is"
 )
 
 
@@ -82,10 +75,9 @@ def pseudo_queries(
 ) -> list[PseudoQuery]:
     """Make a ``title`` and a ``hard`` query from a document; none if the document is too short.
 
-    ``title``: the title is the query, or else the first sentence; ``copy`` is the document's text
-    without that sentence, or without the title if the text begins with it. ``hard``: the query is
-    content words of a random later sentence, in which each word that also occurs elsewhere in the
-    document is dropped with probability one half; ``copy`` is the text without the sentence.
+    - ``title``: the title, or else the first sentence.
+    - ``hard``: content words of a random later sentence. A word that also occurs elsewhere is
+      dropped with probability one half.
     """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
@@ -127,7 +119,6 @@ def _without(parts: Sequence[str], place: int) -> str:
 
 
 def _words_of(part: str, cutter: Cutter) -> str:
-    """Return the words of a text, with compounds split into their parts."""
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
         for word in cutter.spans(part[:MAX_CHARACTERS])
@@ -138,8 +129,6 @@ def sentences(text: str) -> list[str]:
     """Split a text into sentences or, if there are fewer than three, into parts of twelve words.
 
     A line break ends a sentence too. Each part contains a word. All parts joined are the text.
-    Text after the first 20,000 characters belongs to the last part; if the first 20,000 contain no
-    word, there are no parts.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -158,10 +147,7 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Whether a text is mostly words, has at least four of them, and does not end like code.
-
-    A text mostly in scripts without spaces needs only four characters of these scripts.
-    """
+    """Return whether a text is mostly words, has at least four, and does not end like code."""
     shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
     if without_blanks > shape.count("a") + shape.count("0"):
@@ -195,9 +181,10 @@ class LegRate:
 class WeightEstimate:
     """The estimated weight ``a`` of the keyword leg, 0 to 1.
 
-    ``a`` is the mean of those weights in ``curve`` whose loss is nearly the lowest. ``rates``:
-    success of each leg alone. ``sample``: number of documents that queries were made from.
-    ``seed``: seed of the sample.
+    - ``a``: the mean of those weights in ``curve`` whose loss is nearly the lowest.
+    - ``rates``: success of each leg alone.
+    - ``sample``: number of documents that queries were made from.
+    - ``seed``: seed of the sample.
     """
 
     a: float
@@ -231,9 +218,10 @@ def calibrate(
     Two queries are made from each of ``sample`` documents. For each query, the document is copied
     without the text that became the query. The encoder of the index encodes queries and copies.
     ``progress``: called with the name of a step and how much of it is done, 0 to 1.
-    Returns ``None`` if fewer than ten documents have three sentences and 15 words.
-    Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample``
-    that is too small.
+
+    Returns ``None`` if fewer than ten documents have three sentences and 15 words. Raises
+    :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample`` that is
+    too small.
     """
     if sample < MIN_SAMPLE:
         raise ValueError(f"sample must be at least {MIN_SAMPLE} documents, got {sample}")
@@ -293,7 +281,6 @@ def calibrate(
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
-    """Make two queries from each document of a random sample; documents too short are skipped."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(np.flatnonzero(snapshot.live))[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
@@ -309,6 +296,6 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank of ``row`` in a ranking, from 1; 1,000 if it is not among the first 999."""
+    """Return the rank of a row, from 1; 1,000 if it is not among the first 999."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

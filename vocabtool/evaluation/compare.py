@@ -1,10 +1,4 @@
-"""Compare all fusions, with judged queries or with queries made from documents.
-
-Judged queries are also split by whether they contain a word that the model does not know.
-``judgements.py`` contains the measures. ``coverage`` is the default fusion; for every other fusion,
-the difference from it is given with a confidence interval.
-Without judgements, a self-check shows whether an index works, not how good it is.
-"""
+"""Compare all fusions, with judged queries or with queries made from documents."""
 
 from __future__ import annotations
 
@@ -71,10 +65,9 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 
 @dataclass(frozen=True, slots=True)
 class FusionScore:
-    """Scores of a fusion on a set of queries.
+    """The mean of each measure, for a fusion on a set of queries.
 
-    ``measures``: the mean of each measure. ``differences``: for each measure, the mean difference
-    from the fusion ``coverage``, with a 95 % confidence interval; empty for ``coverage`` itself.
+    ``differences``: mean difference from the fusion ``coverage``, with a 95 % confidence interval.
     """
 
     fusion: Fusion
@@ -86,10 +79,9 @@ class FusionScore:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The result of :func:`evaluate`. ``rows``: scores of each fusion on each set of queries.
+    """The result of :func:`evaluate`: scores of each fusion on each set of queries.
 
-    ``queries``: number of judged queries with a relevant document. ``unknown``: number of those
-    with a word that the corpus contains, but the model does not know. ``notes``: what was skipped.
+    ``unknown``: number of queries with an unknown word of the corpus. ``notes``: what was skipped.
     """
 
     rows: tuple[FusionScore, ...]
@@ -99,7 +91,6 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation for JSON."""
         facts = asdict(self)
         rows, notes = list(facts.pop("rows")), list(facts.pop("notes"))
         return {**facts, "rows": rows, "notes": notes}
@@ -117,12 +108,9 @@ def evaluate(
 ) -> Evaluation:
     """Search for every judged query with every fusion; return the scores.
 
-    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder; without
-    them only ``keyword`` is evaluated. ``seed``: seed of the bootstrap. ``settings``: the
-    options of :meth:`Index.search_many`.
-    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
-    Raises :class:`VocabtoolError` if no query has a relevant document, ``ValueError`` for a wrong
-    number of vectors.
+    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
+    ``seed``: seed of the bootstrap. ``settings``: options of :meth:`Index.search_many`. Raises
+    :class:`VocabtoolError` if no query has a relevant document.
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
@@ -183,10 +171,7 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall@10 of the vector leg. ``mean``: the share of the ten nearest documents that it finds.
-
-    ``queries``: number of query vectors.
-    """
+    """Recall@10 of the vector leg, mean over ``queries`` query vectors."""
 
     mean: float
     queries: int
@@ -194,11 +179,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The result of :func:`self_check`. ``rates``: hit rates by fusion and kind of query.
-
-    ``recall``: recall@10 of the vector leg, or ``None``. ``sample``: number of documents, drawn
-    with ``seed``.
-    """
+    """The result of :func:`self_check`: hit rates by fusion and kind of query."""
 
     rates: tuple[HitRate, ...]
     recall: Recall | None
@@ -207,7 +188,6 @@ class SelfCheck:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for JSON."""
         facts = asdict(self)
         return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
 
@@ -219,13 +199,11 @@ def self_check(
     *,
     progress: Progress | None = None,
 ) -> SelfCheck:
-    """Search an index for a sample of its own documents, with two queries made from each.
+    """Search an index for a sample of its own documents; this shows whether the index works.
 
-    The ``ordinary`` query consists of four rare words of the document that the model knows; the
-    ``unknown`` query, of two of these words and a third that the model does not know. The words
-    stay in the document, so this shows whether an index works, not how good it is. ``progress``:
-    called with the name of a step and how much of it is done, 0 to 1.
-    Raises :class:`VocabtoolError` if no document contains a word.
+    An ``ordinary`` query is four rare words of a document. An ``unknown`` query is two of them and
+    a word that the model does not know. Raises :class:`VocabtoolError` if no document contains a
+    word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
     generator = np.random.default_rng(seed)
@@ -271,7 +249,6 @@ def self_check(
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return the distinct words that the model knows, rarest first, and those it does not know."""
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}
@@ -287,10 +264,9 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
 
 
 def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
-    """Measure recall@10 of the vector leg: compare its results with an exhaustive search.
+    """Measure recall@10 of the vector leg against an exhaustive search.
 
-    Uses the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; returns
-    ``None`` if all are zero. A result as near as the true tenth document counts as correct.
+    ``vectors``: prepared, shape (n, dim). Returns ``None`` if all are zero.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

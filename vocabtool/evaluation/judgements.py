@@ -14,11 +14,10 @@ Judgements (the layout is recognised by the number of columns):
 
 Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (the array ``queries``, or the only array).
 
-The metrics are pure functions of one ranking: distinct document ids, best first.
-
-They follow trec_eval, like BEIR and MTEB. nDCG's gain is the judgement itself (linear, not
-``2**rel - 1``), or 0 if that is negative, and its discount is log2(rank + 1). A document is
-relevant if its judgement is at least 1. A query without a relevant document scores 0.
+The metrics follow trec_eval, like BEIR and MTEB. A ranking is distinct document ids, best first. A
+document is relevant if its judgement is at least 1. A query without a relevant document scores 0.
+nDCG's gain is the judgement itself (linear, not ``2**rel - 1``), or 0 if it is negative; its
+discount is log2(rank + 1).
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> 
 def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
     """Return 1 / the rank of the first relevant document, 0 if none is among the first ``depth``.
 
-    Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``. The mean over
-    queries is MRR.
+    Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``.
     """
     for rank, document in enumerate(ranked[:depth], 1):
         if judged.get(document, 0) >= RELEVANT:
@@ -98,8 +96,6 @@ def _dcg(gains: Iterable[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and its confidence interval."""
-
     mean: float
     low: float
     high: float
@@ -114,11 +110,10 @@ def intervals(
 ) -> list[Interval]:
     """Return the mean of each column with its confidence interval, by the paired bootstrap.
 
-    ``differences``: shape (queries, columns). The bounds are percentiles of the means of resampled
-    queries; each resample is used for all columns. Sources: Efron, Tibshirani: An Introduction to
-    the Bootstrap, 1993, chapter 13; Sakai: Evaluating Evaluation Metrics based on the Bootstrap,
-    SIGIR 2006. If there are no queries, every figure is NaN. Raises ``ValueError`` for a ``level``
-    outside 0..1.
+    ``differences``: shape (queries, columns). Without queries, every figure is NaN.
+
+    Sources: Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13; Sakai:
+    Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006.
     """
     if not 0 < level < 1:
         raise ValueError(f"the confidence level must be between 0 and 1, got {level}")
@@ -142,8 +137,6 @@ def intervals(
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query with an id."""
-
     id: str
     text: str
 
@@ -152,8 +145,7 @@ class JudgedQuery:
 class JudgedQueries:
     """The queries that have a relevant document: for the others, all rankings are equally good.
 
-    ``judged``: the judgements of each query. ``at``: the position of each query in the file, which
-    has ``count`` queries. ``notes``: what was skipped.
+    ``at``: the position of each query in the file, which has ``count`` queries.
     """
 
     queries: list[JudgedQuery]
@@ -165,9 +157,8 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of the judged queries, shape (len(queries), dim).
 
-        ``vectors``: one for each of the ``count`` queries in the file, also those without
-        judgements; ``None``: encode the queries. Returns ``None`` if they must be encoded and the
-        index has no encoder. Raises ``ValueError`` unless there are ``count`` vectors.
+        ``vectors``: one for each query in the file; ``None``: encode the queries. Returns ``None``
+        if the index has no encoder. Raises ``ValueError`` for a wrong number.
         """
         if vectors is None:
             encoder = index.encoder
@@ -179,7 +170,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document. Raise :class:`VocabtoolError` without any."""
+    """Return the queries with a relevant document. Raises :class:`VocabtoolError` without any."""
     at = [
         place
         for place, query in enumerate(queries)
@@ -201,11 +192,7 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
 
 
 def read_queries(path: str | Path) -> list[JudgedQuery]:
-    """Read the queries of a file, in the order of the file.
-
-    Raises :class:`InvalidFile` for an invalid line, a repeated id, or a file without queries, and
-    :class:`NotFound`.
-    """
+    """Read the queries of a file in order. Raises :class:`NotFound` and :class:`InvalidFile`."""
     with reading(str(path)):
         lines = list(_lines(path))
         queries: dict[str, JudgedQuery] = {}
@@ -263,11 +250,7 @@ def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """Read the judgements of each query.
-
-    Raises :class:`InvalidFile` for an invalid line, contradictory judgements, or a file without
-    judgements; :class:`NotFound`.
-    """
+    """Read the judgements of each query. Raises :class:`NotFound` and :class:`InvalidFile`."""
     qrels: Qrels = {}
     with reading(str(path)):
         for number, (line, offset) in enumerate(_lines(path)):
@@ -297,9 +280,9 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
-    """Read a matrix of floating-point numbers, with one row for each query of the query file.
+    """Read a matrix with one row for each query. Nothing is unpickled.
 
-    Nothing is unpickled. Raises :class:`NotFound`, and :class:`InvalidFile` for any other content.
+    Raises :class:`NotFound` and :class:`InvalidFile`.
     """
     with reading(str(path)), Path(path).open("rb") as file:
         try:
@@ -323,7 +306,6 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """Yield lines that are not blank. Raises :class:`InvalidFile` for a line over a megabyte."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):

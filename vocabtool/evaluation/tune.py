@@ -1,9 +1,7 @@
 """Tune the weight of the keyword leg with judged queries.
 
-The weight with the highest mean nDCG@10 over all queries is chosen. Cross-validation estimates how
-well a weight chosen this way does on new queries. ``calibrate.py`` does the same without
-judgements. In both cases the two legs of a query, keywords and vectors, are searched once, and
-their results are fused with every weight.
+The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates how well such a
+weight does on new queries.
 """
 
 from __future__ import annotations
@@ -45,10 +43,8 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 class CopyStore:
     """A store that searches as if a shortened copy replaced the document in ``row``.
 
-    ``terms``, ``vector``: those of the copy; the vector is prepared, shape (dim,). ``mean_length``:
-    mean length of the field ``words`` in the collection. Plain BM25 scores the copy: term
-    frequencies and length are those of the copy, document frequencies and mean length those of the
-    collection. The copy matches no phrase: queries made from a corpus have no phrases.
+    ``terms``, ``vector``: those of the copy. ``mean_length``: mean length of the field ``words``.
+    Document frequencies are those of the collection. The copy matches no phrase.
     """
 
     def __init__(
@@ -76,7 +72,6 @@ class CopyStore:
         self.rows_with_all = store.keywords.rows_with_all
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best rows by BM25; the copied document has the terms of the copy."""
         others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -89,9 +84,6 @@ class CopyStore:
         return self._with_copy(found, total, limit) if total else found
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """Return the nearest rows and the similarities of ``rows``; the copied document has the
-        vector of the copy.
-        """
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -131,7 +123,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows (``None``: all) with weight ``a`` for the keyword leg."""
+        """Return the best ``k`` rows with weight ``a`` for the keyword leg."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -140,19 +132,17 @@ class LegScores:
 
     @property
     def nearest(self) -> Rows:
-        """Return the rows of the vector leg, best first."""
         return self.candidates.rows[: self.candidates.dense]
 
     @property
     def keyword_rows(self) -> Rows:
-        """Return the rows of the keyword leg, best first."""
         return self.candidates.rows[self.candidates.keyword]
 
 
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search keywords and vectors, as a search with the fusion ``coverage`` does; do not fuse."""
+    """Search keywords and vectors, as the fusion ``coverage`` does; do not fuse."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
@@ -161,7 +151,7 @@ def score_legs(
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The quality of the weight ``a``. ``ndcg``: mean nDCG@10 of the judged queries."""
+    """The mean nDCG@10 of the judged queries with the weight ``a``."""
 
     a: float
     ndcg: float
@@ -171,9 +161,8 @@ class Gain:
 class TunedWeight:
     """The weight ``a`` with the highest mean nDCG@10; if several have it, the middle one.
 
-    ``curve``: the mean nDCG@10 of every weight. ``held_out``: mean nDCG@10 if the weight for each
-    query is chosen with other queries (cross-validation with five folds).
-    ``fixed``: mean nDCG@10 with the default weight. ``queries``: number of judged queries.
+    ``curve``: the mean nDCG@10 of every weight. ``held_out``: that of weights chosen by five-fold
+    cross-validation. ``fixed``: that of the default weight.
     """
 
     a: float
@@ -186,11 +175,9 @@ class TunedWeight:
 
     @property
     def calibration(self) -> Calibration:
-        """Return the weight in the form that an index stores."""
         return Calibration(self.a, self.queries, 0, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for JSON."""
         facts = asdict(self)
         return {**facts, "curve": list(facts["curve"]), "notes": list(self.notes)}
 
@@ -207,10 +194,8 @@ def tune(
     """Choose the weight ``a`` with judged queries; store nothing.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the random division of the queries into folds.
-    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
-    Raises :class:`VocabtoolError` for fewer than ten judged queries with a relevant document, or
-    if there is neither an encoder nor ``vectors``.
+    ``seed``: seed of the folds. Raises :class:`VocabtoolError` for fewer than ten judged queries,
+    or without vectors.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:
@@ -251,7 +236,7 @@ def tune(
 
 
 def _best(gains: NDArray[np.float64]) -> int:
-    """Return the column of ``gains`` with the highest mean; if several have it, the middle one."""
+    """Return the column with the highest mean; if several have it, the middle one."""
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])

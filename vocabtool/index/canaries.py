@@ -1,22 +1,8 @@
-"""Canaries: documents that are encoded again, to notice that a model changed behind its name.
+"""Encode some documents of an index again, to notice that its model has changed.
 
-A server may run another model under the same name, and a library may compute other vectors from
-the same files; the fingerprint of an encoder cannot show this. So before a writer of an index
-encodes its first text, some documents of the index are encoded again, and their vectors are
-compared with the stored ones.
-
-The canaries are documents of the index, not fixed texts: the model is known to accept them, they
-are of the kind and language that new documents are of, and their vectors are the ones with which
-new vectors will be compared. Nothing is stored for them, so no copy of a deleted document stays,
-and indexes of earlier versions have them, too. An index without documents has none, and
-nothing that other vectors could be mixed with. In an index that was created without a model, the
-canaries compare a model that is named later with the vectors that were given.
-
-For a stored vector a and a new one b, both as the index stores them, the agreement is
-
-    2 a·b / (a·a + b·b)
-
-which is the cosine if both have the same length, as in the metric ``cosine``, and less otherwise.
+A server may run another model under the same name, which the fingerprint of its encoder does not
+show. For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. It is the
+cosine if both have the same length, otherwise less.
 """
 
 from __future__ import annotations
@@ -57,9 +43,9 @@ NOISES: Final = 4  # a stored vector is from a larger batch than the canaries ar
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How ``documents`` that were encoded again agree with their stored vectors.
+    """How the new vectors of ``documents`` agree with their stored vectors.
 
-    ``lowest``: the lowest agreement, at most 1; 1 if there are no such documents.
+    ``lowest``: the lowest agreement; 1 if there are no documents.
     """
 
     documents: int
@@ -67,20 +53,18 @@ class Agreement:
 
 
 def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
-    """Encode the canaries of an index again and compare their vectors with the stored ones.
+    """Encode up to 8 documents of an index again and compare their vectors.
 
-    ``path``: folder of the index, for messages. Raises :class:`ChangedModel` if one of them agrees
-    less than ``MIN_AGREEMENT``, and less than the model's own noise explains: the difference that
-    it makes whether the canaries are encoded together or one by one. Raises the errors of the
-    encoder, too.
+    Raises :class:`ChangedModel` if one agrees too little. ``path``: folder of the index, for
+    messages.
     """
     return _compare(path, *_choose(commit), encoder, commit.manifest.configuration.metric)
 
 
 def compare_with_given(path: Path, commit: Commit, encoder: Encoder) -> None:
-    """Compare a model with the vectors of an index that was created without one.
+    """Compare a model with the vectors of an index that was created without a model.
 
-    Raises :class:`OtherModel` with the agreement of the worst of the canaries, or the dimensions.
+    Raises :class:`OtherModel`.
     """
     dim = commit.manifest.configuration.dim
     if encoder.dim != dim:
@@ -93,10 +77,9 @@ def compare_with_given(path: Path, commit: Commit, encoder: Encoder) -> None:
 def compare_given(
     path: Path, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
 ) -> Agreement:
-    """Compare a model with the given ``vectors`` of some documents, shape (n, dim).
+    """Compare a model with given ``vectors`` of some documents, shape (n, dim).
 
-    Documents without a vector and blank ones cannot be compared. Raises :class:`OtherModel` with
-    the agreement of the worst of up to ``CANARIES`` documents.
+    Raises :class:`OtherModel`, which names the worst agreement.
     """
     rows = _spread(len(batch), CANDIDATES)
     texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]
@@ -109,7 +92,6 @@ def compare_given(
 
 @contextmanager
 def _other_model(encoder: Encoder) -> Iterator[None]:
-    """Turn :class:`ChangedModel` into :class:`OtherModel`: the model did not make the vectors."""
     try:
         yield
     except ChangedModel as found:
@@ -130,7 +112,6 @@ def _compare(
     encoder: Encoder,
     metric: Metric,
 ) -> Agreement:
-    """Encode ``texts`` and compare the vectors with ``held``, shape (n, dim)."""
     if not texts:
         return Agreement(0, 1.0)
     made = prepare(encoder.encode(texts), metric).astype(np.float64)
@@ -153,7 +134,6 @@ def _compare(
 
 
 def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how the rows of two arrays of vectors agree, shape (n,); zero agrees with zero."""
     squares = (some**2 + others**2).sum(axis=1)
     agreements = np.ones(len(squares))
     np.divide(2 * (some * others).sum(axis=1), squares, out=agreements, where=squares > 0)
@@ -161,12 +141,7 @@ def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
 
 
 def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Return ids, texts and stored vectors, shape (n, dim), of the canaries of a commit.
-
-    They are spread over the index, and the same each time. Left out are rows with vectors that were
-    given in Python without a file of documents, unless the index was created without a model, and
-    rows without a vector: the model may know no word of a text.
-    """
+    """Vectors that the user gave in Python are left out, unless the index has no model."""
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "
     statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
@@ -182,7 +157,6 @@ def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
 
 
 def _usable(texts: list[str], held: NDArray[np.float64]) -> list[int]:
-    """Return which of some documents are canaries: at most ``CANARIES``, in order."""
     there = np.flatnonzero(held.any(axis=1)).tolist()
     usable = [at for at in there if texts[at].strip() and REPLACED not in texts[at]]
     short = [at for at in usable if len(texts[at]) <= MAX_CHARACTERS]
@@ -192,5 +166,4 @@ def _usable(texts: list[str], held: NDArray[np.float64]) -> list[int]:
 
 
 def _spread(count: int, most: int) -> Rows:
-    """Return at most ``most`` numbers from 0 to ``count - 1``, in order and evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

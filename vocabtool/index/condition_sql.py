@@ -1,13 +1,8 @@
 """Find the rows that satisfy a condition: translate its tree to SQL.
 
-As in SQL, a comparison with null is neither true nor false, ``not`` does not change that, and only
-rows for which the whole condition is true satisfy it (ISO/IEC 9075-2, 8.1 and 6.39). A string that
-is no date is null if it is compared with a DATE. Strings are compared by their UTF-8 bytes. Values
-are passed as SQL parameters, and columns are named by number, so no user input becomes part of a
-statement.
-
-SQL calls three functions of this module. It passes them the values of fields as ``bytes``, because
-these need not be valid UTF-8.
+As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
+(ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
+SQL: values are parameters, and columns have numbers.
 """
 
 from __future__ import annotations
@@ -44,10 +39,7 @@ HINTS: Final[dict[Kind, str]] = {
     "number": ": write the value without quotes",
     "string": ": write the value in single quotes",
 }
-NO_NUMBERS: Final = (
-    "text, because some document has a value that is not a number: compare it with a value in "
-    "single quotes"
-)
+NO_NUMBERS: Final = "text and not only numbers: write the value in single quotes"
 LISTS: Final = (
     "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
     " AND json_type({0}) = 'array'"
@@ -60,11 +52,7 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
-    """Return the rows of a commit that satisfy a condition, as a read-only mask of shape (rows,).
-
-    Raises :class:`InvalidCondition`, with the position, for invalid syntax, an unknown field, or a
-    value of the wrong type.
-    """
+    """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
     statement = _Statement(database, rows, fields, condition)
     where = statement.of(parse(condition))
     with database.statements() as connection:
@@ -78,8 +66,6 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: str) ->
 
 
 class _Statement:
-    """Translates a condition to SQL for ``WHERE``. ``values``: the SQL parameters, in order."""
-
     def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
         self.values: list[Value] = []
         self._database = database
@@ -134,7 +120,7 @@ class _Statement:
             case "ilike":
                 pattern = str(self.values.pop()).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
-                    self._refuse(f"a pattern of more than {MAX_PATTERN:,} bytes", asked.position)
+                    self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
                 self.values.append(pattern)
                 return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
             case "like":
@@ -145,7 +131,6 @@ class _Statement:
                 return f"{name} {comparison} ?"
 
     def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
-        """Compare dates in a field with all that a date or time of the condition stands for."""
         at = f"instant({BYTES.format(name)})"
         if comparison in ("=", "!="):
             self.values += moment
@@ -155,9 +140,9 @@ class _Statement:
         return f"{at} {sign} ?"
 
     def _elements(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``has`` and ``contains``, which test for elements of a JSON list.
+        """Translate ``has`` and ``contains``, which test the elements of a JSON list.
 
-        In a text that is no list, ``contains`` tests for a substring, and ``has`` finds nothing.
+        In a text that is no list, ``contains`` looks for a substring, and ``has`` finds nothing.
         """
         is_own, operator = asked.field in (ID, TEXT), asked.operator
         if kind != "string" or (is_own and operator == "has"):
@@ -166,7 +151,9 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         for value, position in zip(asked.values, asked.positions, strict=True):
             if isinstance(value, Moment):
-                self._refuse("write a date that is an element or a part in quotes", position)
+                self._refuse(
+                    f"{operator!r} compares texts: write the date in single quotes", position
+                )
         lists = LISTS.format(name, self._rows)
         if operator == "has":
             having = self._lists_having(lists, name, asked.values)
@@ -185,7 +172,6 @@ class _Statement:
         )
 
     def _lists_having(self, lists: str, name: str, values: Sequence[Value]) -> str:
-        """Return the SQL query for those ``lists`` that have one of the values as an element."""
         of_types: dict[str, list[Value]] = {}
         for value in values:
             types = "'text'" if isinstance(value, str) else "'integer', 'real'"
@@ -199,7 +185,6 @@ class _Statement:
         return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
-        """Refuse values whose type is not the type of the field."""
         numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
             is_text = isinstance(value, str | Moment)
@@ -215,7 +200,6 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _first_non_number(self, asked: Test, name: str) -> str:
-        """Return text for an error message: the first value that is no number; "" without one."""
         table = "documents" if asked.field in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
@@ -224,14 +208,14 @@ class _Statement:
         if first is None:
             return ""
         (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
-        return f": document {id_!r} has {first[1][:50]!r}"
+        return f". Document {id_!r} has {first[1][:50]!r}"
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)
 
 
 def _join_balanced(parts: list[str], word: str) -> str:
-    """Join SQL conditions by ``word``, as a balanced tree: SQLite limits how deeply they nest."""
+    """Join SQL conditions as a balanced tree, because SQLite limits their depth."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -240,7 +224,7 @@ def _join_balanced(parts: list[str], word: str) -> str:
 
 @lru_cache(MAX_REMEMBERED)
 def instant(value: bytes | None) -> int | None:
-    """Return the start of a date or time in a field; ``None`` (null) for anything else."""
+    """Return the start of a date or time in a field; ``None`` for any other text."""
     if value is None or len(value) > MAX_DATE:
         return None
     try:
@@ -250,7 +234,6 @@ def instant(value: bytes | None) -> int | None:
 
 
 def fold(value: bytes | None) -> bytes | None:
-    """Return a text for comparing without regard to case."""
     if value is None:
         return None
     text = value.decode("utf-8", "surrogateescape").casefold()
@@ -258,10 +241,9 @@ def fold(value: bytes | None) -> bytes | None:
 
 
 def has_word(value: bytes | None, word: str) -> bool | None:
-    """Whether a text contains a word, or several, without regard to case, width and accents.
+    """Return whether a text contains a word or phrase; case, width and accents are ignored.
 
-    The characters before and after it must not be letters or digits, except in scripts without
-    spaces. Characters that are not UTF-8 equal none.
+    No letter or digit may stand next to the word, except in scripts without spaces.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Conditions on fields: their grammar, and the tree that they are parsed into.
+"""The grammar of conditions on fields, and the tree that a condition is parsed into.
 
     condition  = all { "or" all }
     all        = one { "and" one }
@@ -11,14 +11,13 @@
                            | "has" "any" "(" value { "," value } ")" )
     value      = STRING | NUMBER | DATE | "true" | "false"
 
-A field without a test must be true. Strings are in single quotes, field names that are not plain
-words in double quotes; a quote inside them is doubled. Keywords are case-insensitive; fields may be
-named ``ilike``, ``startswith``, ``has``, ``any`` and ``word``.
-
-A DATE is a month, a day, or a day and a time: ``2024-01``, ``2024-01-31``, ``2024-01-31T10:30Z``.
-It stands for all of the month, day, minute or second that it names. Dates are those of ISO 8601 in
-its extended form, as RFC 3339 and Python's ``isoformat`` write them; in fields, also a year alone,
-and a blank in place of the ``T``. A time without offset is in UTC.
+- A field without a test must be true.
+- Strings are in single quotes. Field names that are not plain words are in double quotes.
+- A quote inside quotes is doubled.
+- Keywords are case-insensitive.
+- A DATE stands for the whole month, day, minute or second: ``2024-01``, ``2024-01-31T10:30Z``.
+- Dates have the extended form of ISO 8601. A time without offset is in UTC.
+- In fields, a year alone is a date too, and a blank may replace the ``T``.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ TOKEN: Final = re.compile(
 
 
 class Moment(NamedTuple):
-    """A date or time of a condition: all that it stands for, from ``start`` to before ``end``.
+    """The time that a date in a condition stands for: from ``start`` to before ``end``.
 
-    Both are microseconds since the first of January of year 1, in UTC. A date stands for its whole
-    day, a month for all its days, a time without seconds for its minute, and so on.
+    Both are microseconds since 1 January of year 1, in UTC.
     """
 
     start: int
@@ -100,13 +98,12 @@ Value: TypeAlias = str | int | float | bool | Moment
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test of one field by an operator and values, with their positions in the condition.
+    """A test of one field, with positions in the condition.
 
-    ``contains``: a list contains the value as an element, or a text contains it as a substring.
-    ``has``: a list contains one of the values as an element. ``has word``: a text contains the
-    value as a whole word. ``like``: ``%`` stands for any number of characters, ``_`` for one.
-    ``ilike``: the same in upper or lower case. ``is true``: the condition consists of the field
-    alone, which must be true.
+    - ``contains``: a list has the value as an element, or a text contains the value.
+    - ``has``: a list has one of the values as an element.
+    - ``has word``: a text contains the value as a whole word.
+    - ``ilike``: the same as ``like``, but upper and lower case are equal.
     """
 
     field: str
@@ -118,15 +115,11 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """``not condition``"""
-
     condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Several conditions joined by ``and`` or by ``or``."""
-
     word: Literal["and", "or"]
     conditions: tuple[Condition, ...]
 
@@ -135,7 +128,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 
 class Token(NamedTuple):
-    """A token of a condition. The ``kind`` of a keyword or sign is its own text in lower case."""
+    """A token of a condition. A keyword or sign is its own ``kind``, in lower case."""
 
     kind: str
     text: str
@@ -143,7 +136,6 @@ class Token(NamedTuple):
 
 
 def parse(condition: str) -> Condition:
-    """Parse a condition. Raise :class:`InvalidCondition`, with the position, if it is invalid."""
     if len(condition) > MAX_CHARACTERS:
         what = f"where: the condition has {len(condition):,} characters, the limit is "
         what += f"{MAX_CHARACTERS:,}"
@@ -175,8 +167,6 @@ def _tokens(condition: str) -> list[Token]:
 
 
 class _Parser:
-    """A recursive-descent parser of one condition."""
-
     def __init__(self, condition: str) -> None:
         self._condition = condition
         self._tokens = _tokens(condition)
@@ -252,7 +242,6 @@ class _Parser:
         return Not(test) if no else test
 
     def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
-        """Parse up to ``most`` values between commas; return them and their positions."""
         values, positions = [], []
         while True:
             positions.append(self._next.position)

@@ -1,10 +1,4 @@
-"""Read a whole commit of an index: its documents in order, exported, counted, or copied.
-
-A writer may change the index meanwhile: everything is read from one commit. A copy begins with an
-open transaction of the database, which keeps that commit. Then all other files are opened, so that
-they can be read even if a writer removes them. Only complete copies get their name: a copy is made
-in a folder ``.NEW.part`` beside it.
-"""
+"""Export, count or copy the documents of one commit, while a writer may change the index."""
 
 from __future__ import annotations
 
@@ -63,25 +57,17 @@ EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
 def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
-    """Return the rows of all documents, or of those that satisfy a condition, in ascending order.
-
-    Raises :class:`InvalidCondition`.
-    """
     return np.flatnonzero(snapshot.live if where is None else snapshot.where(where))
 
 
 def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
-    """Yield the ids in the order of their rows; texts are not read."""
     rows = rows_in_order(snapshot, where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
         yield from snapshot.documents.ids(rows[start : start + BLOCK_ROWS[1]])
 
 
 def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
-    """Yield the documents of ``rows`` in blocks of about 4 MB of text, each with its rows.
-
-    Invalid UTF-8 in a field becomes U+FFFD.
-    """
+    """Yield documents in blocks of about 4 MB of text, each with its rows."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
@@ -103,7 +89,6 @@ def _in_utf8(document: Document) -> Document:
 
 
 def as_row(document: Document) -> dict[str, object]:
-    """Return a document as one object with its id, text and fields, as exports contain it."""
     return {ID: document.id, TEXT: document.text, **document.fields}
 
 
@@ -118,7 +103,6 @@ def export(
     vectors: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    """Write documents to a new file: see :meth:`Index.export`."""
     path, rows = Path(file), rows_in_order(snapshot, where)
     ending = path.suffix.lower()
     if ending not in EXPORT_ENDINGS:
@@ -147,7 +131,6 @@ def export(
 
 
 def vectors_beside(file: Path) -> Path:
-    """Return the file of vectors that belongs to exported JSON lines."""
     return file.with_suffix(".vectors.npy")
 
 
@@ -164,10 +147,12 @@ def _json_lines(out: BinaryIO) -> Write:
 
 @contextmanager
 def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator[Write]:
-    """Write Parquet or Arrow, a row group or record batch for each block. ``dim``: 0: no vectors"""
     kinds = snapshot.manifest.fields
     if dim and VECTOR in kinds:
-        raise ValueError(f"the documents have a field {VECTOR!r}, the name of the vectors' column")
+        raise ValueError(
+            f"the documents have a field {VECTOR!r}, and the vectors need a column of this name: "
+            "export to .jsonl, or without vectors"
+        )
     types = {ID: pa.string(), TEXT: pa.string(), **{name: TYPES[kinds[name]] for name in kinds}}
     if dim:
         types[VECTOR] = pa.list_(pa.float32(), dim)
@@ -201,10 +186,12 @@ def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class FieldStats:
-    """A field of the documents. ``kind``: the type of its values.
+    """A field of the documents.
 
-    ``documents``: number of documents that have a value. ``distinct``: number of different values.
-    ``frequent``: the five most frequent values of those that several documents have.
+    - ``kind``: the type of its values.
+    - ``documents``: number of documents that have a value.
+    - ``distinct``: number of different values.
+    - ``frequent``: the five most frequent values that at least two documents have.
     """
 
     name: str
@@ -218,14 +205,18 @@ class FieldStats:
 class IndexStats:
     """What :meth:`Index.stats` returns.
 
-    ``documents``, ``deleted``: number of documents, and of deleted rows that are still on disk.
-    ``commit``, ``generation``: numbers of the commit and of its folder. ``loading``: whether a load
-    is unfinished. ``model``: path or name of the model, ``None`` if the vectors are your own.
-    ``recall``: recall@10 of the approximate search when it was built; ``None``: exact search.
-    ``calibration``: the weight of the keyword leg, and when it was found; ``None``: the default.
-    ``files``: bytes on disk by purpose. ``tokens``, ``tokens_unknown``: running words of all
-    texts, and those that the model does not know; ``None`` unless counted.
-    ``unknown_words``: the five most frequent ones.
+    - ``documents``: number of documents.
+    - ``deleted``: number of deleted rows that are still on disk.
+    - ``commit``: number of the commit.
+    - ``generation``: number of the folder that contains the commit.
+    - ``loading``: whether a load is unfinished.
+    - ``model``: path or name of the model; ``None`` if the vectors are your own.
+    - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
+    - ``calibration``: the calibrated weight of the keyword leg; ``None`` for the default weight.
+    - ``files``: bytes on disk by purpose.
+    - ``tokens``: number of running words in all texts; ``None`` unless counted.
+    - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
+    - ``unknown_words``: the five most frequent unknown words.
     """
 
     documents: int
@@ -252,7 +243,6 @@ class IndexStats:
 def stats(
     path: Path, snapshot: Snapshot, *, unknown: bool, progress: Progress | None
 ) -> IndexStats:
-    """Count what an index contains: see :meth:`Index.stats`."""
     manifest = snapshot.manifest
     held, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = _count_unknown(snapshot, progress) if unknown else None
@@ -283,7 +273,6 @@ def stats(
 
 
 def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
-    """Count the values of a field with the database's index of its column."""
     kind = snapshot.manifest.fields[name]
     value = column(snapshot.manifest.fields, name)
     gone = json.dumps(np.flatnonzero(~snapshot.live).tolist())
@@ -300,10 +289,6 @@ def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
 
 
 def _sizes(path: Path, generation: Path) -> dict[str, int]:
-    """Return the bytes on disk by purpose.
-
-    Left out are files that a writer removes meanwhile, and one that SQLite has while it is open.
-    """
     sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
     for file in path.rglob("*"):
         with suppress(OSError):
@@ -325,7 +310,6 @@ def _purpose(file: Path, path: Path, generation: Path) -> str:
 
 
 def _count_unknown(snapshot: Snapshot, progress: Progress | None) -> OovReport | None:
-    """Count the words that the model does not know; ``None`` if its words are not known."""
     from vocabtool.oov.counter import OovCounter
 
     known = snapshot.known_words
@@ -349,7 +333,6 @@ def _count_unknown(snapshot: Snapshot, progress: Progress | None) -> OovReport |
 
 
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
-    """Copy one commit to a new folder: see :meth:`Index.copy`."""
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
@@ -381,8 +364,9 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """An open file of a commit. ``size``: its committed bytes, ``None``: all. ``crc32c``: of them,
-    ``None`` if a writer has added the file since.
+    """An open file of a commit.
+
+    ``size``: committed bytes, ``None`` for all. ``crc32c``: ``None`` for a file added later.
     """
 
     file: BinaryIO
@@ -391,11 +375,7 @@ class OpenedFile:
 
 
 def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open the last commit so that no writer can remove it: its database, and all other files.
-
-    The database is in a transaction, in which it shows this commit. If a writer removes a file
-    before it is opened, the next commit is tried.
-    """
+    """Open all files of the last commit. If a writer removes one, try the next commit."""
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")
@@ -420,7 +400,6 @@ def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, Open
 
 
 def _files_of(path: Path, commit: Commit) -> dict[Path, tuple[int | None, int | None]]:
-    """Return size and CRC-32C of the files of a commit, without the database and its ``META``."""
     manifest, keywords = commit.manifest, commit.folder / KEYWORDS
     written = {VECTORS: manifest.vectors, **manifest.code_files}
     return {
@@ -437,7 +416,6 @@ def _copy_files(
     files: Mapping[Path, OpenedFile],
     progress: Progress | None,
 ) -> None:
-    """Copy the opened files of a commit to the folder ``part``, compare checksums, and flush."""
     folder = part / commit.folder.name
     (folder / KEYWORDS).mkdir(parents=True)
     with (
@@ -461,7 +439,7 @@ def _copy_files(
 
 
 def _copy_file(opened: OpenedFile, target: Path) -> int:
-    """Copy the committed bytes of a file; return the CRC-32C of what was copied."""
+    """Copy the committed bytes; return the CRC-32C of the copy."""
     found, left = 0, opened.size
     with target.open("xb") as out:
         while block := opened.file.read(COPIED_BYTES if left is None else min(COPIED_BYTES, left)):

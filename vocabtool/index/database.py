@@ -7,20 +7,12 @@
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
                    Sources that are no files: 0; -1 if the index's model made the vector
 
-A writer keeps one transaction open, whose COMMIT commits the whole index. The other files (vectors,
-codes, keywords) are appended to and flushed before the COMMIT. After a kill these files may contain
-more rows than the record states, never fewer; the next writer truncates them (``generation.py``).
+The COMMIT of a writer's transaction commits the whole index. Before it, the writer flushes the
+other files. After a kill they may have more rows than the record states, never fewer.
 
-A reader sees one commit without an open transaction. Rows are numbered from 0 in the order of
-adding; the columns that readers use never change. A deletion sets a bit in the bitmap, an update
-adds a row and deletes the old one. So a reader that keeps its manifest and bitmap continues to see
-its commit: the rows below ``manifest.rows`` that are not in the bitmap. Each statement is a read
-transaction of its own, so that no reader delays the checkpoint, which empties the journal after a
-commit. Only compaction removes rows: it writes a new database into another folder, and readers
-that have the old one open continue with it.
-
-Several threads share one connection, one statement at a time. The connection is closed before a
-fork, and each process opens its own at the next statement.
+A reader sees the rows below its ``manifest.rows`` that are not in its bitmap. An update adds a row
+and marks the old row as deleted, so a reader continues to see its commit. Each statement is a read
+transaction of its own, so that readers do not delay the checkpoint, which empties the journal.
 """
 
 from __future__ import annotations
@@ -81,20 +73,19 @@ _INHERITED: Final[list[sqlite3.Connection]] = []  # from the parent process; mus
 
 
 def text_hash(text: bytes) -> int:
-    """Return 64 bits of BLAKE2b as a signed integer: it identifies equal texts and damaged ones."""
+    """Return 64 bits of BLAKE2b as a signed integer."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def column(fields: Fields, name: str) -> str:
-    """Return the name of the database column that stores the field ``name``."""
     return f"field_{[*fields].index(name)}"
 
 
 class Database:
-    """The database of one generation of an index, open for reading. ``file``: its path.
+    """The database of one generation of an index, open for reading.
 
-    Every method raises :class:`InvalidFile` with the file name if the database is damaged, and
-    :class:`NotFound` if it does not exist.
+    Every method may raise :class:`NotFound`, or :class:`InvalidFile` with the file name. Threads
+    share one connection, one statement at a time.
     """
 
     opening = SETTINGS
@@ -110,7 +101,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection; convert SQLite's errors to vocabtool's."""
+        """Give this thread sole use of the connection."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -148,19 +139,18 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Whether the opened file still exists and was not replaced by another."""
+        """Whether the opened file still exists and was not replaced."""
         try:
             return self.file.stat().st_ino == self._inode
         except OSError:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement's result."""
         with self.statements() as connection:
             return connection.execute(statement, parameters).fetchall()
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return the row numbers that a statement selects, as an array: int64, shape (n,)."""
+        """Return the row numbers that a statement selects: int64, shape (n,)."""
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             rows = np.fromiter((row for (row,) in found), np.int64)
@@ -169,14 +159,14 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement with each batch of ``values`` in place of ``(?...)``; yield all rows."""
+        """Run a statement for each batch of ``values``, in place of ``(?...)``."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """Return, for each known id, its rows in order, including deleted and uncommitted ones."""
+        """Return the rows of each known id in order, deleted and uncommitted rows too."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -186,8 +176,7 @@ class Database:
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
 
-        Raises :class:`InvalidFile` if any part of the database is damaged: SQLite compares ids,
-        fields, sources and hashes with its own indexes, and each text is compared with its hash.
+        Raises :class:`InvalidFile` if any of them is damaged.
         """
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
@@ -219,7 +208,6 @@ class Database:
             first = end
 
     def close(self) -> None:
-        """Close the connection. Only writers need to call this."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -227,20 +215,18 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Reads documents of one commit by row number. ``fields``: the kind of each field.
-
-    The argument ``rows`` of the methods contains row numbers: int64, shape (n,).
+    """Reads documents of one commit. ``rows``: row numbers, int64, shape (n,); results in this
+    order.
     """
 
     database: Database
     fields: Fields
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the id of each of ``rows``, in the same order."""
         return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the document of each of ``rows``, in the same order, without null fields."""
+        """Return documents without null fields."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         tables = "documents JOIN fields USING (row)" if self.fields else "documents"
         return [
@@ -257,7 +243,6 @@ class Documents:
         ]
 
     def column(self, name: str, rows: int) -> FieldColumn:
-        """Return the values of the field ``name`` in the first ``rows`` rows."""
         stored = column(self.fields, name)
         groups = self.database.fetch(ROWS_OF_VALUES.format(stored), (rows,))
         codes = np.full(rows, -1, np.int32)
@@ -268,7 +253,7 @@ class Documents:
         return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return these columns of ``rows``, in the same order. The first column must be ``row``."""
+        """The first column must be ``row``. The result is in the order of ``rows``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -284,13 +269,12 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A write transaction on the database of an index. An index has at most one at a time."""
+    """A write transaction on the database. An index has at most one at a time."""
 
     opening = SETTINGS + TRANSACTION
 
     @classmethod
     def create(cls, folder: Path) -> None:
-        """Create a database without documents."""
         (folder / NAME).write_bytes(b"")
         database = Database(folder)
         with database.statements() as connection:
@@ -305,10 +289,9 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows. ``first``: the number of the first of them.
+        """Add rows, numbered from ``first``.
 
         ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
-        Values of type ``bytes`` are stored as text, even if they are not UTF-8.
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
@@ -328,7 +311,6 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Add a database column for each of the first ``count`` fields that has none yet."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -336,7 +318,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for these rows; return whether a row changed."""
+        """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -360,7 +342,7 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def commit(self, data: bytes, deleted: bytes) -> None:
-        """Commit durably with a manifest and a bitmap of deleted rows; begin a new transaction."""
+        """Commit a manifest and a bitmap of deleted rows durably; begin a new transaction."""
         with self.statements() as connection:
             if not connection.in_transaction:  # SQLite rolls back by itself after some errors
                 raise VocabtoolError(
@@ -381,10 +363,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close idle connections, because a child process would not inherit SQLite's file locks.
-
-    The locks protect an open database from being replaced by another process.
-    """
+    """Close idle connections: a child process does not inherit SQLite's file locks."""
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)
@@ -400,7 +379,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Set inherited connections aside: a child process must neither use them nor close them."""
+    """Set inherited connections aside: a child process must not use or close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

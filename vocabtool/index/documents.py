@@ -1,9 +1,7 @@
 """Convert documents to checked batches for an index, and determine the kinds of their fields.
 
-Documents, mappings and texts in Python, and tables, become batches like those that ``documents/``
-reads from files. A batch contains all values as texts; the kind of a field says how to read them.
-The first commit that contains a field determines its kind. Later only ``integer`` may change, to
-``number``; a value of another kind is an error or is skipped.
+The first commit that contains a field determines its kind. Later, only ``integer`` may become
+``number``. A value of another kind is an error or is skipped.
 
     null      only nulls so far
     integer   64-bit integers
@@ -61,7 +59,7 @@ Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchR
 
 
 def union(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind of field that includes the values of both given kinds."""
+    """Return the narrowest kind that includes both kinds."""
     if other in (one, "null"):
         return one
     if one == "null":
@@ -70,10 +68,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values of one field that do not fit ``kind`` by null; also return their rows.
-
-    Any value fits ``string``. Any number fits ``integer``, since the field can become ``number``.
-    """
+    """Replace values that do not fit ``kind`` by null; also return their rows."""
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
     texts = batch.columns[name]
@@ -85,7 +80,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """Return the kind that fits all strings of a column from a file, by their spelling."""
+    """Return the kind that fits all strings of a column."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -112,10 +107,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """Convert the texts of a column to values of a kind, as the database stores them.
-
-    For the kind ``string``, the values are ``bytes``, which are not always valid UTF-8.
-    """
+    """Convert texts to values as the database stores them; for ``string`` to ``bytes``."""
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
         return whole
@@ -126,7 +118,7 @@ def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
 
 
 def value_of(text: str, kind: Kind) -> int | float:
-    """Convert a text to a value of ``kind``; even for ``number``, an integer becomes an ``int``."""
+    """Convert a text to a value of ``kind``. Even for ``number``, an integer becomes an ``int``."""
     if kind == "boolean":
         return int(text == "true")
     if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
@@ -135,21 +127,20 @@ def value_of(text: str, kind: Kind) -> int | float:
 
 
 def id_in_utf8(id_: str) -> str:
-    """Replace invalid UTF-8 in an id by U+FFFD. Raise ``ValueError`` if the id is not a string."""
+    """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` unless it is a string."""
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
 
 
 def in_utf8(batch: Batch) -> Batch:
-    """Replace invalid UTF-8 in the ids and texts of a batch by U+FFFD."""
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
 def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
-    """Return a batch that was read from a file, after adding ids and the kinds of the fields.
+    """Return a batch from a file with ids and kinds of fields. Raises :class:`InvalidFile`.
 
-    ``place``: returns the name of a row for messages. Raises :class:`InvalidFile` for invalid rows.
+    ``place``: names a row in messages.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
@@ -164,12 +155,8 @@ def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
 def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
     """Yield Python objects as batches of about 4 MB of text, without reading ahead.
 
-    ``items``: an iterable of documents, of mappings with ``id`` and ``text``, or of texts; or a
-    table with these columns (Arrow, or an object with the Arrow stream interface: pandas, Polars).
-    Other keys and columns are fields. The id of a bare text is its row number, from ``first_row``.
-    The batches have no source.
-
-    Raises ``ValueError`` with the number of an element that is not a valid document.
+    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` with
+    the number of an invalid element.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])
@@ -215,7 +202,6 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    """Return a batch of these values. ``last``: position of its last document in the input."""
     columns, kinds = {}, {}
     try:
         for name, values in fields.items():
@@ -228,7 +214,6 @@ def _batch_of_values(
 
 
 def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
-    """Return the id, text and fields of a Python object; raise :class:`BadRow` if it is invalid."""
     id_: object
     text: object
     fields: dict[str, object]
@@ -263,10 +248,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
 
 
 def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Return Python values as an array of texts (NaN as null), and the kind that fits them all.
-
-    Raises :class:`BadRow` for a value that cannot be converted to JSON.
-    """
+    """Return Python values as texts (NaN as null), and the kind that fits them all."""
     plain = [value if type(value) in (str, int) else _plain(value) for value in values]
     kind: Kind = reduce(union, set(map(_kind, plain)), "null")
     try:  # convert all at once if possible: fast
@@ -278,7 +260,7 @@ def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArr
 
 
 def _plain(value: object) -> object:
-    """Return ``None`` for NaN, a Python number for a NumPy scalar, other values unchanged."""
+    """Return ``None`` for NaN, and a Python number for a NumPy scalar."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "ndim", None) == 0:
         value = item()
@@ -322,10 +304,7 @@ def _element(first: int, row: int) -> str:
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
-    """Return an Arrow column converted to texts, and the kind of its values; times in ISO 8601.
-
-    Raises :class:`InvalidFile` for values that are nested too deeply.
-    """
+    """Return an Arrow column as texts, and its kind. Times are in ISO 8601."""
     kind = column.type
     if of.is_dictionary(kind):
         return _column_of_array(column.dictionary_decode(), name)
@@ -371,7 +350,6 @@ def _check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
-    """Raise :class:`BadRow` if a field's name is invalid. ``others``: how many came before."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
@@ -384,7 +362,6 @@ def _check_name(name: object, others: int) -> None:
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
-    """Return the batch unchanged. Raises ``ValueError`` if an id or text is null or too long."""
     columns = ((ID, batch.id_array(), MAX_ID_BYTES), (TEXT, batch.texts, MAX_TEXT_BYTES))
     for name, column, most in columns:
         if column.null_count:

@@ -10,14 +10,10 @@
     generation-000001.part/   a compaction in progress
     .new-0123456789abcdef/    a new index in progress: a folder like this one
 
-A commit is a transaction of the database. The other files may contain more rows than the commit,
-never fewer. Deletions are not passed to tantivy, where readers would see them before the commit. So
-document frequencies include deleted rows, and rows of a killed writer until tantivy merges them
-away; no search returns such rows. A new generation, from a compaction or from an index built in
-``.new-…``, replaces the old one when its folder is renamed.
+A new generation replaces the old one when its folder is renamed.
 
-The ``Manifest`` of a commit describes it. It contains no paths: they are computed from numbers and
-fingerprints.
+Tantivy is not told about deletions, because readers would see them before the commit. So document
+frequencies include deleted rows.
 """
 
 from __future__ import annotations
@@ -52,8 +48,6 @@ MAX_DIMENSIONS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """The committed part of a file: its size in bytes, and its CRC-32C."""
-
     size: int = 0
     crc32c: int = 0
 
@@ -62,13 +56,12 @@ class FileFacts:
 class Configuration:
     """The settings of an index, fixed when it is created, except ``memory``.
 
-    ``dim``: dimension of the vectors. ``recall``: target recall@10 of the approximate search.
-    ``exact_below``: vectors are searched exactly up to this many rows. ``memory``: bytes that
-    building may use; ``None``: no limit. ``cutter``: fingerprint of the keyword tokenizer.
-    ``model``, ``kind``, ``options``: the path or name, the kind and the arguments of the encoder.
-    ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of the encoder, word rule,
-    vocabulary and fitted word weights. ``rule``: the word rule, if it and the vocabulary suffice to
-    look up words without the model. ``None`` means that the index has no such part.
+    - ``cutter``: fingerprint of the keyword tokenizer.
+    - ``recall``: target recall@10 of approximate search.
+    - ``exact_below``: up to this many rows, search is exact.
+    - ``memory``: bytes that building may use; ``None``: no limit.
+    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` without this part.
+    - ``rule``: the word rule, if words can be looked up without the model.
     """
 
     dim: int
@@ -89,7 +82,6 @@ class Configuration:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for invalid settings."""
         numbers = {"dim": self.dim, "exact_below": self.exact_below, "memory": self.memory or 0}
         for name, number in numbers.items():
             if type(number) is not int:  # other types would not survive JSON
@@ -123,10 +115,10 @@ class Chance:
 class Load:
     """The last load of documents from files.
 
-    ``plan``: fingerprint of the load's input and settings. ``documents``: number of documents read
-    and committed. ``finished``: whether it is complete. ``alone``: whether every row of the index
-    is from this load. ``synced``: whether documents missing from the FILEs were removed,
-    and since then no document was deleted by id.
+    - ``plan``: fingerprint of the load's input and settings.
+    - ``documents``: number of documents read and committed.
+    - ``alone``: whether every row of the index is from this load.
+    - ``synced``: whether a sync ended the load, and no document was deleted by id since then.
     """
 
     plan: str
@@ -138,16 +130,18 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a commit. ``index``: the id of the index, 32 hexadecimal digits.
+    """Description of a commit.
 
-    ``rows``: number of rows, including ``deleted`` ones; further rows in a file are uncommitted.
-    ``words``, ``surfaces``: number of terms in each keyword field, over all rows. ``fields``: the
-    kind of each kept field, in the order of the database columns. ``vectors``: size and checksum
-    of the vector file. ``codes``: how the approximate search was built, ``None`` while search is
-    exact; ``coded``: how many rows it covers; ``code_commit``: number of the commit that built it;
-    ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
-    leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
-    indexes. ``sources``: the FILEs of the documents; the database numbers them from 1.
+    - ``index``: the id of the index, 32 hexadecimal digits.
+    - ``rows``: number of rows, including ``deleted`` ones. Further rows in a file are uncommitted.
+    - ``words``, ``surfaces``: number of terms in each keyword field.
+    - ``fields``: the kind of each kept field, in the order of the database columns.
+    - ``codes``: how approximate search was built; ``None`` for exact search.
+    - ``coded``: number of rows that the codes cover.
+    - ``code_commit``: number of the commit that built the codes.
+    - ``keywords``, ``model_files``: CRC-32C of each file.
+    - ``chance``: ``None`` in small indexes.
+    - ``sources``: the FILEs of the documents; the database numbers them from 1.
     """
 
     index: str
@@ -172,21 +166,17 @@ class Manifest:
 
     @property
     def live(self) -> int:
-        """Number of documents: rows that are not deleted."""
         return self.rows - self.deleted
 
     @property
     def code_name(self) -> str:
-        """File name of the codes for approximate search."""
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
-        """Return the manifest as JSON with version and checksum, deterministically."""
         return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        """Parse the output of :meth:`encode`. Raises :class:`InvalidFile` for other data."""
         return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)
 
 
@@ -210,10 +200,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of an index: the one that was the newest when it was read.
-
-    ``folder``: path of its generation. ``is_deleted``: whether each row is deleted, shape (rows,).
-    """
+    """The newest commit when it was read. ``is_deleted``: shape (rows,)."""
 
     folder: Path
     database: Database
@@ -222,9 +209,9 @@ class Commit:
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
-    """Read the last commit. If ``earlier`` is from the same file, the connection is shared.
+    """Read the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
 
-    Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
+    If ``earlier`` is from the same file, the connection is shared.
     """
     while True:
         generation = current_generation(path)
@@ -253,7 +240,6 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return the manifest of the last commit. Raises the errors of :func:`read_commit`."""
     commit = read_commit(path)
     commit.database.close()
     return commit.manifest
@@ -262,7 +248,7 @@ def read_manifest(path: Path) -> Manifest:
 def current_generation(path: Path) -> Path:
     """Return the folder of the current generation.
 
-    Raises :class:`NotFound` if there is none, :class:`InvalidFile` for an index of version 0.1.0.
+    Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0.
     """
     found = _generations(path)
     if not found:
@@ -287,12 +273,12 @@ def _generations(path: Path) -> dict[int, Path]:
 
 
 def is_index(path: Path) -> bool:
-    """Whether a folder looks like an index, including damaged ones and those of version 0.1.0."""
+    """Whether a folder looks like an index, even if it is damaged or of version 0.1.0."""
     return bool(_generations(path))
 
 
 def new_generation(path: Path) -> tuple[Path, Path]:
-    """Create an empty folder for the next generation; return its present path and its final one."""
+    """Create an empty folder for the next generation; return its present and final path."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
     part = final.with_name(f"{final.name}.part")
@@ -302,7 +288,7 @@ def new_generation(path: Path) -> tuple[Path, Path]:
 
 
 def make_current(part: Path, final: Path) -> None:
-    """Rename a complete generation, whose files are flushed, to ``final``; remove all others."""
+    """Rename a complete, flushed generation to ``final``, and remove all others."""
     for folder in (part / KEYWORDS, part, final.parent):
         sync_folder(folder)
     part.rename(final)
@@ -317,10 +303,7 @@ def _remove_generations(but: Path) -> None:
 
 
 def recover(path: Path, commit: Commit) -> None:
-    """Remove leftovers of interrupted writers: other generations, and files not in the manifest.
-
-    Uncommitted rows at the end of files are truncated later, by :class:`GenerationWriter`.
-    """
+    """Remove what interrupted writers left: other generations, and files not in the manifest."""
     _remove_generations(commit.folder)
     for each in path.iterdir():
         is_ours = MODEL_FILE.fullmatch(each.name) and each.name not in commit.manifest.model_files
@@ -335,10 +318,7 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` unless a folder has only leftovers of interrupted writers.
-
-    ``allow_index``: the folder may also contain an index.
-    """
+    """Raise :class:`FolderNotEmpty` unless only interrupted writers left files in a folder."""
     if not path.exists():
         return
     with reading(str(path)):
@@ -371,16 +351,15 @@ def removed_if_empty(path: Path) -> Iterator[None]:
 
 
 def home(path: Path) -> Path:
-    """Return the index's folder: ``path`` itself, or its parent if it is a build in ``.new-…``."""
+    """Return the index's folder: ``path``, or its parent if ``path`` is a ``.new-…`` folder."""
     return path.parent if BUILD.fullmatch(path.name) else path
 
 
 def build_folder(path: Path, plan: str) -> Path:
     """Return the folder in which to build an index that will replace the one in ``path``.
 
-    Its name contains a hash of ``plan`` (the input and settings), so that a build with the same
-    plan is resumed. Leftovers of other builds are removed. Raises :class:`FolderInUse` if another
-    build is in progress.
+    The same ``plan`` gives the same folder, so that a build is resumed. Raises
+    :class:`FolderInUse`.
     """
     own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
     for each in path.iterdir():
@@ -390,18 +369,13 @@ def build_folder(path: Path, plan: str) -> Path:
 
 
 def remove_build(build: Path) -> None:
-    """Remove a finished or unfinished build; raise :class:`FolderInUse` if it is in progress."""
     if build.is_dir():
         with lock_folder(build):
             shutil.rmtree(build)
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by one that was built in its ``.new-…`` folder; return the index's path.
-
-    A single rename replaces the old index; readers that have the old one open continue with it.
-    Raises :class:`FolderInUse` if another process writes to either index.
-    """
+    """Replace an index by the one built in its ``.new-…`` folder; return its path."""
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)
@@ -416,10 +390,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return how to repair a damaged file, judged by its path; ``None`` outside an index.
-
-    Only codes and keywords can be rebuilt: they are computed from vectors and documents.
-    """
+    """Return how to repair a damaged file; ``None`` outside an index."""
     path = Path(file)
     for inside in (path, *path.parents[:2]):
         if GENERATION.fullmatch(inside.parent.name):

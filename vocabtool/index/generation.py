@@ -1,13 +1,6 @@
-"""The files of one generation: a snapshot for reading one commit, and a writer that appends rows.
+"""The files of one generation: a snapshot reads one commit, a writer appends rows.
 
-    index.db       documents and commits (``database.py``)
-    vectors.bin    rows of equal size, appended and never changed
-    codes-000007.faiss    compressed vectors for approximate search, written once by commit 7
-    keywords/      files of tantivy
-
-``writer.py`` decides which rows to add and delete. This module decides, at the end of each commit,
-whether to build codes, to add rows to them, and to measure the similarity of unrelated vectors.
-Bytes after the committed length of a file are left over from a writer that was killed.
+At the end of each commit, this module also decides whether to build codes.
 """
 
 from __future__ import annotations
@@ -68,11 +61,9 @@ Progress = Callable[[str, float], None]
 
 
 class Snapshot:
-    """One commit, open for reading; writers do not change it.
+    """One commit, open for reading. Writers do not change it; several threads may use it.
 
-    Several threads may use it at the same time. Created by :func:`open_snapshot`. ``rows``: number
-    of rows, including deleted ones, which count in document frequencies until the next compaction.
-    ``live``: which rows are not deleted, shape (rows,). ``fields``: the kind of each kept field.
+    ``rows``: number of rows, including deleted ones. ``live``: mask of the others, shape (rows,).
     """
 
     def __init__(
@@ -116,7 +107,6 @@ class Snapshot:
 
     @property
     def version(self) -> tuple[str, int]:
-        """The id of the index, and the number of the commit."""
         return self.manifest.index, self.manifest.commit
 
     @cached_property
@@ -127,21 +117,18 @@ class Snapshot:
 
     @property
     def known_words(self) -> KnownWords | None:
-        """The words that the model knows, or ``None``."""
         return self.model.known_words
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms per row in the keyword fields ``words`` and ``surfaces``."""
+        """The mean number of terms per row in ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def where(self, condition: str) -> Mask:
-        """Return a mask of the rows that satisfy a condition on fields, without deleted rows."""
         return self._rows_where(condition) & self.live
 
     def column(self, name: str) -> FieldColumn:
-        """Return the values of a kept field, which must exist; keep recent columns in memory."""
         kept = self._columns
         if name not in kept:
             made = self.documents.column(name, self.rows)
@@ -152,16 +139,14 @@ class Snapshot:
         return kept[name]
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows with at least one of the terms where the mask, shape (rows,), is True."""
         return self.keywords.rows_with_any(terms, among)
 
     def row_of(self, id_: str) -> int | None:
-        """Return the row of the document with this id, or ``None``."""
         held = id_in_utf8(id_)
         return self.rows_of([held]).get(held)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists; ids must be valid UTF-8."""
+        """Return the row of each id that exists. Ids must be valid UTF-8."""
         found = self.commit.database.rows_of(ids)
         return {
             id_: row
@@ -177,12 +162,10 @@ def open_snapshot(
     given: Model | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """Open the last commit; reuse the parts of the ``earlier`` snapshot that did not change.
+    """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
-    ``given``, ``options``: a model that the caller passes, as in :class:`IndexModel`. If a writer
-    removes or replaces files meanwhile, the last commit is read again. (A writer changes the
-    keyword files shortly before it commits.) Raises :class:`InvalidFile` with the name of a damaged
-    file, and :class:`NotFound`.
+    ``given``, ``options``: a model that the caller passes. Raises :class:`NotFound` and
+    :class:`InvalidFile`.
     """
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
@@ -201,7 +184,7 @@ def open_snapshot(
 
 
 def read_version(commit: Commit) -> tuple[str, int, int, int]:
-    """Return a value that changes with each commit, and with each change of the keyword files."""
+    """Return a value that each commit and each change of the keyword files changes."""
     try:
         found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
     except OSError:  # gone, with its generation
@@ -219,16 +202,11 @@ def cutter_of(path: Path, commit: Commit) -> Cutter:
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """Open the vectors of a commit. Raises :class:`InvalidFile` if the file has too few bytes."""
     held = manifest.configuration
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
-    """Open the compressed vectors of a commit, and verify their checksums.
-
-    Raises :class:`InvalidFile`, which names the damaged file.
-    """
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c)
     file = folder / manifest.code_name
@@ -239,7 +217,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """Build codes, or add rows to them, if enough rows are new; return the updated manifest."""
+    """Build codes, or add rows to them, if enough rows are new."""
     held, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -276,10 +254,9 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 
 
 class GenerationWriter:
-    """Appends rows to a generation, after removing uncommitted rows of an earlier writer.
+    """Appends rows to a generation, after it removes uncommitted rows of an earlier writer.
 
-    ``manifest``: manifest of the last commit. ``rows``: number of rows, committed or not. Raises
-    :class:`InvalidFile` if there are fewer vectors than were committed.
+    ``rows``: number of rows, committed or not.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
@@ -311,7 +288,6 @@ class GenerationWriter:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> GenerationWriter:
-        """Create a generation without rows; ``manifest`` describes the index that it is for."""
         empty = Manifest(
             index=manifest.index,
             configuration=manifest.configuration,
@@ -328,10 +304,9 @@ class GenerationWriter:
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         """Add documents with their vectors.
 
-        ``batch``: ids and texts in UTF-8; each value must fit the kind of its field. ``vectors``:
-        as :func:`prepare` returns them, shape (n, dim). ``sources``: for each document the number
-        of its FILE. Raises ``ValueError`` for vectors that cannot be stored; after that, no rows
-        may be added.
+        ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
+        ``sources``: numbers of FILEs. Raises ``ValueError`` for vectors that cannot be stored;
+        after that, add no rows.
         """
         count = len(self._kinds)
         columns = []
@@ -362,7 +337,7 @@ class GenerationWriter:
         columns: Sequence[str],
         vectors: Vectors,
     ) -> None:
-        """Add rows, as in :meth:`DatabaseWriter.append`, with ``vectors`` of shape (n, dim)."""
+        """Add rows. ``facts``: as in :meth:`DatabaseWriter.append`. ``vectors``: shape (n, dim)."""
         stored = as_stored(vectors, self.manifest.configuration.dtype).tobytes()
         self.database.append(self.rows, ids, texts, facts, columns)
         self._vectors.write(stored)
@@ -385,9 +360,8 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        ``manifest``: describes the commit; its values about rows and files are recomputed here.
-        ``is_deleted``: shape (rows,). ``codes``: whether to build codes for new rows if there are
-        enough, which may take long; otherwise new rows are searched exactly.
+        ``manifest``: its values about rows and files are computed here. ``is_deleted``: shape
+        (rows,). ``codes``: whether codes may be built, which may take long.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
@@ -416,7 +390,7 @@ class GenerationWriter:
         self.manifest = done
 
     def index_fields(self) -> None:
-        """Index the field columns in the database, without converting their values again."""
+        """Index the columns of the fields without converting their values again."""
         for name, kind in self.manifest.fields.items():
             if kind != "null":
                 self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)

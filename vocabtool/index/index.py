@@ -1,6 +1,6 @@
 """A searchable folder: the public ``Index``.
 
-``folder.py`` describes the layout of the folder, ``writer.py`` changes it, ``search/`` ranks.
+``folder.py`` describes the files, ``writer.py`` changes them, ``search/`` ranks.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ NO_STOP_WORDS: Final = (
 
 
 class Index:
-    """A searchable index. An object reads one commit until it changes the index or is refreshed.
+    """A searchable index. Use :meth:`create` or :meth:`open`.
 
-    Use :meth:`create` or :meth:`open`; see also :meth:`refresh`. Several threads may search at the
-    same time. Only one process can write at a time; others can read meanwhile.
+    An object reads one commit until it changes the index or :meth:`refresh` is called. Several
+    threads may search at the same time. Only one process can write at a time; others can read
+    meanwhile.
     """
 
     def __init__(
@@ -120,22 +121,25 @@ class Index:
         """Create an empty index in a new folder.
 
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
-          ``options``. Without a model: ``dim``, the length of your own vectors.
-        - ``vocabulary``: the words that the model knows, if it has none of its own (a callable, a
-          server, your own vectors): :class:`Words`, a file or model, or entries with the ``rule``
-          that splits texts (see :meth:`Words.of`). For subword pieces the rule is
-          ``tokenizer:FILE``. The folder gets a copy of vocabulary and rule. A rule in the graph of
-          a model is not copied; the index finds that model by its path.
+          ``options``.
+        - ``dim``: the length of your own vectors, instead of a model.
+        - ``vocabulary``: the words that the model knows, if the model has none of its own (a
+          callable, a server, your own vectors). It is :class:`Words`, a file or model, or entries
+          with a ``rule``. The folder gets a copy, except of a rule in the graph of a model, which
+          the index finds by its path.
+        - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
+          subwords.
         - ``sample``: texts on which the weights of word vectors are fitted.
-        - ``metric``: how vectors are compared. ``dtype``: type of the stored vectors.
+        - ``metric``: how vectors are compared.
+        - ``dtype``: type of the stored vectors.
         - ``language``: language of stems and stop words.
-        - ``recall``: recall@10 that approximate search must reach. ``exact_below``: up to this many
-          documents, every vector is compared.
+        - ``recall``: recall@10 that approximate search must reach.
+        - ``exact_below``: up to this many documents, every vector is compared.
         - ``memory``: limit for building, in bytes.
         - ``force``: replace an existing index, after all checks have passed.
 
-        Raises :class:`FolderNotEmpty` if the folder contains anything (with ``force``: anything but
-        an index), :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
+        Raises :class:`FolderNotEmpty` if the folder contains anything; with ``force``, an index is
+        allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
         if model is not None:
             given = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
@@ -209,12 +213,15 @@ class Index:
     ) -> Index:
         """Create an index for these sources, to be filled with :meth:`load`.
 
-        A folder written by :func:`embed` gives the length of the vectors if there is no ``model``,
-        and the fitted word weights if there is one. Given ``vectors``, as in :meth:`load`, or the
-        vectors in the documents give the length, too. From files, a sample is read on which weights
-        can be fitted. Unreadable files are found before anything is created. ``read``: how the
-        sources are read. ``notify``: called with notes for the user. ``options``: those of
-        :meth:`create`, which raises the same errors.
+        - ``model``: if missing, the length of the vectors is that of the ``vectors``, of the
+          vectors in the documents, or of a folder written by :func:`embed`.
+        - ``read``: how the sources are read.
+        - ``vectors``: as in :meth:`load`.
+        - ``notify``: called with notes for the user.
+        - ``options``: those of :meth:`create`, which raises the same errors.
+
+        Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
+        Unreadable files are found before anything is created.
         """
         outside = folder.home(Path(path))
         shards = shards_in(sources)
@@ -257,15 +264,16 @@ class Index:
 
     @classmethod
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
-        """Open the last commit of an index.
+        """Open the last commit of an index. The model is opened on first use.
 
-        ``model``: the model of its vectors, if the index cannot find it by its recorded path, or
-        if the vectors are your own: then they are compared with those of up to 8 documents.
-        ``options``: those of :func:`open_encoder`; ``vocabulary`` is needed only if the words are
-        in the graph of a model that the index cannot find. The model is opened on first use.
-        Raises :class:`NotFound`, :class:`InvalidFile` with the damaged file. When the model is
-        opened, raises :class:`OtherModel` if it is another one: with both fingerprints or, for your
-        own vectors, with the cosine.
+        - ``model``: the model of the vectors, if the index cannot find it by its recorded path. For
+          your own vectors, it must agree with the vectors of up to 8 documents.
+        - ``options``: those of :func:`open_encoder`. ``vocabulary`` is needed only if the words are
+          in the graph of a model that the index cannot find.
+
+        Raises :class:`NotFound`, and :class:`InvalidFile` with the damaged file. When another model
+        is opened, raises :class:`OtherModel` with both fingerprints; for your own vectors, with the
+        cosine.
         """
         index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
@@ -311,15 +319,15 @@ class Index:
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of the vectors; ``None`` if they are your own and you named no model.
+        """The encoder of the vectors; opens the model.
 
-        Opens the model.
+        ``None`` if the vectors are your own and you named no model.
         """
         return self._model.encoder
 
     @property
     def can_encode(self) -> bool:
-        """Whether queries get vectors: by the model of the index, or by one that you named."""
+        """Whether a model makes the vectors of queries."""
         return self._model.can_encode
 
     @property
@@ -330,8 +338,8 @@ class Index:
     def calibration_is_due(self, before: int) -> bool:
         """Return whether the index is new or has doubled since its last calibration.
 
-        ``before``: number of documents before the last change. An index that had enough documents
-        but was not calibrated stays uncalibrated.
+        ``before``: number of documents before the last change. If the index had enough documents
+        without a calibration, it stays without one.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
@@ -358,9 +366,9 @@ class Index:
         return contents.ids(self._snapshot, where)
 
     def documents(self, where: str | None = None) -> Iterator[Document]:
-        """Yield the documents in the order of :meth:`ids`, with all fields, in bounded memory.
+        """Yield documents with all fields, in the order of :meth:`ids`, in bounded memory.
 
-        All are of one commit, also if a writer changes the index meanwhile. Raises
+        All are of one commit, even if a writer changes the index meanwhile. Raises
         :class:`InvalidCondition`.
         """
         snapshot = self._snapshot
@@ -370,8 +378,8 @@ class Index:
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
 
-        ``unknown``: also count the words of all documents that the model does not know, which
-        needs its vocabulary. Raises the errors of :meth:`open`.
+        ``unknown``: also count the words that the model does not know. This needs its vocabulary.
+        Raises the errors of :meth:`open`.
         """
         return contents.stats(self.path, self._snapshot, unknown=unknown, progress=progress)
 
@@ -388,13 +396,13 @@ class Index:
         - ``file``: ends in ``.jsonl``, ``.parquet`` or ``.arrow``. Each row has ``id``, ``text``
           and all fields. The file appears when it is complete, and replaces an existing one.
         - ``where``: only documents that satisfy this condition.
-        - ``vectors``: also the vectors as stored, in float32: a fixed-size list in the column
-          ``vector``, or for JSON lines a matrix in a file beside it, ``NAME.vectors.npy``, of shape
-          (documents, dim). It appears just before the JSON lines: a process that is killed
-          between the two leaves it beside older ones.
+        - ``vectors``: also the vectors as stored, in float32. Parquet and Arrow have them in the
+          column ``vector``, as a fixed-size list. For JSON lines they are in the file
+          ``NAME.vectors.npy``, shape (documents, dim), which appears just before the JSON lines. A
+          process that is killed between the two leaves it beside older JSON lines.
 
-        Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, all numbers of a field that
-        are not integers are 64-bit floating-point numbers. Raises ``ValueError`` for another
+        Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, a field with other numbers
+        than integers has 64-bit floating-point numbers only. Raises ``ValueError`` for another
         ending, :class:`InvalidCondition`, and :class:`NotFound` if the folder does not exist.
         """
         snapshot = self._snapshot
@@ -403,11 +411,11 @@ class Index:
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
         """Copy the last commit to a new folder and return the copy, opened without a model.
 
-        A writer may work meanwhile: the copy has a single commit. ``new`` appears when it is
-        complete; until then the copy is in ``.NEW.part`` beside it, whose leftovers the next copy
-        to ``new`` removes. All checksums are compared. Raises :class:`FolderNotEmpty` if ``new``
-        exists, :class:`InvalidFile` if a file is damaged, and :class:`FolderInUse` if another
-        process makes this copy.
+        A writer may work meanwhile. ``new`` appears when it is complete. Until then the copy is in
+        the folder ``.NEW.part`` beside it. The next copy to ``new`` removes leftovers there. All
+        checksums are compared. Raises :class:`FolderNotEmpty` if ``new`` exists,
+        :class:`InvalidFile` if a file is damaged, and :class:`FolderInUse` if another process makes
+        this copy.
         """
         self._last()  # raises if the index was replaced
         contents.copy(self.path, Path(new), progress)
@@ -423,10 +431,13 @@ class Index:
     ) -> int:
         """Delete documents in one commit; return how many.
 
-        ``ids``: their ids; an unknown id is ignored. ``where``: a condition, instead of ids.
-        ``force``: do so even if more than a third of all documents satisfy the condition.
-        ``dry_run``: only return the number. Raises :class:`VocabtoolError` for too many documents,
-        :class:`InvalidCondition`, and :class:`FolderInUse` if another process is writing.
+        - ``ids``: their ids; an unknown id is ignored.
+        - ``where``: a condition, instead of ids.
+        - ``force``: delete even if more than a third of all documents satisfy the condition.
+        - ``dry_run``: only return the number.
+
+        Raises :class:`VocabtoolError` for too many documents, :class:`InvalidCondition`, and
+        :class:`FolderInUse` if another process is writing.
         """
         if (ids is None) == (where is None):
             raise ValueError("pass ids, or a condition with where")
@@ -465,8 +476,9 @@ class Index:
 
         An exception in the block rolls the changes back.
 
-        ``progress``: called while codes are built, with the name of the step and the share done.
-        ``memory``: a new limit for building, in bytes.
+        - ``progress``: called while codes are built, with the name of the step and the share done.
+        - ``memory``: a new limit for building, in bytes.
+
         Raises :class:`FolderInUse` if another process or thread is writing.
         """
         with lock_folder(self.path):
@@ -497,16 +509,22 @@ class Index:
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
-        After an interruption, the same call resumes after the last commit; after a complete load,
-        it does nothing. ``sources``: as in :func:`vocabtool.documents.batches`. ``options``, or
-        the same as keyword arguments: see :class:`vocabtool.documents.ReadOptions`.
-        ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
-        content. ``memory``: as in :meth:`writer`. ``commit_rows``: documents in each commit.
-        ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
-        ``ids``, Parquet) or an array, shape (n, dim). Without ids they belong to the documents by
-        position. If the index has a model, it must agree with them on up to 8 documents.
-        Raises :class:`OtherModel` if not, :class:`ChangedRun` if a different load is unfinished,
-        and :class:`VocabtoolError`.
+        After an interruption, the same call resumes after the last commit. After a complete load,
+        it does nothing.
+
+        - ``sources``: as in :func:`vocabtool.documents.batches`.
+        - ``options``: how to read, as :class:`vocabtool.documents.ReadOptions` or keyword
+          arguments.
+        - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
+          content.
+        - ``commit_rows``: documents in each commit.
+        - ``memory``: as in :meth:`writer`.
+        - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
+          ``ids``, Parquet) or an array, shape (n, dim). Without ids they belong to the documents by
+          position. If the index has a model, it must agree with the vectors of up to 8 documents.
+
+        Raises :class:`OtherModel` if the model does not agree, :class:`ChangedRun` if a different
+        load is unfinished, and :class:`VocabtoolError`.
         """
         request = LoadRequest(
             sources=sources,
@@ -534,15 +552,18 @@ class Index:
         """Read the files of the index again and apply the changes.
 
         Only documents with a new text are encoded, after up to 8 old ones that check the model.
-        ``sources``: some of these files, or new ones.
-        A known file is read with its recorded options, a new one with those of the last known file.
-        ``sync``: in the last commit, delete the documents that the files no longer contain.
-        ``force``: do so even if it deletes more than a third of the documents from these files.
-        ``vectors``: those of all documents that are read, as in :meth:`load`; by default, each file
-        keeps its recorded vectors.
         After an interruption, the same call reads everything again and encodes the rest.
-        Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot know which
-        documents are gone, because of a stream, a missing or unreadable file, or skipped rows.
+
+        - ``sources``: some of these files, or new ones. A known file is read with its recorded
+          options, a new one with those of the last known file.
+        - ``sync``: in the last commit, delete the documents that the files no longer contain.
+        - ``force``: sync even if this deletes more than a third of the documents from these files.
+        - ``vectors``: the vectors of all documents that are read, as in :meth:`load`. By default,
+          each file keeps its recorded vectors.
+
+        Raises the errors of :meth:`load`. Raises :class:`VocabtoolError` if a sync cannot know
+        which documents are gone: because of a stream, a missing or unreadable file, or skipped
+        rows.
         """
         request = LoadRequest(
             sources=sources,
@@ -585,13 +606,13 @@ class Index:
         - ``facets``: kept fields whose values are counted, ``"lang,year"`` or a sequence, in the
           documents that satisfy ``where`` and contain a word of the query.
         - ``cursor``: :attr:`Hits.cursor` of the page before; search and commit must be the same.
-        - ``group_by``: a kept field: only the best document with each value is a hit, and ``k``
+        - ``group_by``: a kept field. Only the best document with each value is a hit, and ``k``
           counts values. :attr:`Hit.further` counts the others.
         - ``settings``: those of :class:`~vocabtool.search.settings.Settings`, such as
           ``fusion="rrf"``.
 
         Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
-        unknown ones.
+        unknown arguments.
         """
         dim = self._snapshot.manifest.configuration.dim
         if vector is None and text is None and not (where or sort or facets):
@@ -647,7 +668,6 @@ class Index:
         arrangement: Arrangement,
         **more: Any,
     ) -> list[Hits]:
-        """Return the hits of each query: a text, a ``given`` vector or both. All use one commit."""
         for name in settings:
             if name not in CHOICES:
                 there = ", ".join((*ARGUMENTS, *CHOICES))
@@ -692,7 +712,7 @@ class Index:
     ) -> Hits:
         """Return the best ``k`` documents that are like the document ``id_``, without itself.
 
-        They are searched by its stored vector and its most telling words, see
+        The query is its stored vector and its most telling words, see
         :mod:`vocabtool.search.similar`. ``where``, ``explain``: as in :meth:`search`. Raises
         :class:`NotFound` if no document has this id, and the errors of :meth:`search`.
         """
@@ -724,9 +744,9 @@ class Index:
     def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Verify all checksums, compare both legs with the documents, and measure the recall.
 
-        ``model``: also encode some documents again and compare the vectors.
-        Starts again if a writer removed files meanwhile. Raises :class:`InvalidFile`, which names
-        the damaged file, and :class:`ChangedModel` if the model makes other vectors than before.
+        ``model``: also encode some documents again and compare the vectors. If a writer removes
+        files meanwhile, verification starts again. Raises :class:`InvalidFile`, which names the
+        damaged file, and :class:`ChangedModel` if the model makes other vectors than before.
         """
         encoder = self.encoder if model else None
         while True:
@@ -752,7 +772,6 @@ class Index:
             writer.store_calibration(calibration)
 
     def _last(self) -> Commit:
-        """Return the last commit. Raise :class:`VocabtoolError` if the index was replaced."""
         newest = folder.read_commit(self.path, self._snapshot.commit)
         if newest.manifest.index != self.manifest.index:
             raise VocabtoolError(f"{self.path}: it was replaced by another index; open it again")

@@ -1,8 +1,6 @@
 """Load documents from files into an index; an interrupted load can be resumed.
 
-The state of a load is stored in the commit that contains its documents, so no document is lost
-or added twice. An update reads all files again; unchanged documents are not encoded.
-``sources.py`` describes the files that an index records.
+Each commit contains the state of the load, so that no document is lost or added twice.
 """
 
 from __future__ import annotations
@@ -76,18 +74,22 @@ AS_EMBEDDED: Final = (
 class LoadReport:
     """Result of a load.
 
-    - ``read``: documents read, including the ``resumed`` ones, which an interrupted run had loaded.
-    - ``added``: documents with new ids. ``updated``: documents that replaced others. ``unchanged``:
-      documents with the same content, or kept because ``on_existing`` is ``"skip"``. ``removed``:
-      documents deleted by a sync.
+    - ``read``: documents read, including the ``resumed`` ones.
+    - ``resumed``: documents that an interrupted run had loaded.
+    - ``added``: documents with new ids.
+    - ``updated``: documents that replaced others.
+    - ``unchanged``: documents with the same content, or kept because ``on_existing`` is ``"skip"``.
+    - ``removed``: documents deleted by a sync.
     - ``zero``: added or updated documents without a vector, found by keywords only.
     - ``not_utf8``: documents whose text is not valid UTF-8.
-    - ``skipped``: invalid rows, the first ones in ``first_skipped``. ``dropped``: documents with a
-      repeated id. ``left_out``: skipped values that did not fit their field, the first ones in
-      ``first_left_out``; their documents were added.
-    - ``seconds``: time of this run. ``notes``: notes about the files, and on texts that are too
-      long. ``too_long``: encoded documents with more tokens than the model reads;
-      ``tokens_cut``: number of their tokens that it does not read, which may be estimated.
+    - ``skipped``: invalid rows; ``first_skipped`` has the first ones.
+    - ``dropped``: documents with a repeated id.
+    - ``left_out``: skipped values that did not fit their field; ``first_left_out`` has the first
+      ones. Their documents were added.
+    - ``seconds``: time of this run.
+    - ``notes``: notes about the files, and about texts that are too long.
+    - ``too_long``: encoded documents with more tokens than the model reads.
+    - ``tokens_cut``: number of their tokens that it does not read, perhaps estimated.
     """
 
     read: int
@@ -113,9 +115,8 @@ class LoadReport:
 class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None`` for the files of the index. ``options``: ``None`` to read known files with
-    their recorded options, and new files with those of the last known file. ``vectors``: the
-    vectors of the documents, or ``None`` for the recorded ones, if any.
+    ``sources``: ``None`` for the files of the index. ``options``, ``vectors``: ``None`` for the
+    recorded ones.
     """
 
     sources: Sources | None
@@ -132,11 +133,9 @@ class LoadRequest:
 class EncodedBatch:
     """Documents to add, with their vectors.
 
-    ``source``: the number of their FILE. ``read``: number of documents read for this batch.
-    ``cut``: how many texts are too long, how many tokens are not read, and for how many texts that
-    is estimated, as in :class:`EncodedTexts`.
-    ``existing``: rows of the index with the id of a document that was read. ``same``: those rows
-    whose content is unchanged; their documents are not added.
+    - ``source``: the number of their FILE. ``read``: number of documents read for this batch.
+    - ``cut``: texts that are too long, tokens not read, and texts where this is estimated.
+    - ``existing``: rows with the id of a document. ``same``: rows whose content is unchanged.
     """
 
     batch: Batch
@@ -150,10 +149,7 @@ class EncodedBatch:
 
 
 class Loader:
-    """A load of documents that starts from the commit ``before``.
-
-    Raises ``ValueError`` and :class:`VocabtoolError` for an invalid request.
-    """
+    """A load of documents that starts from the commit ``before``."""
 
     def __init__(
         self,
@@ -228,7 +224,6 @@ class Loader:
             return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
-        """Load the remaining documents in several commits. A sync deletes in the last one."""
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # the last document with an id counts, so read it first
@@ -285,7 +280,6 @@ class Loader:
         )
 
     def _share_of(self, part: Part) -> Callable[[], float]:
-        """Return a function for the share of a part read so far: 0 to 1, or 0 if unknown."""
         if part.shards is not None:
             before, size = self._read - self._start, len(Shards.open(part.shards))
             return lambda: (self._read - before) / size
@@ -293,12 +287,6 @@ class Loader:
         return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
     def _remove(self) -> int:
-        """Delete documents that are no longer in the files; return their number.
-
-        Raises :class:`VocabtoolError`, which rolls the load back, if files changed meanwhile.
-        Unless forced, it also refuses if rows were skipped, or if more than a third would be
-        deleted.
-        """
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         rows = rows[rows < len(self._seen)]
         rows = rows[self._before.live[rows]]
@@ -337,7 +325,6 @@ class Loader:
         )
 
     def _encode(self, part: Part) -> Iterator[EncodedBatch]:
-        """Yield the documents of a :class:`Part` with their vectors."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
@@ -370,7 +357,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Yield each batch of documents, its FILE's number, and how many texts are not UTF-8."""
+        """Yield each batch, its FILE's number, and how many texts are not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -392,10 +379,7 @@ class Loader:
 
     @contextmanager
     def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
-        """Yield a function that returns documents, perhaps in parts, with their given vectors.
-
-        At the end, all vectors must have been used, unless they have ids.
-        """
+        """Yield a function that attaches the given vectors to documents."""
         if part.vectors is None:
             yield lambda batch: iter([self._check_given(batch)])
             return
@@ -410,7 +394,7 @@ class Loader:
                 def attach(batch: Batch) -> Iterator[Batch]:
                     if not given.has_ids and self._log.skipped.count > skipped:
                         place, reason = self._log.skipped.first[-1]
-                        what = f"skipped ({reason}), but {given.name} has vectors by position"
+                        what = f"skipped ({reason}), but {given.name} has a vector for each row"
                         raise InvalidFile(f"{what}: fix the row", file=place)
                     return map(self._check_given, matcher.attach(batch))
 
@@ -418,9 +402,7 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise :class:`VocabtoolError` unless the FILEs of vectors without ids are all read, in
-        their recorded order: a later update reads them in this order.
-        """
+        """Require all FILEs of vectors without ids, in the order of a later update."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._writer.sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -435,10 +417,6 @@ class Loader:
             raise VocabtoolError(f"{name}: its vectors {what}, or none")
 
     def _check_given(self, batch: Batch) -> Batch:
-        """Check the length of a batch's own vectors and, once, whether the model agrees with them.
-
-        Raises :class:`InvalidFile`, and :class:`OtherModel` with the cosine.
-        """
         if batch.vectors is None or not len(batch):
             return batch
         held = self._before.manifest.configuration
@@ -452,7 +430,6 @@ class Loader:
         return batch
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
-        """Yield the documents and vectors of a folder of shards."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -484,10 +461,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Drop documents whose ids occurred in a file read earlier; return also a mask of the rest.
-
-        Values that do not fit their field are removed first, so they do not count as changes.
-        """
+        """Drop documents with repeated ids; return a mask of the rest too."""
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
         if self._ids is not None:
@@ -498,7 +472,6 @@ class Loader:
     def _compare(
         self, batch: Batch, vectors: Vectors | None, source: int, bad: int
     ) -> EncodedBatch:
-        """Return the new and changed documents; only texts that the index lacks are encoded."""
         existing, is_same = _compare(self._before, batch, vectors)
         changed, cut = batch.only(~is_same), [0, 0, 0]
         if vectors is not None:
@@ -522,11 +495,6 @@ class Loader:
 
 
 def _identity(part: Part) -> list[object]:
-    """Return what identifies the options and the vectors of a part, as values for JSON.
-
-    Options that were added later do not count under the rules of that time, so that the plans of
-    earlier loads stay the same.
-    """
     values = asdict(replace(part.options, on_error="raise"))
     later = {name: values.pop(name) for name in ADDED_LATER}
     found: list[object] = [*values.values()]
@@ -542,7 +510,6 @@ def _identity(part: Part) -> list[object]:
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Return the name (as recorded), size and modification time of each file in ``parts``."""
     return tuple(
         replace(fact, name=told)
         for part in parts
@@ -553,10 +520,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return, for each document, the row with its id, or -1, and whether the row is equal to it.
-
-    ``vectors``: the documents' own vectors, which are compared too, shape (n, dim), or ``None``.
-    """
+    """Return the row with the id of each document, or -1, and whether it is equal."""
     kinds = before.manifest.fields
     there = "".join(f", field_{at}" for at in range(len(kinds)))
     statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
@@ -592,12 +556,7 @@ def _compare(
 
 
 def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
-    """Return, for each text, a row of the commit that has the same text, or -1.
-
-    The caller reuses the row's vector. So only rows from files qualify, deleted ones too. Their
-    vectors are the encoder's, or were given and agree with it, as far as documents were compared;
-    nothing compared those of rows that were added in Python.
-    """
+    """Return, for each text, a row from a file with the same text, or -1."""
     encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
     hashes = [*map(text_hash, encoded)]
     rows = dict(

@@ -10,9 +10,7 @@ Only this module reads the folders of version 0.1.0:
         sources-000007.bin      4 bytes per row: the number of its FILE, 0 for none
         keywords/, codes, hashes.bin    not read
 
-An upgrade keeps documents, ids, fields, FILEs, vectors, calibration and the record of the
-model, and does not need the encoder. It drops deleted rows and rebuilds keywords and codes. The new
-generation is written beside the old one and replaces it by a rename.
+An upgrade does not need the encoder. It drops deleted rows and rebuilds keywords and codes.
 """
 
 from __future__ import annotations
@@ -75,11 +73,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Result of :func:`compact`.
-
-    ``removed``: number of deleted rows that were removed. ``left``: number of documents that
-    remain.
-    """
+    """Number of deleted rows that were removed, and of documents that are left."""
 
     removed: int
     left: int
@@ -88,10 +82,7 @@ class CompactReport(NamedTuple):
 def compact(path: Path, progress: Progress | None = None) -> CompactReport:
     """Copy the documents of the last commit to a new generation, which replaces the old one.
 
-    Deleted documents no longer count in document frequencies; otherwise search results do not
-    change. Rows keep their order. Codes and keywords are rebuilt, even if they were damaged. Raises
-    :class:`FolderInUse` if another process writes, and :class:`InvalidFile` if documents or vectors
-    are damaged: there is no second copy of them.
+    Raises :class:`FolderInUse` and :class:`InvalidFile`.
     """
     read_manifest(path)  # raises before a lock file is created in a folder without an index
     with lock_folder(path):
@@ -136,11 +127,12 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What :func:`verify` reports on an undamaged index.
+    """What :meth:`Index.verify` reports on an undamaged index.
 
-    ``recall``: recall@10 as measured now; 1 for exact search. ``loading``: whether a load is
-    unfinished. ``others``: files in the folder that do not belong to the commit. ``encoded``: how
-    the vectors of documents that were encoded again agree with the stored ones, if this was asked.
+    - ``recall``: recall@10 as measured now; 1 for exact search.
+    - ``loading``: whether a load is unfinished.
+    - ``others``: files in the folder that do not belong to the commit.
+    - ``encoded``: how documents that were encoded again agree with their stored vectors, if asked.
     """
 
     documents: int
@@ -161,9 +153,8 @@ def verify(
 ) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    ``encoder``: encodes some documents again, to compare their vectors. Opening an index checks
-    less: only the file sizes of vectors and documents. Raises :class:`InvalidFile` or
-    :class:`NotFound` with the name of a damaged or missing file, and :class:`ChangedModel`.
+    ``encoder``: encodes some documents again. Raises :class:`InvalidFile`, :class:`NotFound` and
+    :class:`ChangedModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -213,7 +204,6 @@ def verify(
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
-    """Check that the keyword leg has each row exactly once, and the same ids as the database."""
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:
@@ -229,11 +219,10 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
 
 
 def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
-    """Convert an index of version 0.1.0 to the format of this version, without its deleted rows.
+    """Convert an index of version 0.1.0 to the format of this version.
 
-    Raises :class:`VocabtoolError` if no upgrade is needed, :class:`NotFound` if there is no index,
-    :class:`InvalidFile` with the name of a damaged file, and :class:`FolderInUse` if another
-    process writes.
+    Raises :class:`VocabtoolError` if no upgrade is needed, :class:`NotFound`, :class:`InvalidFile`
+    and :class:`FolderInUse`.
     """
     if not (path / OLD_MANIFEST).is_file():
         read_commit(path)  # raises if there is no index
@@ -293,7 +282,6 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
 
 
 def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    """Return a manifest in the current format; it keeps some values of the old manifest."""
     held = dict(old["configuration"])
     is_static = held["encoder"] is not None and held["rule"] is not None
     held |= {
@@ -330,7 +318,6 @@ def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str
 def _old_rows(
     generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
 ) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    """Yield batches of the old index: documents that are not deleted, vectors, FILE numbers."""
     rows, held = old["rows"], manifest.configuration
     live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
     if old["deleted"] is not None:

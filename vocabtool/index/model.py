@@ -4,9 +4,8 @@
     weights-….json          word weights of a word-vector model, fitted on the corpus
     tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-A model is opened by its recorded name only if an existing file or folder has this name. The caller
-must pass a Python callable or a TensorFlow Hub handle each time: an index, perhaps from somebody
-else, never causes an import or a download.
+Only an existing file or folder is opened by its recorded name. So an index never causes an import
+or a download.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ CHANGING: Final = {"python": "The source code of the function", "openai": "The s
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """An opened model: an encoder with its name and options, or only a vocabulary.
+    """An encoder with its name and options, or only a vocabulary.
 
-    ``rule``: the word rule, if it and the vocabulary suffice to look up words without the model.
-    ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``; the index keeps a copy.
+    ``rule``: the word rule, if words can be looked up without the model. ``tokenizer``: content of
+    the FILE in a rule ``tokenizer:FILE``.
     """
 
     encoder: Encoder | None
@@ -64,7 +63,6 @@ class OpenedModel:
 
     @property
     def weights(self) -> FittedWeights | None:
-        """The word weights that were fitted on the corpus, or ``None``."""
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
     def save(self, folder: Path) -> dict[str, int]:
@@ -97,10 +95,9 @@ class OpenedModel:
 def open_model(
     model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
 ) -> OpenedModel:
-    """Open the encoder for a new index.
+    """Open the encoder for a new index. ``sample``: texts on which weights are fitted.
 
-    ``sample``: texts on which to fit the weights of a word-vector model. Raises
-    :class:`VocabtoolError` if weights must be fitted and there is no sample.
+    Raises :class:`VocabtoolError` if weights must be fitted and there is no sample.
     """
     encoder = open_encoder(model, **options)
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
@@ -123,10 +120,7 @@ def open_model(
 
 
 def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedModel:
-    """Return the model of an index whose vectors the user supplies: it has no encoder.
-
-    Raises ``ValueError`` for a rule without a vocabulary.
-    """
+    """Return a model without an encoder. Raises ``ValueError`` for a rule without a vocabulary."""
     if vocabulary is None:
         if rule is not None:
             raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
@@ -136,11 +130,6 @@ def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedM
 
 
 def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
-    """Return the model with what is recorded of words that the caller gave.
-
-    If their vocabulary and rule suffice to look words up, the index keeps both. In any case it
-    records the address of the model or file: ``vocabulary`` in the options, empty if there is none.
-    """
     model, name = words.source or (None, None)
     address = "" if model is None else (_name(model) or "") + (f"#{name}" if name else "")
     options = {**opened.options, "vocabulary": address}
@@ -155,10 +144,7 @@ def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Return the model with the content of the tokenizer file, if its word rule names one.
-
-    The returned rule names the index's copy, whose file name contains the SHA-256 of the content.
-    """
+    """Add the content of the tokenizer file, if the word rule names one."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -173,10 +159,6 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
 
 
 def _name(model: Model) -> str | None:
-    """Return the name under which an index records a model; paths are made absolute.
-
-    ``None`` for a Python object.
-    """
     if isinstance(model, Path):
         return os.path.abspath(model)  # noqa: PTH100 - keeps links, whose targets may move
     if not isinstance(model, str):
@@ -186,12 +168,9 @@ def _name(model: Model) -> str | None:
 
 
 class IndexModel:
-    """The model of one index. ``given``, ``options``: the model and options the caller passes.
+    """The model of one index. ``given``, ``options``: the model and options that the caller passes.
 
-    ``vocabulary``: the words that the caller passes in the options, or ``None``. If the index was
-    created without a model, the vectors of a ``given`` one are compared with those of the index.
-    Raises :class:`VocabtoolError` if a vocabulary is given although the index has none or that of
-    its model.
+    Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
     """
 
     def __init__(
@@ -221,16 +200,12 @@ class IndexModel:
 
     @property
     def _address(self) -> str | None:
-        """Where the words come from if the model has none; ``""`` for an object in Python."""
+        """Where the words come from if the model has none; ``""`` for a Python object."""
         found = self._configuration.options.get("vocabulary")
         return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors.
-
-        Raises :class:`VocabtoolError` for options that differ from the recorded ones, also if the
-        caller passed no model.
-        """
+        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
         if self._given is not None:
             _ = self.encoder
             return
@@ -245,9 +220,6 @@ class IndexModel:
             _ = self.encoder
 
     def _other_options(self) -> list[str]:
-        """Return the names of stored options that the caller passed with another value than the
-        recorded one.
-        """
         recorded = self._configuration.options
         return [
             name
@@ -256,9 +228,6 @@ class IndexModel:
         ]
 
     def _differences(self) -> str:
-        """Return which prompts, length and fingerprint the caller passed instead of the recorded
-        ones; ``""`` if all agree.
-        """
         recorded: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), "fingerprint": ""}
         given = self._options
         if is_encoder(self._given):  # it has its options
@@ -274,7 +243,6 @@ class IndexModel:
         )
 
     def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
-        """Return the error for an encoder that did not make the vectors, with what is known."""
         held, given, advice = self._configuration, self._given, ""
         is_same = (given is None or _name(given) == held.model) and (
             held.model is not None or held.kind == "python"
@@ -283,7 +251,8 @@ class IndexModel:
             pass  # a model of another kind: its options say nothing
         elif differences := self._differences():
             advice = (
-                f"The options differ: {differences}. Use those of the index, or build a new one"
+                f"The options differ: {differences}. Use the options of the index, or build a new "
+                "index"
             )
         elif is_same and {*self._other_options()} <= {*COMPARED}:
             changed = CHANGING.get(held.kind or "", "The files of the model")
@@ -293,10 +262,10 @@ class IndexModel:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The encoder; ``None`` if the index was created without a model, and none is given.
+        """The encoder, if there is one.
 
-        Raises :class:`OtherModel` if another encoder made the vectors, :class:`NotFound` if the
-        caller passed no model and the recorded model is not a file or folder here.
+        Raises :class:`OtherModel` if another encoder made the vectors, and :class:`NotFound` if the
+        recorded model is not here.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -334,13 +303,12 @@ class IndexModel:
         return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
-        """Open a model that is named for vectors that were given, and compare it with them."""
         encoder = open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
-                f"{self._folder}: {given} weighs words by weights that were fitted on the corpus, "
-                "which the index does not have. In Python, pass open_encoder(MODEL, fitted=FILE), "
-                "or index the documents with this model"
+                f"{self._folder}: {given} needs word weights that were fitted on the corpus, and "
+                "the index has none. In Python, pass open_encoder(MODEL, fitted=FILE), or index "
+                "the documents with this model"
             )
         commit = read_commit(self._folder)
         try:
@@ -351,10 +319,7 @@ class IndexModel:
 
     @cached_property
     def known_words(self) -> KnownWords | None:
-        """The words that the model knows, or ``None``.
-
-        Raises :class:`OtherModel` if the index was made with other words or another word rule.
-        """
+        """The words that the model knows, or ``None``. Raises :class:`OtherModel`."""
         held = self._configuration
         if held.words is None:
             return None
@@ -372,7 +337,6 @@ class IndexModel:
         return KnownWords(words)
 
     def _words(self) -> Words | None:
-        """Return the words: given ones, those of the opened encoder, the copy, or the recorded."""
         held, file = self._configuration, self._files.get("vocabulary")
         opened: Encoder | None = vars(self).get("encoder")
         if self.vocabulary is not None:
@@ -387,10 +351,6 @@ class IndexModel:
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))
 
     def _given_words(self, given: GivenWords) -> Words:
-        """Return the words that the caller passed; their rule is the recorded one by default.
-
-        Raises :class:`VocabtoolError` if that rule does not fit.
-        """
         held, rule = self._configuration.rule, self._words_rule
         if isinstance(given, Words) or rule is not None:
             return words_of(given, rule)
@@ -416,9 +376,9 @@ class IndexModel:
         ) from cause
 
     def _here(self, address: str | None, what: str, option: str) -> str:
-        """Return a recorded address. Raise :class:`NotFound` unless it is an existing path.
+        """Return a recorded address if it is an existing path.
 
-        A name that is not an absolute path could be one to import or download.
+        Any other name could cause an import or a download.
         """
         path = split_kind(address or "")[1]
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
@@ -433,6 +393,5 @@ class IndexModel:
         )
 
     def _rule(self, rule: str) -> str:
-        """Return a word rule, with the full path of the index's tokenizer file if it names one."""
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"

@@ -1,20 +1,13 @@
 """The file of an index's vectors, their similarities, and recall with synthetic queries.
 
-In all three metrics a higher score is better. The file is append-only and has no header: rows of
-float16 or float32, little-endian; the index stores the number and length of the rows. Searches map
-the file into memory. Building reads it block by block, because mapped pages would count as memory
-of the process.
+The file has no header: rows of float16 or float32, little-endian. Searches map the file into
+memory. Building reads it block by block, because mapped pages would count as memory of the process.
 
-Recall@10 is measured against exact search. A stored vector with a little noise would be too easy a
-query, because its neighbours stand out, whereas queries of few words are unlike any document. So
-there are three kinds of synthetic queries, and the lowest recall counts:
+Recall@10 is the lowest of three kinds of queries, compared with exact search:
 
-- stored vectors that are farthest from their own neighbours (and must not find themselves);
-- random mixtures of a whole sample, which have its covariance but are near no stored vector;
-- random mixtures of differences between stored vectors and their neighbours, which belong to no
-  topic and have their nearest rows in many lists.
-
-The similarity of such mixtures to their nearest vectors is one that is reached by chance.
+- stored vectors that are farthest from their own neighbours;
+- random mixtures of a whole sample, which are near no stored vector;
+- random mixtures of differences between stored vectors and their neighbours.
 """
 
 from __future__ import annotations
@@ -60,7 +53,7 @@ DIGITS: Final = 4  # further digits depend on the machine
 class RawVectors:
     """The first ``count`` vectors in a file, each of ``dim`` numbers. Several threads may read.
 
-    Raises :class:`InvalidFile` if the file has fewer rows, :class:`NotFound` if it is missing.
+    Raises :class:`InvalidFile` and :class:`NotFound`.
     """
 
     def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
@@ -84,11 +77,10 @@ class RawVectors:
         return _single(self._rows.take(rows, axis=0))  # faster than indexing
 
     def slice(self, start: int, stop: int) -> Vectors:
-        """Return vectors of rows ``start`` to ``stop - 1``: float32, shape (stop - start, dim)."""
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
-        """Return the same as :meth:`slice`, but read from the file, not from its memory map."""
+        """Return the same as :meth:`slice`, but read the file instead of its memory map."""
         return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
@@ -103,13 +95,13 @@ class RawVectors:
                 yield first, _single(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
-        """Read the vectors of ascending rows one by one: float32, shape (len(rows), dim)."""
+        """Read the vectors of ascending rows one by one."""
         with self.reader() as read:
             return read(rows)
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[Rows], Vectors]]:
-        """Open the file, and yield :meth:`read_rows` for several calls, even if it is removed."""
+        """Open the file and yield a :meth:`read_rows` for several calls."""
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
 
             def read(rows: Rows) -> Vectors:
@@ -129,10 +121,9 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert stored numbers to float32; for finite float16 it takes half as long as NumPy.
+    """Convert to float32; finite float16 in half the time of NumPy.
 
-    The bits of sign, exponent and mantissa (IEEE 754) are shifted to their places in float32. A
-    multiplication corrects the exponent's bias from 15 to 127, and also subnormal numbers.
+    Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     """
     if stored.dtype.itemsize == 4:
         return np.ascontiguousarray(stored, np.float32)
@@ -151,8 +142,8 @@ def _single(stored: Stored) -> Vectors:
 def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     """Return vectors as an index stores them: float32, contiguous, of the same shape.
 
-    For ``cosine`` they are scaled to length 1; a zero vector stays zero. Raises :class:`ValueError`
-    for NaN and infinity, and, in other metrics, for lengths above 1e18.
+    For ``cosine`` they have length 1, or are zero. Raises :class:`ValueError` for NaN and infinity,
+    and in other metrics for lengths above 1e18.
     """
     exact = np.asarray(vectors, np.float64)
     lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
@@ -165,10 +156,7 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
 
 
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
-    """Convert prepared vectors to the little-endian type of the file.
-
-    Raises :class:`ValueError` if a number is too large for float16.
-    """
+    """Convert to the type of the file. Raises :class:`ValueError` for too large numbers."""
     with np.errstate(over="ignore"):  # refused below
         stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
     if dtype == "float16":
@@ -180,12 +168,10 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 
 
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return the similarity of each vector to a query, float32, shape (n,).
+    """Return the similarity of each vector to a query, float32, shape (n,); higher is better.
 
-    ``query``: prepared, shape (dim,); ``vectors``: prepared, shape (n, dim), C-contiguous. Each row
-    is summed by itself, so that its result depends only on the two vectors. Similarities are the
-    cosine (clipped to -1..1, because stored vectors may be rounded), inner product, or negative
-    squared distance. The last two use double precision, because large numbers may cancel out.
+    ``query``, ``vectors``: prepared, shape (dim,) and (n, dim), C-contiguous. A similarity depends
+    only on the two vectors.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
@@ -208,7 +194,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic queries, prepared, shape (n, dim); ``rows``: the row that a query copies, or -1."""
+    """Synthetic queries, prepared, shape (n, dim). ``rows``: the row that a query copies, or -1."""
 
     queries: Vectors
     rows: Rows
@@ -217,7 +203,7 @@ class QuerySample:
 def queries_unlike_documents(
     vectors: Vectors, rows: Rows, metric: Metric, random: np.random.Generator
 ) -> list[QuerySample]:
-    """Return three samples of synthetic queries, one of each kind, made from stored vectors."""
+    """Return three samples of synthetic queries, one of each kind."""
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf
@@ -242,9 +228,9 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return synthetic queries: random mixtures of ``parts`` that have the covariance of ``parts``.
+    """Return random mixtures of ``parts`` that have the covariance of ``parts``.
 
-    The mean of the queries is that of ``vectors`` for ``l2``, and zero for other metrics.
+    Their mean is the mean of ``vectors`` for ``l2``, and zero for other metrics.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
@@ -259,8 +245,8 @@ def nearest_rows(
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the ten nearest rows to each query, and a mask of those that a search must find.
 
-    Both have shape (n, 10). All vectors are compared. A search need not find a row that ties with
-    the eleventh nearest. If there are fewer than ten rows, the other places are -1 and False.
+    Both have shape (n, 10); missing rows are -1. A row that ties with the eleventh need not be
+    found.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -289,10 +275,9 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """For each k in ``counts``: the mean recall of the first k candidates and its standard error.
+    """Return the mean recall of the first k candidates and its standard error, for each k.
 
-    ``candidates``: shape (queries, largest k), nearest first. ``truth``: the rows to be found, from
-    :func:`nearest_rows`.
+    ``candidates``: shape (queries, largest k), nearest first.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -315,9 +300,7 @@ def measure_recall(
 ) -> float:
     """Measure recall@10 of a search for each kind of synthetic queries; return the lowest.
 
-    ``search``: returns the given number of nearest rows to a vector. Queries are made from a new
-    sample of all rows, including those added since the codes were built. Returns 1 if there is
-    nothing to find.
+    ``search``: returns the given number of nearest rows to a vector.
     """
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, raw.count)
@@ -341,11 +324,9 @@ def measure_recall(
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
-    For ``inner-product``, queries have length 1. The result is the greater of two 95th percentiles.
-    The first is that of the similarities of random pairs of documents; it is greater if all vectors
-    lie in a narrow cone. The second is that of the similarities of random mixtures of vectors to
-    their nearest documents; it grows with the number of documents. ``None`` if fewer than ten rows
-    have a vector, or if products overflow float32. Reads all rows once.
+    It is the greater of two 95th percentiles: of the similarities of random pairs of documents, and
+    of random mixtures of vectors to their nearest documents. ``None`` for fewer than ten vectors,
+    or if products overflow float32.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)
@@ -368,7 +349,6 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
 
 def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities in single precision, shape (queries, vectors)."""
     scores = products(queries, vectors, metric)
     squares = np.einsum("ij,ij->i", queries, queries)[:, np.newaxis]
     if metric == "l2":
@@ -379,10 +359,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities by a matrix product.
-
-    For l2 the squared length of the query is left out: it is the same for all vectors.
-    """
+    """Return similarities by a matrix product; for l2 without the squared length of the query."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

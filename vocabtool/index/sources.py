@@ -1,8 +1,6 @@
 """The FILEs that an index was made from: recorded, found again, and grouped for reading.
 
-A FILE is recorded by the name that the user passed, because ids may contain it (``docs/a.txt:1``),
-together with the working directory, so that it is found from any other directory. An update reads
-all recorded FILEs, or those that the caller names.
+A FILE keeps the name that the user passed, because ids may contain it (``docs/a.txt:1``).
 """
 
 from __future__ import annotations
@@ -31,11 +29,9 @@ WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to 
 class Source:
     """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
 
-    ``at``: absolute path of the working directory when the FILE was recorded. ``beside``: path of
-    that directory relative to the index, in case both were moved. So the FILE is found from any
-    directory, and ids that contain its name (``docs/a.txt:1``) do not change.
-    ``vectors``: path of the file with its documents' vectors, relative to ``at`` unless absolute.
-    ``rules``: as in :class:`ReadOptions`; a FILE that was recorded under 1 is read as it was then.
+    - ``at``: the working directory when the FILE was recorded, absolute.
+    - ``beside``: this directory relative to the index, in case both were moved.
+    - ``vectors``: path of the file with the vectors, relative to ``at`` or absolute.
     """
 
     name: str
@@ -56,14 +52,14 @@ class Source:
 
     @property
     def from_anywhere(self) -> str:
-        """The absolute path; in a glob, special characters of the working directory are escaped."""
+        """The absolute path. In a glob, the working directory is escaped."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
         return path
 
     def with_vectors(self, given: Given | None) -> Source:
-        """Return the source with these vectors; an array in memory cannot be recorded."""
+        """Return the source with these vectors; an array in memory is not recorded."""
         if not isinstance(given, str | os.PathLike):
             return self if given is None else replace(self, vectors=None)
         is_absolute = Path(given).is_absolute()
@@ -72,24 +68,22 @@ class Source:
 
     @property
     def vectors_path(self) -> str | None:
-        """The absolute path of the file with the vectors, or ``None``."""
         return self.vectors and os.path.normpath(os.path.join(self.at, self.vectors))  # noqa: PTH118 - as name
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
-        """Return a source for a FILE named relative to the current working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
         return cls(name, at, os.path.relpath(at, index), options, rules=options.rules)
 
     def is_there(self) -> bool:
-        """Whether the name matches a file, or a folder that contains one."""
+        """Whether the name matches a file."""
         try:
             return any(map(os.path.exists, find(self.path, self.options)[:1]))
         except NotFound:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source with its present directory: as recorded, or moved with the index."""
+        """Return the source as recorded, or as moved with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -99,12 +93,9 @@ class Source:
 class Part:
     """FILE arguments that are read with the same options.
 
-    ``sources``: the inputs, each opened separately. ``options`` say what to do with repeated ids in
-    one input; if several inputs contain the same id, the last document is used. ``files``:
-    for each file on disk, the name used for it in ids and messages, and the number of the FILE
-    argument that it came from; empty for a stream.
-    ``notes``: messages about files that are not read. ``vectors``: vectors of the documents, as in
-    :func:`open_vectors`, or ``None``; then all files are one source, read in their order.
+    - ``sources``: the inputs. If several contain an id, the last document is used.
+    - ``files``: for each file its name in ids and messages, and the number of its FILE.
+    - ``notes``: messages about files that are not read.
     """
 
     sources: tuple[Sources, ...]
@@ -116,12 +107,10 @@ class Part:
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers of the FILEs."""
         return {number for _, number in self.files.values()}
 
     @property
     def shards(self) -> Path | None:
-        """The folder of shards, if the input is such a folder; else ``None``."""
         return shards_in(self.sources[0])
 
 
@@ -132,11 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a list of one part, which reads ``sources``, and the FILEs that the index records from
-    now on: the ``known`` ones and new ones.
-
-    A known FILE goes on by the rules under which it was recorded, if the options are the same.
-    """
+    """Return the part that reads ``sources``, in a list, and all FILEs to record."""
     names = names_of(sources)
     asked = replace(options, rules=1, on_error="raise")
     held = [source.path for source in known if replace(source.options, on_error="raise") == asked]
@@ -167,13 +152,10 @@ def parts_of_index(
     sync: bool,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the parts that an update reads, and all FILEs to record: known ones and new ones.
+    """Return the parts that an update reads, and all FILEs to record.
 
-    ``sources``: the FILEs to read; ``None``: all ``known`` ones. ``vectors``: those of all their
-    documents, instead of the recorded ones. A known FILE is read with its
-    recorded name and options, a new one with the options of the last known one. A file that is part
-    of two FILEs is read once, for the first. Raises :class:`VocabtoolError` if there is no FILE, or
-    if a sync cannot find out which documents are gone; :class:`NotFound` if a FILE does not exist.
+    ``sources``: the FILEs to read; ``None``: all ``known`` ones. ``vectors``: replace the recorded
+    ones. Raises :class:`NotFound` and :class:`VocabtoolError`.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
@@ -237,11 +219,7 @@ def parts_of_index(
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
-    """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove.
-
-    These are the FILEs in ``parts``. If one of them is a folder, known FILEs inside the folder are
-    included if they were read or no longer exist.
-    """
+    """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove."""
     numbers = {number for part in parts for number in part.numbers}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
     folders = [Path(known[number - 1].path) for number in numbers]
@@ -269,6 +247,5 @@ def shards_in(sources: Sources) -> Path | None:
 def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
-    """Return all FILEs (``known`` ones first, then new ones of ``now``), and each path's number."""
     held = {source.path: source for source in known} | {source.path: source for source in now}
     return (*held.values(),), {path: number for number, path in enumerate(held, 1)}

@@ -1,13 +1,7 @@
 """Compressed vectors for approximate search by FAISS: IVF lists of 4-bit PQ codes (FastScan).
 
-Each vector is in the list of its nearest coarse centroid, and a search visits only some lists.
-Small indexes have a single list, which, unlike FAISS's flat index, supports masks. A code
-quantises the difference between the vector and its centroid, in 2 bits per dimension. For L2 it
-quantises the vector itself, because differences would need a lookup table for each visited list.
-Zero vectors are in no list and never found. Candidates are approximate; ``vector_leg.py`` computes
-their exact scores.
-
-The file is in FAISS's format. The caller verifies its checksum.
+A code quantises the difference between the vector and its centroid, in 2 bits per dimension; for L2
+it quantises the vector itself. Zero vectors are in no list and never found.
 
 Sources: H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; for
 4 bits, with lookup tables in registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality
@@ -67,11 +61,11 @@ Progress = Callable[[int, int], None]
 class CodeFacts:
     """How the codes were built and how they are searched; stored in the index.
 
-    ``lists``: number of coarse lists, 1 for small indexes; ``probes``: how many of them a search
-    visits. ``candidates``: minimum number of rows that a search scores exactly. ``recall_asked``:
-    the requested recall@10. ``recall``: the recall@10 measured with ``queries`` synthetic queries
-    (``raw_vectors.py``). ``sample``: number of training vectors. ``coded``: number of rows at build
-    time. ``seconds``: build time. ``given``: unused, always false.
+    - ``probes``: how many of the ``lists`` a search visits.
+    - ``candidates``: minimum number of rows that a search scores exactly.
+    - ``recall``: recall@10, measured with ``queries`` synthetic queries.
+    - ``sample``: number of training vectors. ``coded``: number of rows at build time.
+    - ``given``: unused, always false.
     """
 
     dim: int
@@ -99,11 +93,7 @@ class VectorCodes:
 
     @classmethod
     def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
-        """Train the centroids on a sample of shape (n, dim); the result has no rows yet.
-
-        The same sample and seed give the same centroids. Raises ``ValueError`` for a number of
-        lists outside 1 to 65,535.
-        """
+        """Train the centroids on a sample of shape (n, dim); the result has no rows yet."""
         if not 0 < lists <= MAX_LISTS:
             raise ValueError(f"the number of lists must be from 1 to {MAX_LISTS:,}, got {lists:,}")
         faiss = faiss_library()
@@ -131,17 +121,15 @@ class VectorCodes:
 
     @classmethod
     def read(cls, file: Path, rows: int) -> VectorCodes:
-        """Read the codes of ``rows`` rows from a file that :meth:`write` created."""
         return cls(faiss_library().read_index(str(file)), rows)
 
     def write(self, file: Path) -> None:
-        """Write the codes to a file, and flush it to disk."""
         faiss_library().write_index(self._index, str(file))
         with file.open("rb") as written:
             os.fsync(written.fileno())
 
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
-        """Add codes for the rows of ``raw`` that have none; zero vectors get no code."""
+        """Add codes for the rows of ``raw`` that have none."""
         for first, vectors in raw.blocks(self.rows):
             there = vectors.any(axis=1)
             if there.any():
@@ -155,8 +143,8 @@ class VectorCodes:
     ) -> Rows:
         """Return approximately the nearest rows to each query, best first, filled up with -1.
 
-        ``queries``: shape (n, dim), prepared. ``probes``: number of lists to visit. ``allowed``: a
-        mask of shape (rows,). Result: shape (n, the smaller of ``count`` and the number of rows).
+        ``queries``: prepared, shape (n, dim). ``probes``: number of lists to visit. ``allowed``: a
+        mask, shape (rows,).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))
         if allowed is not None:
@@ -171,7 +159,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the time, in ns, to compare a share of the codes and to score candidates."""
+        """Estimate the time of a search in ns. ``share``: of the codes that it compares."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -187,16 +175,11 @@ def build_codes(
 ) -> tuple[VectorCodes, CodeFacts]:
     """Build the codes of all rows, and choose how to search them.
 
-    Centroids are trained on a bounded sample; all vectors are then read block by block, so memory
-    grows only by their codes. The cheapest search setting is chosen whose measured recall, minus
-    its standard error, reaches a target; if none does, the one with the highest recall. The target
-    is halfway between ``recall`` and 1 (0.975 for 0.95), because recall is measured with synthetic
-    queries, and these are easier than real ones.
+    The cheapest setting is chosen whose measured recall, minus its standard error, reaches a
+    target. The target is halfway between ``recall`` and 1, because synthetic queries are easy.
 
-    ``memory``: limit in bytes, in addition to the present memory of the process. ``lists``: number
-    of FAISS's inverted lists; default: by the number of rows. ``progress``: called with the number
-    of rows done and of all rows. The same vectors and seed give the same codes. Raises
-    :class:`VocabtoolError` if the build does not fit into ``memory``.
+    ``memory``: limit in bytes, in addition to the present memory of the process. Raises
+    :class:`VocabtoolError` if it is too small.
     """
     began = perf_counter()
     if lists is None:
@@ -251,11 +234,7 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
-    """Return how many lists to visit, how many rows to score exactly, and the measured recall.
-
-    This is the cheapest setting whose recall minus its standard error is high enough; if there is
-    none, the one with the highest recall. Of the recalls for each kind of query, the lowest counts.
-    """
+    """Return how many lists to visit, how many rows to score exactly, and the recall."""
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
     best, enough, cost = (1, 0, -1.0), None, math.inf
@@ -278,14 +257,13 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Return values to try, ``first`` to ``last``: powers of two, and 1.5 times each of them."""
+    """Return ``first`` to ``last``: powers of two, and 1.5 times each of them."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]
 
 
 def _pad(vectors: Vectors) -> Vectors:
-    """Pad vectors of shape (n, dim) with a zero if ``dim`` is odd."""
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
 
@@ -293,9 +271,8 @@ def _pad(vectors: Vectors) -> Vectors:
 def _separate_equal_centroids(quantiser: Any) -> None:
     """Spread out the centroids of dimensions in which all vectors are equal.
 
-    FastScan never finds a vector whose code has, in every place, the lowest value of the query's
-    lookup table. The new centroids lie on both sides of the old one. All vectors then get the
-    code of a centroid in the middle, which is not the lowest.
+    FastScan never finds a vector if every place of its code has the lowest value of the lookup
+    table.
     """
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -307,7 +284,7 @@ def _separate_equal_centroids(quantiser: Any) -> None:
 
 
 def faiss_library() -> Any:
-    """Import FAISS. Raise :class:`UnsupportedFormat` if it is not installed."""
+    """Import FAISS. Raises :class:`UnsupportedFormat` if it is not installed."""
     try:
         import faiss
     except ImportError as error:
@@ -329,7 +306,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """After a fork, let FAISS use one thread; it would wait forever for the parent's threads."""
+    """After a fork, FAISS would wait forever for the parent's threads."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

@@ -1,10 +1,6 @@
 """The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
 
-Rows without codes (in small indexes all rows, in large ones the newest) are searched exactly. So
-are the rows that a mask allows, if they are few. If the visited lists contain too few allowed rows,
-more lists are visited. ``similarities`` computes the scores, so equal vectors get equal scores. For
-metrics that it computes in double precision, all rows are first scored in single precision, and
-only those that may be among the best are scored again.
+Rows without codes are searched exactly. So are the rows that a mask allows, if they are few.
 """
 
 from __future__ import annotations
@@ -32,8 +28,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``raw``: vectors of all rows. ``codes``: codes of the first rows. ``facts``: their settings.
-    ``kept_bytes``: maximum memory for caching the vectors of rows without codes.
+    ``codes``: codes of the first rows. ``kept_bytes``: for caching the vectors of other rows.
     """
 
     def __init__(
@@ -55,17 +50,15 @@ class VectorLeg:
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask of the rows that may be found; rows beyond its end are excluded. Zero
-        vectors are never found, and a zero query finds nothing. Raises :class:`ValueError` for a
-        vector of another shape, NaN and infinity.
+        ``among``: a mask of rows. Zero vectors find nothing and are not found. Raises
+        :class:`ValueError` for an invalid vector.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """Return the result of :meth:`search`, and the scores of all ``rows``; ``among`` does not
-        limit these.
+        """Return the result of :meth:`search`, and the scores of all ``rows``.
 
-        The score is NaN if the vector of the row or ``vector`` is zero.
+        ``among`` limits only the search. A score is NaN if ``vector`` or the row's vector is zero.
         """
         raw, metric = self.raw, self._metric
         if np.shape(vector) != (raw.dim,):
@@ -123,10 +116,6 @@ class VectorLeg:
         return Near(found, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        """Search the rows without codes; compare the query with each of their vectors.
-
-        Their vectors are cached if they fit into ``kept_bytes``; otherwise each search reads them.
-        """
         raw, start, stop = self.raw, self._coded, self.raw.count
         blocks: Iterable[Block]
         if (stop - start) * raw.dim * 4 > self._kept_bytes:
@@ -146,12 +135,10 @@ class VectorLeg:
         return merge_best((block.best(query, limit, self._metric) for block in blocks), limit)
 
     def _parts(self, rows: Rows) -> list[Rows]:
-        """Split rows into parts whose vectors have at most 16 MiB."""
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
         return [rows[start : start + step] for start in range(0, max(len(rows), 1), step)]
 
     def _scores(self, query: Vectors, rows: Rows) -> Scores:
-        """Return the exact scores of rows for a prepared query; NaN for zero vectors."""
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
@@ -165,15 +152,14 @@ class VectorLeg:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _probes(self, facts: CodeFacts, left: int) -> int:
-        """Return how many lists to visit: more of them if the mask allows fewer rows (``left``)."""
         return facts.probes * self._coded // max(1, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some vectors, without zero vectors; ``rows``: their row numbers, ascending.
+    """Vectors other than zero. ``rows``: their row numbers, ascending.
 
-    ``squares``: their squared lengths; for cosine it is empty, because all lengths are 1.
+    ``squares``: their squared lengths; empty for cosine.
     """
 
     rows: Rows
@@ -182,7 +168,6 @@ class Block:
 
     @classmethod
     def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
-        """Create a block from rows and their vectors; zero vectors are left out."""
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
@@ -191,13 +176,11 @@ class Block:
         return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
 
     def among(self, allowed: Mask) -> Block:
-        """Return a block of only those rows that the mask ``allowed`` contains."""
         kept = allowed[self.rows]
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
-        """Return the nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
             return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
         # Choose the rows that may be among the best, given the rounding errors.
@@ -214,7 +197,7 @@ class Block:
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
-    """Return the ``limit`` best rows of several lists. No row may be in two of the lists."""
+    """Return the best rows of several lists. No row may be in two of the lists."""
     best = RankedRows.none()
     for found in lists:
         if not len(best.rows):
@@ -226,7 +209,7 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 
 
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
-    """Return the ``limit`` rows with the best scores. ``rows`` are ascending; no score is NaN."""
+    """Return the rows with the best scores. ``rows`` are ascending; no score is NaN."""
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]
@@ -234,5 +217,4 @@ def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
 
 
 def _nth(scores: Scores, nth: int) -> float:
-    """Return the ``nth`` best score."""
     return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])

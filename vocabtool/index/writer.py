@@ -52,8 +52,9 @@ class Writer:
     An exception in the block rolls everything back. One thread may use a writer at a time, while
     others search the index. To add many documents, call :meth:`commit` now and then, or use
     :meth:`Index.load`.
-    ``left_out``: number of skipped values that did not fit their fields, and the first of them.
-    ``sources``: the files that the next commit records.
+
+    - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
+    - ``sources``: the files that the next commit records.
     """
 
     def __init__(
@@ -103,9 +104,9 @@ class Writer:
           are fields), texts, or an Arrow table.
         - ``vectors``: shape (n, dim), one for each document. Without them, the encoder makes them.
         - ``on_existing``: what to do with a document whose id is in the index.
-        - ``on_error``: what to do with a value that does not fit its field; the type of a field is
-          determined by the first commit that contains it. ``"skip"`` skips the value and counts it
-          in :attr:`left_out`.
+        - ``on_error``: what to do with a value that does not fit its field. The first commit that
+          contains a field determines its type. ``"skip"`` skips the value and counts it in
+          :attr:`left_out`.
 
         Raises :class:`VocabtoolError` for such values and for errors of the encoder,
         :class:`ChangedModel` if it makes other vectors than before, ``ValueError`` for invalid
@@ -152,14 +153,12 @@ class Writer:
         return len(found)
 
     def delete_rows(self, rows: Rows) -> None:
-        """Delete rows."""
         if len(rows):
             self._is_deleted = self._all_deleted()
             self._is_deleted[rows] = True
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
-        """Record from which file some rows come."""
         with self._all_or_nothing():
             self._changed |= self._files.database.set_source(rows, source)
 
@@ -181,9 +180,8 @@ class Writer:
     ) -> None:
         """Add documents like :meth:`add`. ``source``: the number of their file.
 
-        ``are_new``: the caller knows that no id is in the index, as in a first load. Ids are then
-        not looked up, except those with U+FFFD: invalid bytes become this character, so that
-        different ids can become equal.
+        ``are_new``: no id is in the index, as in a first load. Then only ids with U+FFFD are looked
+        up, because invalid bytes become this character.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -202,10 +200,10 @@ class Writer:
             self._changed = True
 
     def encoder(self) -> Encoder:
-        """Return the encoder of the index's model.
+        """Return the encoder of the index's model, compared once with stored vectors.
 
-        Before the first use, canaries are compared; several threads may call this. Raises
-        :class:`ChangedModel`, and :class:`VocabtoolError` if the index has no model.
+        Several threads may call this. Raises :class:`ChangedModel`, and :class:`VocabtoolError`
+        without a model.
         """
         encoder = self._model.encoder
         if encoder is None:
@@ -236,8 +234,10 @@ class Writer:
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Commit all changes so far: they are on disk, and readers see them.
 
-        ``load``: the state from which a load resumes. ``codes``: whether approximate search
-        covers the new documents, which may take time; otherwise they are compared exactly.
+        - ``load``: the state from which a load resumes.
+        - ``codes``: whether approximate search covers the new documents, which may take time.
+          Otherwise they are compared exactly.
+
         Raises :class:`VocabtoolError` after a failed change.
         """
         if self._failed:
@@ -296,7 +296,6 @@ class Writer:
         return chosen
 
     def _find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id that the index contains, including uncommitted rows."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -306,7 +305,6 @@ class Writer:
         }
 
     def _all_deleted(self) -> NDArray[np.bool_]:
-        """Return a mask of the deleted rows, shape (rows,)."""
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
         return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
 
@@ -325,15 +323,12 @@ class Writer:
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
     """Return the last load as it is recorded after another change of the index.
 
-    If this load is resumed, it looks up ids, because the change may have added some.
-
-    ``synced``: false if documents were deleted by their ids; a sync brings these documents back.
+    ``synced``: false if documents were deleted by id.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 
 
 def check_choice(on_existing: str) -> None:
-    """Raise ``ValueError`` for an unknown value of ``on_existing``."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 

@@ -1,17 +1,13 @@
 """The BM25 formula of one term, as tantivy computes it, and the types of a keyword query.
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), with the
-inverse document frequency that Lucene and tantivy use, which is never negative:
+inverse document frequency of Lucene and tantivy:
 
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
-A phrase counts as one term, whose frequency is that of the phrase, and whose idf is the sum of the
-idfs of its terms. An identifier in the field "surfaces" scores its idf alone, however often it
-occurs: most texts have so few identifiers that the length of this field means nothing.
-
-A query consists of clauses of terms, each with a weight. Texts are split into terms in
-``cutter.py``; the weights are set in ``search/query.py``.
+A phrase counts as one term; its idf is the sum of the idfs of its terms. An identifier scores its
+idf alone: texts have too few identifiers for a meaningful length.
 """
 
 from __future__ import annotations
@@ -32,9 +28,8 @@ class Term(NamedTuple):
 class Clause(NamedTuple):
     """One term, or a phrase: several consecutive words of the field ``words``.
 
-    ``boost`` multiplies the BM25 score.
-    ``parts``: for an identifier, the terms of the query that are its parts. The identifier and its
-    parts together score the larger of the identifier's score and the sum of the parts' scores.
+    ``parts``: terms that are parts of an identifier. With it, they score the larger of its score
+    and the sum of theirs.
     """
 
     terms: tuple[Term, ...]
@@ -59,8 +54,7 @@ B: Final = 0.75
 def idf(documents: int, frequency: int) -> float:
     """Return the inverse document frequency of a term that ``frequency`` documents contain.
 
-    ``frequency`` may include deleted documents. If it is larger than ``documents``, ``documents``
-    is used in its place.
+    ``frequency`` may exceed ``documents``, because it includes deleted documents.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

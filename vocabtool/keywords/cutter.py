@@ -1,23 +1,15 @@
 """Split texts into the terms of the keyword index, by a Unicode rule of vocabtool.
 
-The model's rule decides only which words are known; it may delete digits, join ``quick-brown`` or
-return subword pieces. ``tokens.py`` finds the words of a text; here they are folded and stemmed:
+``tokens.py`` finds the words of a text. Here they are folded and stemmed by Snowball:
 
-- field *words*: every run of letters, digits and marks, folded and stemmed; words with a digit are
-  only folded. In ASCII text, these are the runs ``[a-z0-9]+`` of the lower-cased text. In scripts
-  without spaces (Han, kana, Thai, ...), they are overlapping pairs of characters. The parts of
-  mixed-case runs ("humps") are terms too: ``parse http header`` finds ``parseHttpHeader``. If
-  stemming changes such a run, the unstemmed run is also a term, which distinguishes ``DataFrame``
-  from ``DataFrames``. Parts and unstemmed runs come last, so they do not affect phrases.
+- field *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are
+  only folded. Scripts without spaces (Han, kana, Thai, ...) give overlapping pairs of characters.
+  Last come the parts of mixed-case runs (``parse http header`` finds ``parseHttpHeader``), and
+  their unstemmed form if it differs.
 - field *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts, such as
   ``numpy.linalg`` of ``numpy.linalg.norm``.
 
-No token contains whitespace, so a chunk between whitespace has the same terms in every text. The
-terms of chunks are cached, and for most chunks of a corpus splitting is one lookup.
-
-Stemming is by Snowball. Stop words carry no topic: they are flagged in queries, but still indexed.
-The English list is our own and contains the parts of contractions (``don't`` is ``don`` and ``t``);
-for other languages the lists of tantivy are used, if there are any.
+Stop words are flagged in queries, but still indexed.
 """
 
 from __future__ import annotations
@@ -103,13 +95,12 @@ class Terms:
 class QueryWord:
     """A word or identifier in a text, with its position and its terms.
 
-    ``surface``: its spelling in the text, ``text[start:end]``.
-    ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
-    ``humps``: more terms of this field, for parts of mixed-case runs (``parseHttp``: pars, http).
-    ``unstemmed``: mixed-case runs, folded, if stemming changes them (``DataFrame``: dataframe).
-    ``surfaces``: its terms of the field "surfaces", the whole first; empty for a plain word.
-    ``stop``: whether it is a stop word of the language.
-    ``phrase``: number, from 0, of the quoted phrase that contains the word; else ``None``.
+    - ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
+    - ``humps``: more terms of this field, for parts of mixed-case runs (``parseHttp``: pars, http).
+    - ``unstemmed``: mixed-case runs, folded, if stemming changes them (``DataFrame``: dataframe).
+    - ``surfaces``: its terms of the field "surfaces", the whole first; empty for a plain word.
+    - ``stop``: whether it is a stop word.
+    - ``phrase``: number, from 0, of the quoted phrase that contains the word; else ``None``.
     """
 
     surface: str
@@ -126,9 +117,7 @@ class QueryWord:
 class Cutter:
     """Splits texts of one language into terms. Thread-safe.
 
-    ``has_stop_words``: false if there is no list of stop words for the language.
-    ``fingerprint``: a readable text. Cutters with equal fingerprints return the same terms. It
-    includes the version of the stemmer, because another version may return other stems.
+    ``fingerprint``: equal fingerprints mean equal terms.
     """
 
     def __init__(self, language: Language = "english") -> None:
@@ -161,7 +150,6 @@ class Cutter:
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
-        """Return the terms of each text."""
         remembered, found = self._remembered, []
         for text in texts:
             joined = "".join(map(remembered.__getitem__, text.split()))
@@ -174,7 +162,7 @@ class Cutter:
         return found
 
     def query(self, text: str) -> list[QueryWord]:
-        """Return the words of a query; those in quotation marks have the number of their phrase."""
+        """Return the words of a query, with the numbers of quoted phrases."""
         words = self.spans(text)
         quoted = [found.span(1) for found in QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
@@ -184,9 +172,7 @@ class Cutter:
         return words
 
     def spans(self, text: str) -> list[QueryWord]:
-        """Return the words of a text. Quotation marks separate words, but do not make phrases
-        here.
-        """
+        """Return the words of a text. Quotation marks make no phrases."""
         found = []
         for token in tokens(text):
             start, end = token.whole
@@ -235,11 +221,9 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return a chunk's terms as the string that the cache stores. A space follows each term.
+        """Return terms as the cache stores them: stems, humps, joined words.
 
-        Terms are of three groups, in this order: stems of words, parts of ``camelCase`` words, and
-        whole joined words. The string of a chunk that has only the first group is these terms;
-        otherwise ``_BETWEEN`` follows each group.
+        ``_BETWEEN`` follows each group unless there are only stems.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
@@ -256,10 +240,7 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the parts (humps) of a mixed-case run such as ``parseHttp``.
-
-        Also return a list with the lower-case run if stemming would change it, else an empty list.
-        """
+        """Return the stems of the parts of ``parseHttp``, and its unstemmed run if different."""
         found = humps(run)
         if not found:
             return [], []
@@ -311,7 +292,6 @@ class _Chunks(dict[str, str]):
 
 @cache
 def _stop_words(language: str) -> Callable[[str], bool]:
-    """Return a function that tests whether a folded word is a stop word of a language."""
     if language == "english":
         return _ENGLISH.__contains__
     import tantivy
@@ -329,7 +309,7 @@ def _is_none(word: str) -> bool:
 
 
 def open_quote(query: str) -> int | None:
-    """Return the index of the first opening quotation mark without a closing one, or ``None``."""
+    """Return the index of the first quotation mark without a closing one, or ``None``."""
     found = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
     return None if found is None else found.start()
 
@@ -340,9 +320,8 @@ _CHUNK: Final = re.compile(r"\S+")
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
     """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
-    Words are compared by their terms, so all forms of a word match. An identifier is highlighted
-    only as a whole if the text contains it anywhere, otherwise by its words. The caller selects the
-    ``words``.
+    All forms of a word match. If the text contains an identifier as a whole, only this is
+    highlighted.
     """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}

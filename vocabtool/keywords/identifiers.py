@@ -1,15 +1,16 @@
 """Detect identifiers: names and codes, the words that a search guarantees to find.
 
-Names: parts joined by ``_``, ``.``, ``::`` or ``->``. Each part begins with a letter; all but the
-first have at least two characters; underscores may surround parts (``os.path``, ``std::vector``;
-not ``e.g.``, ``U.S.``). Also ``__init__``; strict camelCase (``parseHttp``); and paths with two
-slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
+Names:
 
-Codes: at least one letter, two digits and five characters, except numbers, dates, times, prices,
-decades, ordinals and measures (``100km``, ``1920x1080``) in their usual spellings.
+- parts joined by ``_``, ``.``, ``::`` or ``->``, such as ``os.path``. Each part begins with a
+  letter. All but the first have at least two characters.
+- ``__init__``, and strict camelCase (``parseHttp``);
+- paths with two slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
 
-A looser rule reduced search quality when measured: where gene names such as ``IL-6`` and ``mRNA``
-are common, they are ordinary words.
+Codes have at least one letter, two digits and five characters. Numbers, dates, times, prices,
+decades, ordinals and measures (``100km``) in their usual spellings are no codes.
+
+A looser rule reduced search quality where gene names such as ``IL-6`` are common.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ _CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]+(?:[A-Z][a-z]+)+")
 
 
 def is_identifier(word: str) -> bool:
-    """Whether a word, as written in a text, looks like a name or a code."""
     if word[1:].islower() and word.isalpha():  # fast path: true of most words
         return False
     return is_name(word) or is_code_like(word)

@@ -1,22 +1,11 @@
 """The keyword index, built with tantivy: one writer, and any number of concurrent readers.
 
-The caller numbers the documents (``row``) and passes a mask of the rows to search. Texts are split
-into terms by ``cutter.py``; tantivy only splits the joined terms at spaces.
+An identifier has a constant score (``bm25.py``), which would prevent tantivy from skipping
+documents (block-max WAND). So a query with words and identifiers runs as two queries.
 
-Words are scored by tantivy's BM25. An identifier (``surfaces``) scores its idf alone, independent
-of the text (``bm25.py`` explains why), so its score is a constant. Constant scores prevent tantivy
-from skipping documents that cannot be among the best (block-max WAND). Therefore a query
-with words and identifiers is run as two queries: one with the words alone, and one for the few
-documents that contain an identifier.
-
-A commit is on disk when it returns: tantivy flushes each file and renames the new ``meta.json``
-over the old one, but does not flush the folder afterwards; that is done here. A killed writer
-leaves the last commit unchanged, and the system releases its lock (``flock``). The checksums of a
-commit's files are recorded, and compared when it is opened.
-
-``meta.json`` lists the segments of the last commit. A segment is a set of files named by its id,
-which never change. ``.managed.json`` lists the files that tantivy may remove; the next writer
-removes those that a killed writer left behind.
+A commit is on disk when it returns. Tantivy does not flush the folder after it renames
+``meta.json``, so this module does. ``meta.json`` lists the segments of the last commit. A segment
+is a set of files named by its id, which never change.
 """
 
 from __future__ import annotations
@@ -48,17 +37,14 @@ LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")  # empty
 
 
 def file_names(folder: Path) -> frozenset[str]:
-    """Return the segment files of the last commit.
-
-    Raises :class:`InvalidFile` or :class:`NotFound`.
-    """
+    """Return the segment files of the last commit. Raises :class:`InvalidFile`."""
     _, ids = _description(folder)
     names = (file.name for file in folder.iterdir())
     return frozenset(name for name in names if name.partition(".")[0] in ids)
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """Return, by file name, the CRC-32C of ``meta.json`` and of the last commit's segment files.
+    """Return the CRC-32C of ``meta.json`` and of the last commit's segment files, by name.
 
     ``before``: the checksums of an earlier commit; its segment files are not read again.
     """
@@ -73,10 +59,8 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums; return the names of the intact ones.
 
-    ``noted``: the result of :func:`checksums`. If tantivy has a later commit, by a writer that was
-    killed or is active, only the segments that still exist are compared; newer segments contain no
-    row of this commit. ``whole``: names of files that need not be compared again. Raises
-    :class:`InvalidFile`, naming the damaged file, and :class:`NotFound`.
+    ``noted``: the result of :func:`checksums`. ``whole``: names of files that need not be compared.
+    Raises :class:`InvalidFile` and :class:`NotFound`.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
@@ -108,7 +92,6 @@ def check_files(
 
 
 def _description(folder: Path) -> tuple[bytes, set[str]]:
-    """Return the content of ``meta.json``, and the ids of the segments that it lists."""
     try:
         content = (folder / META).read_bytes()
     except OSError as error:
@@ -136,8 +119,8 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 class TantivyWriter:
     """Adds documents, and can remove those from a given row number on. At most one per folder.
 
-    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
-    there is another writer in any process, :class:`InvalidFile` if the index is damaged.
+    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` and
+    :class:`InvalidFile`.
     """
 
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
@@ -166,7 +149,6 @@ class TantivyWriter:
             writer.add_document(document)
 
     def remove_from(self, row: int) -> None:
-        """Remove every document whose row is ``row`` or higher."""
         import tantivy
 
         last_ones = tantivy.Query.range_query(
@@ -208,8 +190,7 @@ class TantivyWriter:
 class TantivyReader:
     """Searches the commit that is the newest when the reader is opened. Thread-safe.
 
-    ``documents``: number of documents, including rows that a mask excludes.
-    Raises :class:`NotFound` if there is no index, :class:`InvalidFile` if it is damaged.
+    Raises :class:`NotFound` and :class:`InvalidFile`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -227,11 +208,9 @@ class TantivyReader:
         self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best documents among the rows where the mask, shape (rows,), is True.
+        """Return the best documents.
 
-        Scores are rounded to 16 significant bits. If documents with equal scores exceed the limit,
-        any of them may be left out; in an index of one segment (a compacted index), those with the
-        highest row numbers are left out.
+        If documents with equal scores exceed the limit, any of them may be left out.
         """
         if query.must:
             limit = min(limit, self._findable(query))
@@ -271,7 +250,6 @@ class TantivyReader:
         return RankedRows.of(rows[first], scores[first], limit)
 
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
-        """Return the rows that contain every one of these clauses, in any order."""
         query = self._query.boolean_query([(self._must, self._clause(each)) for each in clauses])
         unscored = self._query.const_score_query(query, 0.0)
         hits: list[Any] = self._searcher.search(unscored, max(self.documents, 1), False).hits
@@ -279,18 +257,13 @@ class TantivyReader:
         return np.array(self._searcher.fast_field_values("row", addresses), np.int64)
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the number of documents with each term.
-
-        Deleted documents count until their segment is merged.
-        """
         frequency_of = self._searcher.doc_freq
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows with at least one of the terms, where the mask, shape (rows,), is True.
+        """Return all rows of the mask with at least one of the terms.
 
-        No document is scored. If most documents have one, those without any are fetched: the time
-        is that of making Python objects of the hits.
+        If most documents have a term, those without any are fetched, which is faster.
         """
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
@@ -308,7 +281,7 @@ class TantivyReader:
         return np.flatnonzero(passed & among)
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
-        """Yield row and id of every document whose row is below ``end``, in no particular order."""
+        """Yield row and id of documents with rows below ``end``, in no particular order."""
         from tantivy import FieldType
 
         for start in range(0, end, BATCH_ROWS):
@@ -326,9 +299,9 @@ class TantivyReader:
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems of the index that are spelled like a folded and stemmed word, nearest first.
+        """Return stems that are spelled like a folded and stemmed word, nearest first.
 
-        Only stems that begin with one of the word's first two characters are considered.
+        They begin with one of the word's first two characters.
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
@@ -351,7 +324,6 @@ class TantivyReader:
         return words if boost == 1.0 else self._query.boost_query(words, boost)
 
     def _findable(self, query: KeywordQuery) -> int:
-        """Return an upper bound of the number of documents that a query finds."""
         frequency_of = self._searcher.doc_freq
         counts = [
             min(frequency_of(term.field, term.text) for term in clause.terms)
@@ -362,7 +334,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Return the ``limit`` best rows that the mask allows; fetch hits until it has so many."""
+        """Fetch hits until the mask allows ``limit`` of them."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -400,11 +372,9 @@ class TantivyReader:
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
     """Return the keys of ``frequencies`` that are spelled like ``word``, nearest first.
 
-    Words at the same distance are ordered by descending frequency, then by alphabet.
-
-    The distance is the number of letters changed, removed, added, or swapped with their neighbour
-    (optimal string alignment, a Damerau-Levenshtein distance): at most 1 for words of three to five
-    letters, 2 for longer words. Shorter words have no similar words.
+    At the same distance, the more frequent comes first. The distance is that of optimal string
+    alignment, a Damerau-Levenshtein distance. It is at most 1 for words of three to five letters, 2
+    for longer words. Shorter words have no similar words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
     found = []
@@ -430,7 +400,7 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
 
 def _index_in(folder: Path) -> tantivy.Index:
-    """Open or create the index in a folder; tantivy raises an error if it has other fields."""
+    """Open or create an index. Tantivy raises an error if it has other fields."""
     try:
         import tantivy
     except ImportError as error:
@@ -449,10 +419,10 @@ def _index_in(folder: Path) -> tantivy.Index:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Raise :class:`InvalidFile`, naming the folder, if tantivy refuses its files or panics.
+    """Raise :class:`InvalidFile` if tantivy refuses its files or panics.
 
-    A Rust panic raises pyo3's PanicException, a BaseException. It can be recognised only by its
-    name, because every extension module has its own class.
+    A Rust panic raises pyo3's PanicException, which can be recognised only by its name, because
+    every extension module has its own class.
     """
     try:
         yield
@@ -467,10 +437,9 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 
 def _release_inherited_locks() -> None:
-    """Close a lock on ``meta.json`` that this process inherited by a fork (Linux).
+    """Close a lock on ``meta.json`` that a fork inherited from a thread of tantivy (Linux).
 
-    A thread of tantivy may hold the lock at the fork. The new process does not have this thread, so
-    it would keep the lock until its end, and every process that opens the index would wait.
+    The new process does not have this thread, so it would keep the lock until its end.
     """
     with suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

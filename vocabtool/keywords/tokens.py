@@ -14,11 +14,9 @@ connected by joiners:
 | after the runs  | any number of ``_``                           | ``__init__``             |
 | after a letter  | ``+``, ``++``, ``#``                          | ``C++``, ``C#``          |
 
-Everything else separates tokens: brackets, quotation marks, apostrophes, commas, semicolons,
-``? ! = * < > |``, and joiners in other positions, such as the full stop of a sentence. So
-``foo.bar()`` is ``foo.bar``, and ``didn't`` is ``didn`` and ``t`` (both are stop words), as with
-``[a-z0-9]+``. In scripts without spaces, a run is always a token of its
-own.
+Everything else separates tokens, such as brackets, quotation marks, and the full stop of a
+sentence. So ``foo.bar()`` is ``foo.bar``, and ``didn't`` is ``didn`` and ``t``. In scripts without
+spaces, a run is always a token of its own.
 
 Patterns match *shapes*: texts in which one ASCII character stands for each character:
 
@@ -34,11 +32,10 @@ Patterns match *shapes*: texts in which one ASCII character stands for each char
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
 *Folding* maps spellings of a word that differ in case, width, ligatures or accents to one. NFKC and
-case folding are applied before stemming, because the rules of Snowball use accents. Afterwards,
-marks that modify a letter are removed: combining marks of no particular script (accents, Arabic
-vowel signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters
-that Unicode does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in Lucene's
-ASCIIFoldingFilter; ``ß`` becomes ``ss`` by case folding.
+case folding come before stemming, because the rules of Snowball use accents. Then marks that modify
+a letter are removed: accents, Arabic vowel signs, Hebrew points. Vowel signs of Indic scripts stay.
+Latin letters that Unicode does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in
+Lucene's ASCIIFoldingFilter; ``ß`` becomes ``ss`` by case folding.
 """
 
 from __future__ import annotations
@@ -137,7 +134,6 @@ class Token:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text, in order."""
     shape = text.translate(SHAPES)
     for found in _TOKEN.finditer(shape):
         whole = Span(*found.span())
@@ -149,15 +145,13 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def runs_of(text: str) -> list[str]:
-    """Return the runs of a text, in order."""
     return [text[slice(*run.span())] for run in _RUNS.finditer(text.translate(SHAPES))]
 
 
 def humps(run: str) -> list[Span]:
     """Return the parts of a mixed-case ASCII run: ``parseHTTPHeader`` has three.
 
-    Parts of one character are left out. If fewer than two parts remain, the result is empty
-    (``mRNA``, ``iPhone``, ``SNPs``).
+    Parts of one character are left out. The result is empty if fewer than two remain (``iPhone``).
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []
@@ -169,9 +163,7 @@ def humps(run: str) -> list[Span]:
 def surfaces_of(token: str) -> tuple[str, ...]:
     """Return a compound token and its compound segments, folded.
 
-    ``/usr/lib/python3.11/os.py`` gives itself, ``python3.11`` and ``os.py``;
-    ``john.doe@example.com`` gives itself, ``john.doe`` and ``example.com``. Segments that are plain
-    words are left out, since they are in the field "words".
+    ``/usr/lib/python3.11/os.py`` gives itself, ``python3.11`` and ``os.py``.
     """
     shape = token.translate(SHAPES)
     if _ONE_KIND.fullmatch(shape):
@@ -190,7 +182,6 @@ def _strip(shape: str, start: int, end: int, characters: str) -> tuple[int, int]
 
 
 def _fold(segment: str) -> str:
-    """Fold case and remove accents; whitespace that folding inserts is removed."""
     folded = without_marks(case_folded(segment[:MAX_TERM])).replace(_HYPHEN, "-")
     return (folded if folded.isascii() else "".join(folded.split()))[:MAX_TERM]
 

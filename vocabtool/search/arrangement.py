@@ -1,9 +1,7 @@
 """What a search returns of its candidates: their order, a page of them, groups and facets.
 
-Candidates are ordered by score, or by kept fields. A cursor is the position of the next page among
-the candidates of one commit. It has 40 characters, base64 (RFC 4648, section 5) of a version, the
-index, the commit, the position, the number of candidates of each leg, the search, and a checksum.
-The search is in it as a hash, so that a cursor cannot continue another search.
+A cursor is base64 (RFC 4648, section 5) of: a version, the index, the commit, the position, the
+number of candidates of each leg, a hash of the search, and a checksum.
 """
 
 from __future__ import annotations
@@ -39,18 +37,15 @@ AGAIN: Final = "search again without a cursor"
 
 
 class SortKey(NamedTuple):
-    """A field that orders hits."""
-
     field: str
     falling: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """How the candidates of a search are arranged: the arguments of ``Index.search``, parsed.
+    """The arguments of ``Index.search`` that arrange its candidates, parsed.
 
-    ``sort``: the most important key first. Without keys, the order is by score. ``vector``: the
-    bytes of the vector that the caller gave, by which a cursor knows the search.
+    ``sort``: the most important key first. ``vector``: the bytes of a vector that the caller gave.
     """
 
     sort: tuple[SortKey, ...] = ()
@@ -67,7 +62,7 @@ class Arrangement:
         cursor: str | None,
         group_by: str | None,
     ) -> Arrangement:
-        """Parse the arguments: ``sort`` is ``FIELD[:desc]``, ``facets`` are names or ``A,B``."""
+        """Parse the arguments. ``sort``: ``FIELD[:desc]``. ``facets``: names, or ``A,B``."""
         keys = []
         for each in [sort] if isinstance(sort, str) else sort:
             name = each.removesuffix(":desc")
@@ -79,7 +74,6 @@ class Arrangement:
 
     @property
     def fields(self) -> Iterator[tuple[str, str]]:
-        """The name of each option with a field, and the field."""
         yield from (("sort", key.field) for key in self.sort)
         yield from (("facets", name) for name in self.facets)
         if self.group_by is not None:
@@ -92,9 +86,8 @@ BY_SCORE: Final = Arrangement()
 class Page(NamedTuple):
     """A page of hits, in order.
 
-    ``places``: their places among the candidates; ``scores``: shape (n,). ``further``: for each
-    the number of further candidates in its group, or ``None`` without groups. ``cursor``: of the
-    next page, ``None`` if this is the last. ``total``: number of all candidates, or of groups.
+    ``places``: their places among the candidates. ``further``: number of further candidates in each
+    group, or ``None``. ``total``: number of all candidates, or of groups.
     """
 
     places: Places
@@ -108,8 +101,7 @@ class Page(NamedTuple):
 class Pager:
     """Cuts pages from the ordered candidates of a search.
 
-    ``search``: a hash of the search. ``start``: position of this page. ``limit``: number of
-    candidates of each leg, the same on every page.
+    ``search``: a hash of the search. ``limit``: number of candidates of each leg.
     """
 
     store: IndexStore
@@ -128,9 +120,7 @@ class Pager:
     ) -> Pager:
         """Read the cursor of an arrangement; without a cursor, begin with the first page.
 
-        ``asked``: text, vector, condition and settings of the search. ``limit``: number of
-        candidates of each leg on the first page. Raises :class:`InvalidCursor`, and ``ValueError``
-        for an unknown field.
+        Raises :class:`InvalidCursor`, and ``ValueError`` for an unknown field.
         """
         for option, name in arrangement.fields:
             if name not in store.fields:
@@ -152,14 +142,11 @@ class Pager:
         return cls(store=store, arrangement=arrangement, search=search, start=start, limit=limit)
 
     def candidates_for(self, k: int, candidates: int) -> int:
-        """Return how many of the best candidates are needed for a page of ``k``."""
         return candidates if self._rearranges else self.start + k
 
     def page(self, rows: Rows, scores: Fused, k: int, total: int) -> Page:
-        """Return a page of ``k`` candidates or groups.
-
-        ``rows``, ``scores``: the best candidates, shape (n,), best first. ``total``: number of all
-        candidates.
+        """Return a page of ``k`` candidates or groups. ``rows``, ``scores``: the best ones, best
+        first.
         """
         if not self._rearranges:
             return self._cut(np.arange(len(rows)), scores, None, total, k)
@@ -171,17 +158,13 @@ class Pager:
         return bool(self.arrangement.sort) or self.arrangement.group_by is not None
 
     def page_of_all(self, allowed: Mask, k: int) -> tuple[Rows, Page]:
-        """Return all allowed rows in the order of their ids, and a page of them, without scores."""
+        """Return all allowed rows in the order of their ids, and a page of them."""
         rows = self.store.rows_by_id
         rows = rows[allowed[rows]]
         order, further = self._arrange(rows)
         return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
 
     def _arrange(self, rows: Rows) -> tuple[Places, Places | None]:
-        """Sort rows by the fields and group them; return the places, and further ones of a group.
-
-        The sort is stable. Only the first row of each group stays.
-        """
         order = np.arange(len(rows))
         for key in reversed(self.arrangement.sort):
             codes = self.store.column(key.field).codes[rows[order]]
@@ -213,11 +196,7 @@ class Pager:
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
-        """Return a note if this is the last of several pages.
-
-        ``found``: number of documents that the larger leg found. It may find more if it is as many
-        as it was asked for.
-        """
+        """Return a note if this is the last of several pages."""
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"
@@ -227,10 +206,6 @@ class Pager:
 
 
 def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, int]:
-    """Return the position in a cursor, and the number of candidates of each leg.
-
-    Raises :class:`InvalidCursor`.
-    """
     data = b""
     if isinstance(cursor, str) and len(cursor) == CURSOR_LENGTH:
         with suppress(ValueError):  # a character that is not ASCII, or not of base64
@@ -238,7 +213,7 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
     packed, check = data[: CURSOR.size], data[CURSOR.size :]
     if check != _checksum(packed) or packed[0] != VERSION:
         what = f"cursor: {cursor!r:.60} is no cursor of vocabtool, or was cut or changed"
-        raise InvalidCursor(f"{what}: copy the cursor of a result whole, or {AGAIN}")
+        raise InvalidCursor(f"{what}: copy the whole cursor of a result, or {AGAIN}")
     _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
     index, commit = store.version
     if of_index != _hash(index, 6):
@@ -268,9 +243,7 @@ def count_facets(
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count the values of fields in the allowed documents that contain a word of the query.
 
-    If phrases are required, all allowed documents contain a word; if the query has no word, all
-    allowed documents count. Return up to ``MAX_VALUES`` values of each field, the most frequent
-    first, then in ascending order; and a note for each field that has more.
+    Return the most frequent values of each field, and a note for each field that has more.
     """
     facets: dict[str, tuple[ValueCount, ...]] = {}
     notes: list[str] = []

@@ -1,12 +1,11 @@
 """Fusions of the two legs: pure functions on arrays with one element per candidate.
 
-A higher score is better.
-``similarities``: similarity of each candidate to the query's vector, NaN without a vector.
-``bm25``: BM25 score of each candidate, 0 if the keyword leg did not return it.
-A new fusion needs a name in ``choices.py``, a function here, and its line in :func:`fuse`.
+- ``similarities``: similarity of each candidate to the query's vector, NaN without a vector.
+- ``bm25``: BM25 score of each candidate, 0 if the keyword leg did not return it.
 
-Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009; Bruch, Gai, Ingber: An
-Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex combination).
+A higher score is better. Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009;
+Bruch, Gai, Ingber: An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex
+combination).
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of
 class Candidates:
     """The ``n`` documents that either leg found: first those of the dense leg, in its order.
 
-    ``rows``: int64, shape (n,). ``similarities``: exact, float32, shape (n,). ``bm25``: float32,
-    shape (n,). ``dense``: number of documents of the dense leg. ``keyword``: int64, places of the
-    keyword leg's documents among the candidates, in the order of that leg. BM25 ranks
-    the first ``listed`` of these; the rest contain an identifier of the query, but have no rank.
+    - ``dense``: number of documents of the dense leg.
+    - ``keyword``: places of the keyword leg's documents among the candidates, in its order.
+    - ``listed``: how many of these have a rank. The rest contain an identifier.
     """
 
     rows: Rows
@@ -62,9 +60,9 @@ class Candidates:
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
-        """Return each candidate's rank in the dense leg, and in the keyword leg, shape (n,) each.
+        """Return each candidate's rank in the dense and in the keyword leg.
 
-        Ranks start at 1; equal scores share a rank. 0: the document has no rank in that leg.
+        Ranks start at 1; equal scores share a rank. 0: no rank in this leg.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -78,10 +76,8 @@ def fuse(
 ) -> tuple[Fused, float | None, float | None]:
     """Return the scores of the chosen fusion, and the chosen and final weight of the keyword leg.
 
-    For ``coverage`` the final weight is a + (1 - a) m, where ``a`` is the chosen weight, and ``m``
-    the share of the query's idf in words that the model does not know. If one leg finds nothing,
-    the other gets all the weight. Both weights are ``None`` if the fusion does not use them.
-    ``subword``: whether the model uses subword pieces.
+    For ``coverage`` the final weight is a + (1 - a) m. ``a`` is the chosen weight, ``m`` the share
+    of the query's idf in unknown words. Weights are ``None`` if the fusion does not use them.
     """
     match settings.fusion:
         case "dense":
@@ -101,11 +97,7 @@ def fuse(
 
 
 def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
-    """Return (1 - weight) x similarity + weight x BM25 score, both scaled to 0..1.
-
-    Similarities are scaled from 0 (lowest) to 1 (best): 0 without a vector, 1 if all are equal.
-    BM25 scores are scaled from 0 (no word found) to 1 (best): a single found document gets 1.
-    """
+    """Return (1 - weight) x similarity + weight x BM25 score, both scaled to 0..1."""
     near = similarities.astype(np.float64)
     if len(near):
         low, high = np.fmin.reduce(near), np.fmax.reduce(near)
@@ -131,12 +123,12 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Return the rank of each score; scores are sorted, best first. Equal scores share a rank."""
+    """Return the rank of each sorted score, best first. Equal scores share a rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """For each of the sorted scores, return the place of the first score that ties with it.
+    """Return the place of the first score that ties with each of the sorted scores.
 
     Scores of documents in different ``tiers`` never tie.
     """
@@ -162,10 +154,8 @@ def best_places(
 ) -> tuple[Places, Fused]:
     """Return the places of the best ``k`` candidates, and their scores, both best first.
 
-    The order is by tier and score (highest first), then by id. Tied scores are all replaced by the
-    best of them, so that scores never rise within a tier. ``ids`` is called only for tied
-    documents. ``keywords_alone``: the vector leg has no weight, so candidates with score 0 are
-    dropped.
+    The order is by tier, score and id. Tied scores become the best of them. ``ids`` is called only
+    for tied documents. ``keywords_alone``: drop candidates with score 0.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:

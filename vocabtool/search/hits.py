@@ -1,7 +1,4 @@
-"""Results of a search: documents in order, with explanations on request.
-
-``search.py`` finds them.
-"""
+"""Results of a search: documents in order, with explanations on request."""
 
 from __future__ import annotations
 
@@ -32,9 +29,13 @@ class WordSummary:
     - ``identifier``: whether it is an identifier: an unknown code, or any name.
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
     - ``pieces``: number of subword pieces.
-    - Only with ``explain``: ``document_frequency``; ``part_frequency``: for a word of several
-      parts, the document frequency of the rarest part; ``idf``: the idf of the word's rarest term;
-      ``weight``: the factor by which its score is multiplied.
+
+    Only with ``explain``:
+
+    - ``document_frequency``: number of documents that contain it.
+    - ``part_frequency``: for a word of several parts, the document frequency of the rarest part.
+    - ``idf``: the idf of the word's rarest term.
+    - ``weight``: the factor by which its score is multiplied.
     """
 
     surface: str
@@ -54,12 +55,15 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    ``a``: chosen weight of the keyword leg. ``m``: sum of the idfs of the words that the model does
-    not know and that documents contain, as a share of the sum over all words of the query.
-    ``weight``: final weight of the keyword leg. ``None`` if the fusion has no such number.
+    - ``a``: chosen weight of the keyword leg.
+    - ``m``: share of the query's idf in words that the model does not know and that documents
+      contain.
+    - ``weight``: final weight of the keyword leg.
+    - ``excluded``: excluded words, phrases and fields, as written.
+    - ``fields``: fields with a required value, as written.
+    - ``alternatives``: parts joined by ``OR``, as written.
 
-    What restricts the documents, as written: ``excluded`` words, phrases and fields; ``fields``
-    with a value; ``alternatives``, parts joined by ``OR``.
+    A number is ``None`` if the fusion does not use it.
     """
 
     text: str
@@ -89,8 +93,8 @@ class LegPlace:
 class MatchedWord:
     """A word of the query that a document contains, and its part of the BM25 score.
 
-    ``whole``: true if the document contains the whole word, false if it contains only parts of
-    it (of an identifier, or of text in a script without spaces).
+    ``whole``: false if the document contains only parts of the word (of an identifier, or of text
+    in a script without spaces).
     """
 
     surface: str
@@ -102,10 +106,11 @@ class MatchedWord:
 class Explanation:
     """Why a document has its rank: its places in both legs, and the words that it contains.
 
-    ``words``: words of the query that it contains. ``rank_without_keywords``: its rank by the
-    vector alone, or ``None`` below rank 10,000. ``highlights``: spans of these words in the
-    text, each a start and an exclusive end in characters. ``fused_rank``: its rank by the fusion,
-    before ``rerank`` and ``mmr``; ``None`` without these.
+    - ``words``: words of the query that it contains.
+    - ``rank_without_keywords``: its rank by the vector alone, or ``None`` below rank 10,000.
+    - ``highlights``: spans of these words in the text, each a start and an exclusive end in
+      characters.
+    - ``fused_rank``: its rank before ``rerank`` and ``mmr``; ``None`` without these.
     """
 
     dense: LegPlace
@@ -120,12 +125,12 @@ class Explanation:
 class Hit:
     """A document that was found.
 
-    - ``score``: score of the fusion, higher is better. Scales of fusions differ, and most fusions
-      scale within one result, so that the best hit may have 1 whatever its quality.
-    - ``tier``: 1 if it contains an identifier of the query as a whole; such documents come first. A
-      query that is only one joined word (``input/output``) counts as an identifier. 2 if the query
-      has a name in mixed case and the document contains exactly that form (for ``DataFrame``,
-      ``DataFrames`` has tier 1).
+    - ``score``: score of the fusion, higher is better. Most fusions scale within one result, so
+      the best hit may have 1 whatever its quality.
+    - ``tier``: 1 if the document contains a whole identifier of the query, else 0. Higher tiers
+      come first. A query that is only one joined word (``input/output``) counts as an identifier.
+      The tier is 2 if the query has a name in mixed case and the document contains exactly this
+      form. For ``DataFrame``, ``DataFrames`` has tier 1.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
@@ -171,12 +176,15 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
-    """The result of a search: hits, best first. ``notes``: notes for the user.
+    """The result of a search.
 
-    ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word of
-    the query and no document contains one. ``suggestions``: other spellings, if nothing was found.
-    ``facets``: for each field of ``facets``, its most frequent values. ``cursor``: continues after
-    the last of these hits; ``None`` if there are no further candidates.
+    - ``hits``: best first.
+    - ``notes``: notes for the user.
+    - ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word
+      of the query and no document contains one.
+    - ``suggestions``: other spellings, if nothing was found.
+    - ``facets``: for each field of ``facets``, its most frequent values.
+    - ``cursor``: continues after the last hit; ``None`` if there are no further candidates.
     """
 
     hits: tuple[Hit, ...]
@@ -206,7 +214,6 @@ class Hits(Sequence[Hit]):
         return f"<Hits: {len(self):,} for {self.query.text!r}>"
 
     def _repr_html_(self) -> str:
-        """Return a short table for notebooks."""
         from vocabtool.reports.index import hits_html
 
         return hits_html(self)
@@ -228,7 +235,7 @@ class Hits(Sequence[Hit]):
 
 
 def _as_json(value: Any) -> Any:
-    """Return the value of a field for JSON: dates and times as texts, NaN and infinity as null."""
+    """Return the value of a field for JSON: times as texts, NaN and infinity as null."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -335,7 +342,6 @@ def explain_hits(
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return, for each row, the query words that it contains. Runs one search for each word."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

@@ -5,21 +5,21 @@
     part      = words | "-" word | "-" phrase | [ "-" ] FIELD ":" value | "(" query ")"
     value     = phrase | the characters up to the next white space
 
-An operator stands at the start of the query, or after white space or an opening bracket. Whatever
-does not fit is searched as words, so no query is invalid:
+An operator stands at the start of the query, or after white space or an opening bracket. All other
+text is searched as words, so every query is valid:
 
-- ``-`` needs a phrase, a field, or a plain word behind it: two letters and digits or more, the
-  first one a letter, no stop word. ``-5``, ``-r``, ``--all`` and ``-foo-bar`` are words.
-- FIELD is a kept field of the index whose name is a plain word, and a value fits its kind: for
-  numbers a number, for booleans ``true`` or ``false``. It begins with a letter or digit (a number
-  may have a sign), or is a phrase. So ``std::vector``, ``http://x`` and ``C:\\path`` are words.
+- ``-`` needs a phrase, a field, or a plain word behind it. ``-5``, ``-r`` and ``-foo-bar`` are
+  words.
+- FIELD is a kept field whose name is a plain word. A value fits its kind: a number, or ``true`` or
+  ``false``. It begins with a letter, a digit or a sign of a number, or is a phrase. ``std::vector``
+  and ``http://x`` are words.
 - ``OR`` is in capitals and stands between two parts that have a word other than stop words.
 - A bracket stands at an edge of its part and has its counterpart. ``foo()`` is a word.
 - A query of nothing but exclusions is words.
 
-What operators ask of a document applies to both legs: exclusions and fields, also in brackets, and
-one of the parts that ``OR`` joins. Of such a part in brackets, a document must have all words but
-stop words. Other words, in brackets or not, are not required.
+Operators restrict the documents of both legs. A document must satisfy all exclusions and fields,
+and one of the parts that ``OR`` joins. If this part is in brackets, the document must have all its
+words but stop words. Other words are not required.
 """
 
 from __future__ import annotations
@@ -53,15 +53,11 @@ AFTER: Final = ".,;:!?"  # punctuation of a sentence
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Rows that do not fulfil ``part``."""
-
     part: Asked
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Rows that fulfil all ``parts``, or any of them."""
-
     word: Literal["all", "any"]
     parts: tuple[Asked, ...]
 
@@ -72,11 +68,7 @@ Asked: TypeAlias = "Clause | str | Exclusion | Combination"
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A part of a query that restricts which documents are found.
-
-    ``text``: as written, ``query[start:end]``. ``kind``: ``without`` for an exclusion, ``with`` for
-    a field, ``one of`` for parts joined by ``OR``.
-    """
+    """A part of a query that restricts which documents are found. ``text``: as written."""
 
     kind: Literal["without", "with", "one of"]
     text: str
@@ -87,10 +79,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query with its operators. ``text``: the query; white space replaces what is not searched.
+    """A query with its operators.
 
-    It has the length of the query, so that places of words are places in the query. ``for_vector``:
-    the text of which the query's vector is made, empty if operators leave no word.
+    ``text``: the query, with white space in place of operators, so that places of words stay.
+    ``for_vector``: the text to encode, empty if operators leave no word.
     """
 
     text: str
@@ -100,8 +92,6 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a query: words, an operator with what it ``asked`` for, a bracket or ``OR``."""
-
     kind: Literal["words", "without", "with", "OR", "(", ")"]
     start: int
     end: int
@@ -110,8 +100,6 @@ class Part:
 
 @dataclass(slots=True)
 class Group:
-    """The parts between two brackets, which are at ``start`` and ``end`` - 1."""
-
     start: int
     end: int = 0
     parts: list[Part | Group] = field(default_factory=list)
@@ -145,7 +133,6 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
 def rows_allowed_by(
     store: Store, operators: Sequence[Operator], required: tuple[Clause, ...], where: str | None
 ) -> Mask:
-    """Return which rows fulfil a condition, the operators, and hold the ``required`` phrases."""
     allowed = store.live if where is None else store.where(where)
     for operator in operators:
         allowed = allowed & _rows_of(store, operator.asked)
@@ -181,7 +168,6 @@ def _rows_holding(store: Store, clauses: tuple[Clause, ...]) -> Mask:
 
 
 def _parts(store: Store, text: str) -> Iterator[Part]:
-    """Yield the parts of a query, in order. Any bracket at the edge of a part is one of them."""
     for chunk in CHUNK.finditer(text):
         start, end = chunk.span()
         while start < end and text[start] == "(":
@@ -217,7 +203,6 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
 
 
 def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
-    """Return the terms in a row of a phrase or plain word; ``None`` for anything else."""
     quoted = QUOTED.fullmatch(text, start, end)
     word = text[start:end] if quoted is None else quoted[1]
     found = cutter.spans(word)
@@ -230,7 +215,6 @@ def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None
 
 
 def _condition(name: str, kind: Kind, value: str) -> str | None:
-    """Return a condition on a field, or ``None`` if the value does not fit the field's kind."""
     match kind:
         case "string" if value.isprintable() and 0 < len(value) <= MAX_VALUE:
             quote = value.replace("'", "''")
@@ -243,10 +227,6 @@ def _condition(name: str, kind: Kind, value: str) -> str | None:
 
 
 def _tree_of(parts: Sequence[Part]) -> Group | None:
-    """Return the parts as a tree of brackets. Brackets without counterpart are left out.
-
-    Returns ``None`` if brackets are nested too deeply.
-    """
     opened, pairs = list[int](), dict[int, int]()
     for at, part in enumerate(parts):
         if part.kind == "(":
@@ -270,10 +250,7 @@ def _tree_of(parts: Sequence[Part]) -> Group | None:
 
 
 class _Reader:
-    """Collects the operators of a query.
-
-    ``signs``: the spans that are not searched. ``terms``: how many terms alternatives have.
-    """
+    """``signs``: the spans that are not searched. ``terms``: how many terms alternatives have."""
 
     def __init__(self, cutter: Cutter, text: str) -> None:
         self._cutter, self._text, self.terms = cutter, text, 0
@@ -281,7 +258,6 @@ class _Reader:
         self.signs: list[tuple[int, int]] = []
 
     def read(self, group: Group) -> None:
-        """Read parts of which only operators ask something of a document."""
         for run in _runs(group.parts):
             alternatives = run if len(run) > 1 else []
             asked = [each for each in map(self._demand, alternatives) if each is not None]
@@ -302,7 +278,6 @@ class _Reader:
         self.operators.append(Operator(kind, self._text[start:end], start, end, asked))
 
     def _blank(self, parts: Sequence[Part | Group], start: int, end: int) -> None:
-        """Note the operators among the parts from ``start`` to ``end``: these are no words."""
         for part in parts:
             if part.start < start or part.end > end:
                 continue
@@ -312,7 +287,6 @@ class _Reader:
                 self.signs.append((part.start, part.end))
 
     def _demand(self, part: Part | Group) -> Asked | None:
-        """Return what an alternative asks of a document; ``None`` if it has only stop words."""
         if isinstance(part, Part):
             if part.kind == "words":
                 return _all_of(self._clauses(self._text[part.start : part.end]))
@@ -327,7 +301,6 @@ class _Reader:
         return _all_of(every)
 
     def _clauses(self, text: str) -> list[Clause]:
-        """Return a clause for each phrase of a text, and for each word but stop words."""
         clauses, phrases = [], dict[int, tuple[Term, ...]]()
         for word in self._cutter.query(text):
             terms = tuple(Term("words", stem) for stem in word.words)
@@ -348,8 +321,6 @@ def _all_of(parts: Sequence[Asked]) -> Asked | None:
 
 
 def _runs(parts: Sequence[Part | Group]) -> Iterator[list[Part | Group]]:
-    """Yield the parts, those that ``OR`` joins together. An ``OR`` that joins none stands alone."""
-
     def is_or(at: int) -> bool:
         part = parts[at] if at < len(parts) else None
         return isinstance(part, Part) and part.kind == "OR"

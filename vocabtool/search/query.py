@@ -1,6 +1,6 @@
 """A query: its words, which of them the model does not know, and their weights.
 
-The weights were measured on public collections. ``fusion.py`` and ``search.py`` rank.
+The weights were measured on public collections.
 """
 
 from __future__ import annotations
@@ -33,17 +33,13 @@ class WeighedWord(NamedTuple):
     """A word of a query.
 
     - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
-    - ``status``: the result of looking it up in the model; ``None`` without a vocabulary.
     - ``identifier``: whether it is a name, or code-like and unknown.
-    - ``unknown``: whether the model does not know it, be it an identifier or an ordinary word (not
-      a single character and not a number).
-    - ``exact``: the term that finds it most exactly: the whole joined word, or the stem of another
-      word. Words with a digit are not stemmed, so such codes are found exactly, too.
-    - ``in_a_row``: the terms of the phrase that finds it: only ``exact``, or, in scripts without
-      spaces, all pairs of characters.
+    - ``unknown``: whether the model does not know it. False for single characters and numbers.
+    - ``exact``: the term of the whole word.
+    - ``in_a_row``: the terms of the phrase that finds it.
     - ``parts``: its stems; for an identifier, only stems of at least two characters.
-    - ``terms``: all terms that find it: its parts, and the surface of a joined word.
-    - ``telling``: its terms whose idfs count in ``QuerySummary.m``.
+    - ``terms``: all terms that find it.
+    - ``telling``: its terms whose idfs count in ``m``.
     """
 
     word: QueryWord
@@ -62,13 +58,14 @@ class WeighedWord(NamedTuple):
 class Query:
     """A parsed query.
 
-    ``searched``: the text without operators. ``counted``: the clause of each term, with its weight.
-    ``should``: these clauses, and phrases that are not required. ``required``: phrases that a
-    document must contain. ``operators``: what else restricts the documents; their words are not in
-    ``words``. ``frequencies``: document frequency of each term. ``m``: see :func:`unknown_share`.
-    ``codes``: a clause for each identifier; documents that match one rank first. ``unstemmed``: the
-    same, but names in mixed case match only in their exact spelling. ``is_cut``: whether the query
-    has more than a thousand words. ``is_unknown``: whether it has words, and the model knows none.
+    - ``searched``: the text without operators.
+    - ``m``: see :func:`unknown_share`.
+    - ``counted``: the clause of each term, with its weight.
+    - ``should``: these clauses, and phrases that are not required.
+    - ``codes``: a clause for each identifier. Documents that match one rank first.
+    - ``unstemmed``: the same, but names in mixed case match only in their exact spelling.
+    - ``required``: phrases that a document must contain.
+    - ``is_unknown``: whether it has words, and the model knows none.
     """
 
     text: str
@@ -87,7 +84,6 @@ class Query:
 
 
 def parse_query(store: Store, text: str, settings: Settings) -> Query:
-    """Parse the text of a query: weigh its words by the model and the documents of ``store``."""
     understood = understand(store, text, settings.literal)
     every_word = store.cutter.query(understood.text)
     cut = every_word[:MAX_WORDS]
@@ -218,8 +214,7 @@ def term_clauses(
     """Return a clause for each term, with the highest weight of the words that have the term.
 
     A whole word scores at least as much as all its parts together. An identifier counts in addition
-    to its parts. Any other joined word replaces its parts, except parts that are in other words of
-    the query, too. ``code_boost`` raises the weight of an identifier, but not of its parts.
+    to its parts; any other joined word replaces its parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}

@@ -1,10 +1,7 @@
-"""The best hits of a search, ordered again by a cross-encoder, or for variety.
+"""Order the best hits of a search again: by a cross-encoder, or for variety.
 
-A reranker is a function that scores texts for a query (``Reranker`` in ``settings.py``).
-:func:`open_reranker` opens cross-encoders: transformers with one label, which read a query and a
-text together. The score is the logit of the label, to which no sigmoid is applied.
-
-Documents in a higher tier stay above all others.
+The score is the logit of the model's only label, without a sigmoid. Documents in a higher tier stay
+above all others.
 
 Sources: Nogueira, Cho: Passage Re-ranking with BERT, arXiv:1901.04085, 2019; Carbonell, Goldstein:
 The Use of MMR, Diversity-Based Reranking for Reordering Documents and Producing Summaries, SIGIR
@@ -46,14 +43,18 @@ _OPENING: Final = Lock()  # so that several threads do not open the same model
 def open_reranker(model: str | Path | Reranker) -> Reranker:
     """Open a cross-encoder from a path or a name, or return a function unchanged.
 
-    A folder is opened with sentence-transformers if it has weights for it, else as ONNX
-    (``model.onnx`` and ``tokenizer.json``). A name is that of a model in the local Hugging Face
-    cache. The prefix ``onnx:`` or ``sentence-transformers:`` chooses. ``python:module:attribute``
-    imports the module, which runs its code, so name only modules that you trust. The model that was
-    opened last is kept for the next call.
-    Raises ``ValueError`` for another type; :class:`NotFound`; :class:`UnknownFormat` and
-    :class:`UnsupportedFormat` for a model that is no cross-encoder of one label, that would run
-    code of its own, or whose library is missing; :class:`VocabtoolError` for damaged files.
+    - A folder is opened with sentence-transformers if it has weights for it, else as ONNX
+      (``model.onnx`` and ``tokenizer.json``).
+    - A name is that of a model in the local Hugging Face cache.
+    - The prefix ``onnx:`` or ``sentence-transformers:`` chooses the library.
+    - ``python:module:attribute`` imports the module, which runs its code. Name only modules that
+      you trust.
+
+    The model that was opened last is kept for the next call.
+
+    Raises ``ValueError`` for another type, :class:`NotFound`, and :class:`VocabtoolError` for
+    damaged files. Raises :class:`UnknownFormat` or :class:`UnsupportedFormat` for a model that is
+    no cross-encoder of one label, that would run code of its own, or whose library is missing.
     """
     if isinstance(model, str | Path):
         with _OPENING:
@@ -87,7 +88,7 @@ def _open(model: str) -> Reranker:
 
 
 class _OnnxReranker:
-    """A cross-encoder in ONNX, run on the CPU. Thread-safe."""
+    """Runs on the CPU. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         from vocabtool.encoders.onnx import OnnxEncoder
@@ -100,7 +101,7 @@ class _OnnxReranker:
 
 
 class _SentenceTransformersReranker:
-    """A ``CrossEncoder`` of sentence-transformers. Threads take turns, as for its encoders."""
+    """Threads take turns."""
 
     def __init__(self, folder: Path) -> None:
         check_files(folder, TRUST)
@@ -130,10 +131,8 @@ def _check_labels(path: Path, labels: int) -> None:
 
 
 def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
-    """Return the reranker's score of each of n texts, float64, shape (n,).
-
-    Raises :class:`OperatorFailed` if the function fails, and :class:`VocabtoolError` if it does not
-    return n finite numbers.
+    """Return the reranker's score of each text, float64. Raises :class:`OperatorFailed` if it
+    fails.
     """
     name, called = f"rerank, {name_of(reranker)}", f"called with a query and {len(texts):,} texts"
     try:
@@ -156,8 +155,7 @@ def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
 class BestHits(NamedTuple):
     """The hits, best first: their places among the candidates, and their scores by the fusion.
 
-    ``reranked``: scores by the reranker; ``None`` for hits that it did not rank. ``fused_ranks``:
-    ranks by the fusion, from 1; ``None`` if nothing was ordered again.
+    ``reranked``, ``fused_ranks``: ``None`` for hits that were not ordered again.
     """
 
     places: Places
@@ -166,7 +164,6 @@ class BestHits(NamedTuple):
     fused_ranks: Sequence[int | None]
 
     def take(self, order: Places) -> BestHits:
-        """Return the hits at these places, in this order."""
         at = order.tolist()
         columns = ([column[each] for each in at] for column in (self.reranked, self.fused_ranks))
         return BestHits(self.places[order], self.scores[order], *columns)
@@ -183,10 +180,7 @@ def best_hits(
     *,
     keywords_alone: bool,
 ) -> BestHits:
-    """Return the best ``k`` candidates, with the first ones ordered again if ``settings`` say so.
-
-    ``text``: the query. ``scores``, ``tiers``, ``keywords_alone``: as in :func:`best_places`.
-    """
+    """Return the best ``k`` candidates; ``settings`` may order the first ones again."""
     rows, ids = candidates.rows, store.documents.ids
     is_plain = settings.rerank is None and settings.mmr is None
     count = k if is_plain else max(k, settings.rerank_depth)
@@ -220,14 +214,12 @@ def marginal(
 ) -> Places:
     """Return the places of ``k`` of n documents, ordered by maximal marginal relevance.
 
-    The next document is always the one with the greatest
+    The next document is always the one in the highest tier with the greatest
 
         weight * r - (1 - weight) * s
 
-    among those left of the highest tier, the first of those that are equal up to 1e-6. ``r`` is its
-    ``relevance``, scaled from 0 (lowest of all n) to 1 (highest). ``s`` is the highest cosine of
-    its vector with that of a document chosen before, 0 for the first. ``relevance``, ``tiers``:
-    shape (n,), best first; ``vectors``: shape (n, dim). A zero vector has the cosine 0.
+    ``r`` is its ``relevance``, scaled to 0..1. ``s`` is the highest cosine of its vector with a
+    vector chosen before. ``relevance``, ``tiers``: best first. ``vectors``: shape (n, dim).
     """
     span = float(np.ptp(relevance)) if len(relevance) else 0.0
     gain = weight * ((relevance - relevance.min()) / span if span else np.ones(len(relevance)))

@@ -1,9 +1,7 @@
 """Search: weigh the query, search both legs, fuse the scores, fetch the best documents.
 
-``query.py`` weighs the query's words, ``fusion.py`` has the formulae, ``hits.py`` the explanation.
-
-``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees: for short arrays it is
-much faster, which saves 2 % of the time of a query.
+``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees, because it is much faster
+for short arrays.
 """
 
 from __future__ import annotations
@@ -82,16 +80,14 @@ def search(
 ) -> Hits:
     """Return the best ``k`` documents of an index for a query.
 
-    ``text``: ``None`` to search by vector only. ``vector``: the query's vector, float32, shape
-    (dim,); without it, or if it is zero, only keywords are searched. Without a vector and words,
-    the documents that satisfy ``where``, a condition on fields, and the query's operators are
-    listed. ``chance``: the similarity that random vectors reach. ``arrangement``: order, groups,
-    page and facets. ``without``: a row to leave out.
-    The order is by tier, score and id, unless the arrangement sorts by fields, or ``settings``
-    change it by ``rerank`` or ``mmr``, which keep the order by tier. It does not depend on the
-    order in which documents were added, unless scores tie at the end of a leg's list.
-    Raises ``ValueError`` for ``k`` < 1, an invalid vector, condition, cursor or field, the fusion
-    ``dense`` without a vector, and ``keyword`` and ``rerank`` without a text.
+    - ``text``: ``None`` to search by vector only.
+    - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
+    - ``where``: a condition on fields. Without a vector and words, its documents are listed.
+    - ``chance``: the similarity that random vectors reach.
+    - ``without``: a row to leave out.
+
+    The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
+    ``ValueError`` for invalid arguments.
     """
     query = parse_query(store, text or "", settings)
     only_operators = bool(query.operators) and not query.searched
@@ -166,7 +162,6 @@ def _list_documents(
     facets: Mapping[str, tuple[ValueCount, ...]],
     notes: Sequence[str],
 ) -> Hits:
-    """Return a page of all allowed documents, with scores of 0: there is no query."""
     rows, page = pager.page_of_all(allowed, k)
     found = tuple(
         Hit(document.id, document.text, document.fields, 0.0, 0, further=further)
@@ -197,7 +192,6 @@ def _operators_note(query: Query) -> str:
 
 
 def _no_document_contains(query: Query, where: str | None) -> str:
-    """Return the note that no document has an identifier of the query."""
     names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
     codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
     which = "searchable document" if where is None else "document that satisfies the condition"
@@ -218,7 +212,6 @@ def _make_hits(
     *,
     explain: bool,
 ) -> tuple[Hit, ...]:
-    """Return the hits with their texts and fields, and with explanations if asked for."""
     places = best.places
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
@@ -280,7 +273,6 @@ def _check_arguments(
 
 
 def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Mask:
-    """Return the rows that ``where`` and the query's operators and phrases allow."""
     allowed = rows_allowed_by(store, query.operators, query.required, where)
     if without is not None:
         allowed = allowed.copy()
@@ -297,7 +289,6 @@ def _first_notes(
     is_empty: bool,
     explain: bool,
 ) -> list[str]:
-    """Return the notes that do not depend on the hits."""
     notes = [LONG] if query.is_cut else []
     if text is not None and (quote := open_quote(text)) is not None:
         notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
@@ -325,8 +316,7 @@ def ask_legs(
 ) -> tuple[Candidates, NDArray[np.int8]]:
     """Return the candidates of both legs, and their tiers.
 
-    Documents in tier 1 contain an identifier of the query. Those in tier 2 contain it in exactly
-    the same upper and lower case.
+    Tier 1: the document contains an identifier of the query. Tier 2: in the same case.
     """
     found, listed, holders = _ask_keywords(store, query, limit, allowed)
     if vector is None:
@@ -352,8 +342,7 @@ def _ask_keywords(
 ) -> tuple[RankedRows, int, Rows]:
     """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
 
-    Up to ``limit`` documents that hold an identifier of the query are searched separately, so that
-    documents with higher scores do not displace them. Those that BM25 did not rank come last.
+    Documents with an identifier are searched separately, so that others do not displace them.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
@@ -388,15 +377,10 @@ def _ask_keywords(
 
 
 def is_subword(store: Store) -> bool:
-    """Return whether the model of an index is known to use subword pieces."""
     return store.known_words is not None and store.known_words.subword
 
 
 def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
-    """Return similar words, as written in documents, for query words that the corpus lacks.
-
-    The index contains stems; the most frequent written form is shown, in lower case.
-    """
     stems = dict[str, Term]()
     for word in query.words:
         if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
@@ -422,7 +406,6 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
 
 
 def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:
-    """Return the query, with each word that has suggestions replaced by the best of them."""
     best = {each.word: each.spellings[0] for each in suggestions}
     parts, end = [], 0
     for word in (word.word for word in query.words if word.word.surface in best):

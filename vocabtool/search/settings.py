@@ -30,8 +30,8 @@ MAX_SMALL: Final = 2_000  # rows; up to this size all are candidates: shorter li
 class Reranker(Protocol):
     """A function that scores texts for a query, for example with a cross-encoder.
 
-    Several threads may call it at a time. The score of a text depends on the query and this text
-    only, and is the same in every call.
+    Several threads may call it at a time. The score of a text depends only on the query and this
+    text, and is the same in every call.
     """
 
     def __call__(self, query: str, texts: list[str], /) -> Any:
@@ -47,8 +47,9 @@ class Settings:
 
     - ``a``: weight of the keyword leg, 0 to 1. ``None``: the calibrated weight, or 0.5 (0.4 for
       models of subword pieces).
-    - ``boost``, ``code_boost``: in the keyword search of the fusion ``coverage``, the weight of an
-      unknown word is 1 + ``boost``, that of a whole identifier 1 + ``code_boost`` or more.
+    - ``boost``: in the keyword search of the fusion ``coverage``, an unknown word has the weight 1
+      + ``boost``.
+    - ``code_boost``: there, a whole identifier has the weight 1 + ``code_boost`` or more.
     - ``k_rrf``: the constant of reciprocal rank fusion.
     - ``depth``: number of candidates per leg. ``None``: 100, or all rows if there are at most
       2,000.
@@ -64,8 +65,8 @@ class Settings:
       :func:`~vocabtool.search.rerank.open_reranker`.
     - ``mmr``: the weight λ of relevance in maximal marginal relevance, 0 to 1, which orders the
       first ``rerank_depth`` candidates for variety. ``None``: off.
-    - ``literal``: search for all of a query as words and phrases, also for ``-word``,
-      ``field:word`` and ``OR`` (see ``search/language.py``).
+    - ``literal``: search for the whole query as words and phrases, even ``-word``, ``field:word``
+      and ``OR`` (see ``search/language.py``).
 
     Raises ``ValueError`` for invalid values.
     """
@@ -134,10 +135,12 @@ class Settings:
 class Calibration:
     """The weight of the keyword leg that is stored in an index.
 
-    ``a``: the weight, 0 to 1. ``judged``: number of judged queries that tuned it; 0 for an estimate
-    without judgements. ``sample``: number of documents that queries were made from. ``seed``: seed
-    of the sample. ``documents``: number of documents in the index at that time. ``time``: that
-    time in UTC (ISO 8601); ``""`` if it was not recorded.
+    - ``a``: the weight, 0 to 1.
+    - ``judged``: number of judged queries that tuned it; 0 for an estimate without judgements.
+    - ``sample``: number of documents that queries were made from.
+    - ``seed``: seed of the sample.
+    - ``documents``: number of documents in the index at that time.
+    - ``time``: that time in UTC (ISO 8601); ``""`` if it was not recorded.
     """
 
     a: float

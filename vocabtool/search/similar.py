@@ -1,8 +1,6 @@
 """Documents like a given one: by its stored vector, and by its most telling words.
 
-The most telling words are those with the highest BM25 weight in the document. As in the
-MoreLikeThis of Lucene, up to 25 words of the document are the query; stop words and words of no
-other document are left out. The model is not run.
+As in the MoreLikeThis of Lucene, up to 25 words with the highest BM25 weights are the query.
 """
 
 from __future__ import annotations
@@ -33,11 +31,10 @@ def find_similar(
     where: str | None,
     explain: bool,
 ) -> Hits:
-    """Return the best ``k`` documents for the vector and the words of the document in ``row``.
+    """Search by the vector and the most telling words of the document in ``row``.
 
-    The document itself is left out. ``mean_length``: mean number of terms per document. ``a``: the
-    weight of the keyword leg, or ``None``. Its identifiers are words like any other: documents with
-    one of them do not come first.
+    ``mean_length``: mean number of terms per document. ``a``: weight of the keyword leg, or
+    ``None``.
     """
     rows = np.array([row])
     text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
@@ -56,11 +53,7 @@ def find_similar(
 
 
 def telling_words(store: IndexStore, text: str, mean_length: float) -> list[str]:
-    """Return the words of a text with the highest BM25 weights, as written, highest first.
-
-    Of words with equal weights, the first in the text comes first. Text in scripts without spaces
-    gives pairs of characters.
-    """
+    """Return the words of a text with the highest BM25 weights, as written, highest first."""
     (terms,) = store.cutter.terms([text])
     counts, spellings = Counter(terms.words.split()), dict[Term, str]()
     for word in store.cutter.spans(text):

@@ -31,8 +31,8 @@ MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 class WordStatus:
     """The result of looking up a word.
 
-    ``known``: whether the model knows all keys that its rule makes from the word.
-    ``pieces``: number of subword pieces; ``None`` for models of whole words.
+    ``known``: whether the model knows all keys that its rule makes from the word. ``pieces``:
+    number of subword pieces, or ``None``.
     """
 
     known: bool
@@ -42,9 +42,8 @@ class WordStatus:
 class KnownWords:
     """The words that the model knows, by its own rule; several threads may use it.
 
-    Each word is looked up once, as a separate text. A word is unknown if the model's rule turns it
-    into a token that the model does not know, or into nothing (a number, if the rule deletes
-    digits). ``subword``: whether the model uses subword pieces, so that it knows nearly every word.
+    A word is unknown if the rule turns it into an unknown token, or into nothing. ``subword``:
+    whether the model uses subword pieces.
     """
 
     def __init__(self, words: Words) -> None:
@@ -80,13 +79,11 @@ FieldValue = str | int | float | bool
 class FieldColumn:
     """The values of a kept field in all rows of a commit.
 
-    - ``codes``: for each row the place of its value in ``values``, or -1 without a value: int32,
-      shape (rows,).
+    - ``codes``: the place of each row's value in ``values``, or -1: int32, shape (rows,).
     - ``values``: the distinct values in ascending order; a list is its JSON text.
-    - ``parts``: the values that facets count, in ascending order: the elements of lists, and all
-      values that are not lists.
+    - ``parts``: the values that facets count, ascending: elements of lists, and all other values.
     - ``owners``, ``elements``: the value at ``owners[i]`` is, or contains, the part at
-      ``elements[i]``; int64, shape (n,).
+      ``elements[i]``.
     """
 
     codes: NDArray[np.int32]
@@ -97,7 +94,6 @@ class FieldColumn:
 
     @classmethod
     def of(cls, codes: NDArray[np.int32], stored: Sequence[Any], kind: Kind) -> FieldColumn:
-        """Make a column of codes, and of the distinct values as the database stores them."""
         values: list[Any] = [*map(bool, stored)] if kind == "boolean" else [*stored]
         owners = elements = np.arange(len(values))
         parts = values
@@ -114,13 +110,13 @@ class FieldColumn:
 
     @property
     def size(self) -> int:
-        """About how much memory the column needs, in bytes."""
+        """The size in memory, in bytes."""
         held = sum(map(getsizeof, (*self.values, *self.parts)))
         return self.codes.nbytes + self.owners.nbytes + self.elements.nbytes + held
 
 
 def _elements(value: FieldValue) -> list[FieldValue]:
-    """Return the elements of a list that are strings, numbers or booleans; or else the value."""
+    """Return the plain elements of a list, or else the value."""
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, RecursionError):  # a text that begins with a bracket
             return [each for each in json.loads(value) if isinstance(each, str | int | float)]
@@ -130,11 +126,10 @@ def _elements(value: FieldValue) -> list[FieldValue]:
 class KeywordStore(Protocol):
     """The keyword leg. A mask selects the rows that may be found."""
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best documents by BM25, at most ``limit``."""
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows: ...
 
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
-        """Return the rows that contain every one of these clauses; deleted rows may be included."""
+        """Return the rows that contain every clause; deleted rows may be included."""
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the document frequency of each term; deleted rows count until compaction."""
@@ -159,19 +154,16 @@ class VectorStore(Protocol):
 class DocumentStore(Protocol):
     """Reads documents by row number. ``rows``: int64, shape (n,)."""
 
-    def ids(self, rows: Rows) -> list[str]:
-        """Return the id of each row."""
+    def ids(self, rows: Rows) -> list[str]: ...
 
-    def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the document of each row."""
+    def fetch_documents(self, rows: Rows) -> list[Document]: ...
 
 
 class Store(Protocol):
     """One commit of an index.
 
-    ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not
-    deleted. ``fields``: the kind of each kept field. ``cutter``: splits texts into terms of the
-    keyword leg. ``known_words``: the words that the model knows, or ``None``.
+    ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not deleted.
+    ``known_words``: the words that the model knows, or ``None``.
     """
 
     @property
