@@ -258,12 +258,15 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
     assert [kind["kind"] for kind in split["kinds"]] == ["random", "code", "number", "other"]
     page = Page((tmp_path / "x.html").read_text())
     assert page.numbers["pieces per token"][0] == found["pieces"]["per_token"]
+
+    assert page.numbers["distinct words that are split"][0] == pytest.approx(4 / 12)
     for row in rows:
         assert row["word"] in page.text
 
 
 TERMINAL = """
 pieces per token                    3.14
+distinct words that are split       33.33%
 tokens in words of 2 pieces         13.64%
 tokens in words of 3 pieces         4.55%
 tokens in words of 4+ pieces        9.09%

@@ -390,7 +390,7 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
 
 def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterator[Section]:
     """Yield the figures of a subword model, its split words, and their kinds and languages."""
-    yield Section("Words in pieces", _pieces(report, page))
+    yield Section("Words in pieces", _pieces(report, split, page))
     number = SPLIT_WORDS if page else SPLIT_WORDS // 2
     title = "The split words, by the pieces that they cost"
     blocks: list[Block] = [_split_words(split.words(0, min(number, split.listed)), page)]
@@ -422,8 +422,9 @@ def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterato
     yield Section("What texts cost", [Table(columns, languages)])
 
 
-def _pieces(report: OovReport, page: bool) -> Iterator[Block]:
+def _pieces(report: OovReport, split: SplitWords, page: bool) -> Iterator[Block]:
     rates = [
+        ("distinct words that are split", split.distinct / max(report.distinct, 1)),
         *((f"tokens in words of {name} pieces", rate) for name, rate in _split_rates(report)),
         ("documents with a word of 3+ pieces", report.document_rate_split3),
     ]
