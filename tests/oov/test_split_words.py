@@ -258,7 +258,6 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
     assert [kind["kind"] for kind in split["kinds"]] == ["random", "code", "number", "other"]
     page = Page((tmp_path / "x.html").read_text())
     assert page.numbers["pieces per token"][0] == found["pieces"]["per_token"]
-
     assert page.numbers["distinct words that are split"][0] == pytest.approx(4 / 12)
     for row in rows:
         assert row["word"] in page.text

@@ -373,7 +373,7 @@ def test_hits() -> None:
         ({"identifier": "["}, "not a valid regular expression"),
         ({"vector": None, "fusion": "dense"}, "fusion='dense' needs the query's vector"),
         ({"vector": [1, 0, 0]}, "2 numbers, got shape"),
-        ({"vector": np.array([np.nan, 0], np.float32)}, "vector must be a row of finite numbers"),
+        ({"vector": np.array([np.nan, 0], np.float32)}, "vector must contain finite numbers"),
         ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
         ({"empty": "all"}, "empty must be one of nothing, nearest, spelling, got 'all'"),
         ({"phrases": "no"}, "phrases must be one of required, preferred, got 'no'"),

@@ -266,8 +266,10 @@ def _check_arguments(
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense' needs the query's vector")
-    elif vector.ndim != 1 or not np.isfinite(vector).all():
-        raise ValueError(f"vector must be a row of finite numbers, got shape {vector.shape}")
+    elif vector.ndim != 1:
+        raise ValueError(f"vector must have one axis, got shape {vector.shape}")
+    elif not np.isfinite(vector).all():
+        raise ValueError("vector must contain finite numbers, got NaN or infinity")
     if text is None and settings.fusion == "keyword":
         raise ValueError("fusion='keyword' needs a text")
 
