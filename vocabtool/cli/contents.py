@@ -93,7 +93,6 @@ def _check_fields(index: Index, fields: Iterable[str]) -> None:
 
 
 def _plain(value: object) -> str:
-    """Return a value as text; true and false as in JSON."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
@@ -117,7 +116,6 @@ def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"
 
 
 def _page(document: Document) -> bytes:
-    """Return a document for people: its id, its fields, and then the lines of its text."""
     from vocabtool.reports.model import safe
 
     lines = [safe(document.id)]
@@ -127,7 +125,7 @@ def _page(document: Document) -> bytes:
 
 
 def _tell_missing(ids: Iterable[str]) -> int:
-    """Print the first ids that the index does not have; return the exit code."""
+    """Print the ids; return the exit code."""
     from vocabtool.reports.model import safe
 
     missing = [*ids]
@@ -148,7 +146,9 @@ def _tell_missing(ids: Iterable[str]) -> int:
 def stats_command(
     folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]
 ) -> None:
-    """Print what the index in DIR contains: documents, fields, model, weight, sizes of files."""
+    """Print what the index in DIR contains: documents, fields, model, weight of keyword search,
+    sizes of files.
+    """
     from vocabtool.reports.index import stats_report
 
     with usage_errors():
@@ -179,9 +179,9 @@ def stats_command(
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
-    """Write the documents in DIR to a file, with their ids and all fields, in the order of list.
+    """Write the documents in DIR to FILE, with ids and all fields, in the same order as list.
 
-    FILE is a FILE of index, so that another index can be made of it.
+    `vocabtool index FILE` can make another index of them.
     """
     with usage_errors():
         index = open_index(folder, {})
@@ -202,8 +202,8 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 @click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
 @QUIET
 def copy_command(folder: str, new: str, quiet: bool) -> None:
-    """Copy the last commit of the index in DIR to the new folder NEW, also while another process
-    writes to DIR.
+    """Copy the index in DIR to the new folder NEW, as it is at its last commit. Other processes may
+    write to DIR meanwhile.
 
     NEW appears when it is complete. The model is not copied.
     """
@@ -225,11 +225,11 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 def delete_command(
     folder: str, ids: tuple[str, ...], where: str | None, dry_run: bool, force: bool
 ) -> int:
-    """Delete documents from the index in DIR, in one commit: those with these IDs, or those that
-    satisfy a condition. Exit with 1 if an ID is not in DIR.
+    """Delete documents from the index in DIR: those with these IDs, or those that satisfy a
+    condition. Exit with 1 if an ID is not in DIR.
 
-    Nothing is asked. FILEs are not changed: update adds a deleted document again once its FILE has
-    changed.
+    All are deleted in one commit, without a question before. The files that the documents came from
+    are not changed. If such a file changes later, update adds its deleted documents again.
     """
     if bool(ids) == (where is not None):
         raise click.UsageError("pass IDs, or --where CONDITION")

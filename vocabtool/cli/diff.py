@@ -38,7 +38,6 @@ by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`,
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Split ``case,nfkc`` into names of folds. Raise ``BadParameter`` for an unknown name."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
@@ -169,7 +168,6 @@ def _compare(
     rule: str | None,
     read: ReadOptions,
 ) -> Diff:
-    """Return the comparison of two vocabularies. Print each note as soon as it is known."""
     import pyarrow as pa
 
     from vocabtool.comparison import compare

@@ -190,7 +190,6 @@ def embed_command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a progress bar. Yield the function that updates it, or ``None`` without a terminal."""
     from vocabtool.reports.index import progress_line
 
     with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA

@@ -151,7 +151,6 @@ def calibrate_command(
 
 
 def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
-    """Read queries, judgements and vectors. Return them as arguments for the library."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:

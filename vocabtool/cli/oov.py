@@ -75,7 +75,6 @@ SUGGEST: Final = gather(
 def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
-    """Return the limit of each figure, from ``2%``, ``split3=5%`` or ``fertility=1.6``."""
     limits: dict[LimitedFigure, float] = {}
     for text in texts:
         name, equals, limit = text.partition("=")
@@ -93,7 +92,6 @@ def _limits(
 
 
 def _fertility(text: str) -> float:
-    """Convert ``1.6`` to a number of pieces per word."""
     try:
         pieces = float(Decimal(text))
     except ArithmeticError:
@@ -106,10 +104,6 @@ def _fertility(text: str) -> float:
 
 
 def _share(text: str, before: str = "", after: str = "") -> float:
-    """Convert ``2%`` or ``0.02`` to a number from 0 to 1.
-
-    ``before``, ``after``: the texts around the message of an error.
-    """
     try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
@@ -262,7 +256,6 @@ def oov_command(
 
 
 def _tell_figures(report: OovReport) -> None:
-    """Print the figures that limits can be set for."""
     from vocabtool.reports.model import percent
     from vocabtool.tokenization.token_limit import cut_note
 
@@ -281,10 +274,6 @@ def _tell_figures(report: OovReport) -> None:
 def _token_limit(
     model: str, words: Words, limit: int | None, *, needed: bool
 ) -> tuple[TokenLimit | None, tuple[str, ...]]:
-    """Return how many tokens of a text are read, and a note if the model's files are damaged.
-
-    Raises :class:`click.UsageError` if a limit is ``needed`` and not known.
-    """
     from vocabtool.tokenization.token_limit import TokenLimit
 
     found, why = None, f"{model} does not state how many tokens it reads"
@@ -303,7 +292,6 @@ def _token_limit(
 def _check_suggestion(
     words: Words, model: str, most: int | None, to: str | None, start: StartVectors | None
 ) -> None:
-    """Raise an error for options of ``--suggest`` that do not fit, before documents are read."""
     from vocabtool.oov import new_vectors
     from vocabtool.oov.suggest import suggest
 
@@ -327,7 +315,7 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield the batches, and keep as many as :func:`suggest` reads, if it is asked for."""
+    """Yield the batches, and keep as many as :func:`suggest` reads."""
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0
@@ -346,7 +334,6 @@ def _suggest(
     to: str | None,
     start: StartVectors | None,
 ) -> Suggestions | None:
-    """Choose words to add, write them, and tell what they save; ``None`` if not asked for."""
     from vocabtool.oov import new_vectors
     from vocabtool.oov.suggest import suggest
 
@@ -368,7 +355,6 @@ def _suggest(
 
 
 def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
-    """Return the names of the figures that are above their limits, and print these limits."""
     from vocabtool.reports.model import percent
 
     figures: dict[LimitedFigure, float] = {
@@ -385,7 +371,6 @@ def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list
 
 
 def _steps(words: Words) -> str:
-    """Return the rule on one line, truncated after ``RULE_WIDTH`` characters."""
     steps = "; ".join(words.describe())
     return steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
 

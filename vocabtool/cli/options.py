@@ -41,8 +41,6 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def _together(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator. The help shows them in this order."""
-
     def decorate(command: Any) -> Any:
         for option in reversed(options):
             command = option(command)
@@ -83,7 +81,7 @@ def read_size(context: click.Context, option: click.Parameter, text: str | None)
 
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:
-    """Return the path of MODEL and the name of the vocabulary (``#NAME`` or ``--name``)."""
+    """Return the path of MODEL, and the name of the vocabulary (``#NAME`` or ``--name``)."""
     from vocabtool.formats.registry import split_name
 
     path, own = split_name(model)
@@ -112,9 +110,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format`` with two values: ``json``, and ``people``, the readable
-    format.
-    """
+    """Return the option ``--format``: ``json``, or ``people``, the name of a readable format."""
     return click.option(
         "--format",
         "report_format",
@@ -174,7 +170,7 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and for the length of vectors; the arguments are defaults."""
+    """Return the options for prompts and the length of vectors; the arguments are defaults."""
     return (
         click.option(
             "--prompt-query",
@@ -211,7 +207,7 @@ def vocabulary_option(files: str, default: str) -> Decorator:
 def encoder_options(*first: Decorator) -> Decorator:
     """Return a decorator that passes the encoder's options as one argument, ``encoder``.
 
-    The argument is an :class:`EncoderOptions`. ``first``: options to list first in the help.
+    Its type is :class:`EncoderOptions`. ``first``: options that the help lists first.
     """
 
     def make(**given: Any) -> EncoderOptions:
@@ -283,7 +279,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 def _one_field(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
 ) -> str | None:
-    """Refuse an option given several times; the last field would silently replace the others."""
+    """Refuse an option that is given twice: click would silently use the last value."""
     if len(fields) > 1:
         raise click.BadParameter(
             f"expected one field, got {' and '.join(fields)}; join them into one field first"
@@ -362,7 +358,6 @@ def _on_error(what: str) -> Decorator:
 
 
 def _read_options(**given: Any) -> ReadOptions:
-    """Return the options for reading. Raises :class:`click.UsageError` if they do not agree."""
     try:
         return ReadOptions(**given)
     except ValueError as error:
@@ -372,8 +367,8 @@ def _read_options(**given: Any) -> ReadOptions:
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    The argument is a :class:`ReadOptions`; there are no options for ids. ``of`` completes the help
-    of ``--input-format``, and ``what`` completes the help of ``--on-error``.
+    Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
+    of ``--on-error``.
     """
     return gather("read", FIELD, _input_format(of), *SPLITTING, _on_error(what), into=_read_options)
 
