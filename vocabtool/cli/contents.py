@@ -35,7 +35,7 @@ ROWS = click.option(
     type=click.Choice(("text", "jsonl")),
     default="text",
     show_default=True,
-    help="jsonl: one object for each document.",
+    help="text, or jsonl: one JSON object per line for each document.",
 )
 CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 
@@ -48,9 +48,11 @@ CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
     "fields",
     multiple=True,
     metavar="FIELD",
-    help="Also print this field, or the text; may be repeated.",
+    help="Also print this field of each document, such as text. May be repeated.",
 )
-@click.option("-k", type=click.IntRange(1), help="Print at most this many. [default: all]")
+@click.option(
+    "-k", type=click.IntRange(1), help="Print at most this many documents. [default: all]"
+)
 @ROWS
 def list_command(
     folder: str,
@@ -138,9 +140,7 @@ def _tell_missing(ids: Iterable[str]) -> int:
 
 @click.command("stats")
 @DIR
-@click.option(
-    "--unknown", is_flag=True, help="Also count the words of all documents that are unknown."
-)
+@click.option("--unknown", is_flag=True, help="Also count the unknown words in all documents.")
 @INDEX_MODEL
 @format_option()
 def stats_command(
@@ -175,7 +175,8 @@ def stats_command(
 @click.option(
     "--vectors",
     is_flag=True,
-    help="Also write the vectors: the column vector, or for .jsonl the file NAME.vectors.npy.",
+    help="Also write the vectors: as the column `vector`, or for NAME.jsonl as the file "
+    "NAME.vectors.npy.",
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
@@ -221,7 +222,7 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @CONDITION
 @click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
-@click.option("--force", is_flag=True, help="Let --where delete more than a third of DIR.")
+@click.option("--force", is_flag=True, help="Let --where delete over a third of the documents.")
 def delete_command(
     folder: str, ids: tuple[str, ...], where: str | None, dry_run: bool, force: bool
 ) -> int:

@@ -67,7 +67,7 @@ SHAPE = gather(
         type=click.Choice(get_args(Metric)),
         default="cosine",
         show_default=True,
-        help="How vectors are compared.",
+        help="How the similarity of vectors is measured.",
     ),
     click.option(
         "--dtype",
@@ -88,7 +88,7 @@ SHAPE = gather(
         type=click.FloatRange(0, 1, min_open=True),
         default=RECALL,
         show_default=True,
-        help="recall@10 that approximate search must reach.",
+        help="Share of the 10 nearest vectors that approximate search must find (recall@10).",
     ),
     click.option(
         "--exact-below",
@@ -122,8 +122,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: if the index has at least 1,000 "
-    "documents and is new, or has doubled since it was last calibrated]",
+    help="Estimate the best weight of keyword search for this index. [default: if it has at least "
+    "1,000 documents and is new, or has doubled since the last estimate]",
 )
 
 
@@ -401,7 +401,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the weight `a` of the keyword leg is {found.a:.2f}, an estimate")
+            tell(f"calibrated: the weight of keyword search is {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 

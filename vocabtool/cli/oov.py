@@ -49,25 +49,26 @@ SUGGEST: Final = gather(
         "most",
         type=click.IntRange(1, 100_000),
         metavar="N",
-        help="Also report the N words whose addition to MODEL saves most pieces, chosen on every "
-        "second document and checked on the others. For word vectors: the commonest unknown words.",
+        help="Also report N words to add to MODEL: those that save most pieces. Every second "
+        "document chooses the words; the others check what they save. For word vectors: the "
+        "commonest unknown words.",
     ),
     click.option(
         "--suggest-to",
         "to",
         type=click.Path(),
         metavar="PATH",
-        help="Write these words: to a .json file, as tokens to add, with initial vectors if MODEL "
-        "is a folder with model.safetensors; for a static MODEL, also to a folder or file of "
-        "another name, as a copy of the model with these words.",
+        help="Where to write the words of --suggest. A .json file gets tokens to add, with initial "
+        "vectors if MODEL is a folder with model.safetensors. With a static MODEL, another PATH "
+        "gets a copy of the model that has these words.",
     ),
     click.option(
         "--suggest-vectors",
         "start",
         type=click.Choice(get_args(StartVectors)),
-        help="Initial vectors: the mean or sum of a word's pieces, or learned from its contexts. "
-        "Word vectors always use contexts. [default: sum for static embeddings of tokens, else "
-        "mean]",
+        help="Initial vectors of the words of --suggest: the mean or sum of a word's pieces, or "
+        "learned from its contexts. Word vectors always use contexts. [default: sum for static "
+        "embeddings of tokens, else mean]",
     ),
 )
 
@@ -140,10 +141,10 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     metavar="LIMIT",
     multiple=True,
     callback=_limits,
-    help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02. "
-    "For subword models also split3=5% (share of tokens in words of three or more pieces) and "
-    "fertility=1.6 (pieces per token). cut=5% limits the share of the model's pieces that are cut "
-    "off (of the words, for a model of whole words). May be repeated.",
+    help="Exit with code 1 if a figure is above its limit. 2% or 0.02: share of unknown tokens. "
+    "split3=5%: share of tokens in words of three or more pieces. fertility=1.6: pieces per token. "
+    "cut=5%: share of pieces that the model cuts off (of words, for a model of whole words). "
+    "split3 and fertility are for subword models. May be repeated.",
 )
 @click.option(
     "--sort",
@@ -157,8 +158,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of tokens of a text that the model reads, with the special tokens that it adds; "
-    "N must be larger than their number. [default: as its files state]",
+    help="Most tokens of a text that the model reads, including the special tokens that it adds. N "
+    "must be larger than the number of these. [default: as the model's files state]",
 )
 @click.option(
     "--budget",
@@ -366,7 +367,7 @@ def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list
     over = [name for name in limits if figures[name] > limits[name]]
     for name in over:
         shown = f"{limits[name]:g}" if name == "fertility" else percent(limits[name])
-        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
+        tell(f"above the limit of {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
     return over
 
 
@@ -401,5 +402,5 @@ def _print_masked(
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
-            f"looks up; not found, so printed in the model's spelling: {strange}"
+            f"looks up. Not found, and printed in the model's spelling: {strange}"
         )

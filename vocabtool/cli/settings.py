@@ -97,8 +97,8 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
         return value
     if is_folder:
         raise NotFound(
-            f"{value}: a folder without an index; it hides [index.{value}] of {found.file}: rename "
-            f"one of them, or pass {quote(str(found.folder))}"
+            f"{value}: this folder has no index, but it has the name of [index.{value}] in "
+            f"{found.file}. Rename one of them, or pass {quote(str(found.folder))}"
         )
     command = context.command.name or ""
     if not is_index(found.folder):
@@ -128,8 +128,8 @@ def files_of(
         return values
     if is_there:
         raise click.UsageError(
-            f"{values[0]} exists, so it is a FILE; it hides [index.{values[0]}] of {found.file}: "
-            "rename one of them, or pass -o DIR to index the FILE"
+            f"{values[0]}: is a file or folder here, and also [index.{values[0]}] in {found.file}. "
+            "Rename one of them, or pass -o DIR to index the FILE"
         )
     if not found.files:
         raise found.error(f"{FILES}: missing, wanted a list of FILEs")
@@ -185,7 +185,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
         own = {key: each for key, each in table.items() if not isinstance(each, dict)}
         for key in table.keys() - own.keys():
             if root.get_command(context, key) is None:
-                raise found.error(f"{key}: no command of this name")
+                raise found.error(f"{key}: a table, but vocabtool has no command of this name")
         index_command = root.get_command(context, "index")
         assert index_command is not None  # noqa: S101 - it is in the table of commands
         _check(found, index_command, context, own)
@@ -210,7 +210,7 @@ def _tables(config: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
                 if table is None and config is None:
                     continue
             if not isinstance(table, dict) or not isinstance(table.get("index", {}), dict):
-                raise InvalidFile(f"wanted tables {where}")
+                raise InvalidFile(f"wanted tables {where}, got another value")
             if others := sorted(table.keys() - {"index"}):
                 raise InvalidFile(f"{others[0]}: unknown key; wanted only tables {where}")
         yield file, table.get("index", {})

@@ -71,8 +71,8 @@ HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 BY_POSITION: Final = (
-    "vectors without ids belong to documents by position. Fix it, or give the vectors ids: a "
-    "Parquet file with a column 'id', or numpy.savez(FILE, ids=..., vectors=...)"
+    "vectors without ids belong to documents by position. Correct this, or give the vectors ids: "
+    "in a Parquet file with a column 'id', or by numpy.savez(FILE, ids=..., vectors=...)"
 )
 
 
@@ -440,7 +440,7 @@ def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
     for batch in batches(sources, replace(options, on_duplicate=None), log=ReadLog()):
         if batch.vectors is not None and len(batch):
             return int(batch.vectors.shape[1])
-    raise NotFound("no document has a vector; without one, the length of vectors is unknown")
+    raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
 def read_vector(name: str) -> Vectors:

@@ -45,8 +45,8 @@ HINTS: Final[dict[Kind, str]] = {
     "string": ": write the value in single quotes",
 }
 NO_NUMBERS: Final = (
-    "text, because some document has a value that is not a number: compare it with a value in "
-    "single quotes"
+    "text: compare it with a value in single quotes. It is text because some document has a value "
+    "that is not a number"
 )
 LISTS: Final = (
     "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
@@ -134,7 +134,7 @@ class _Statement:
             case "ilike":
                 pattern = str(self.values.pop()).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
-                    self._refuse(f"a pattern of more than {MAX_PATTERN:,} bytes", asked.position)
+                    self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
                 self.values.append(pattern)
                 return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
             case "like":
@@ -166,7 +166,7 @@ class _Statement:
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         for value, position in zip(asked.values, asked.positions, strict=True):
             if isinstance(value, Moment):
-                self._refuse("write a date that is an element or a part in quotes", position)
+                self._refuse(f"after {operator!r}, write a date in single quotes", position)
         lists = LISTS.format(name, self._rows)
         if operator == "has":
             having = self._lists_having(lists, name, asked.values)

@@ -167,7 +167,10 @@ def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator
     """Write Parquet or Arrow, a row group or record batch for each block. ``dim``: 0: no vectors"""
     kinds = snapshot.manifest.fields
     if dim and VECTOR in kinds:
-        raise ValueError(f"the documents have a field {VECTOR!r}, the name of the vectors' column")
+        raise ValueError(
+            f"the documents have a field {VECTOR!r}, the name of the column of vectors; "
+            "write a .jsonl file instead"
+        )
     types = {ID: pa.string(), TEXT: pa.string(), **{name: TYPES[kinds[name]] for name in kinds}}
     if dim:
         types[VECTOR] = pa.list_(pa.float32(), dim)
@@ -353,7 +356,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
-        raise FolderNotEmpty(f"{new}: already exists; name a new folder")
+        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
     part = new.with_name(f".{new.name}.part")

@@ -48,7 +48,7 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
-KNOWN: Final = "known to A: the rule makes a word that is an entry of A; the same for B"
+KNOWN: Final = "known to A: the word that the rule makes is an entry of A; the same for B"
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
 SIDES: Final[tuple[SideName, ...]] = ("a", "b")
@@ -276,7 +276,7 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
     yield "entries compared", _describe_folds(comparison.fold)
     if comparison.by_text:
-        yield "", "▁ marks those that can be a whole word; others are parts of words"
+        yield "", "▁ marks entries that can be a whole word; others are parts of words"
     use, cuts = comparison.use, comparison.cuts
     counted = use or cuts
     for number, source in enumerate(counted.sources if counted else ()):
@@ -411,14 +411,14 @@ def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
-        return [Paragraph(f"{misses} misses nothing of this corpus that {knows} knows")]
+        return [Paragraph(f"{misses} knows all words of this corpus that {knows} knows")]
     least = f"{CARRYING:.0%}" if carriers.share < 1 else "all"
     count = carriers.words
-    words = "one word is" if count == 1 else f"the {count:,} commonest words are"
+    words = "one word makes" if count == 1 else f"the {count:,} commonest words make"
     every = use.only_a if side == "a" else use.only_b
     sentence = (
-        f"{words} {least} of what {misses} misses and {knows} knows, "
-        f"{every:,} of {use.tokens:,} tokens"
+        f"{words} up {least} of the tokens that only {knows} knows "
+        f"({every:,} of {use.tokens:,} tokens)"
     )
     some = use.words(side).slice(0, most).to_pylist()
     columns = (Column(f"only {knows} knows"), *_counts("count"))

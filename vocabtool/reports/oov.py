@@ -358,9 +358,8 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
     shown = [KINDS[kind] for kind in KINDS if kind != "random" or report.split is not None]
     words = "unknown word" if count == 1 else f"{count:,} commonest unknown words"
     yield Paragraph(
-        f"Tokens, of the {words} ({tokens}). Each word is counted once, as the first kind that "
-        "fits: "
-        f"{', '.join(shown)}.",
+        f"The bars count the tokens of the {words} ({tokens}). A word counts as the first kind "
+        f"that fits: {', '.join(shown)}.",
         small=True,
     )
 
