@@ -306,7 +306,7 @@ def test_version_and_help() -> None:
     assert done.stdout.decode() == f"vocabtool, version {vocabtool.__version__}\n"
     told = " ".join(run("--help").stdout.decode().split())
     assert "oov Report which words of FILE... MODEL does not know. search" in told
-    assert "Find the weight of the keyword leg for the index in DIR, and store it." in told
+    assert "Find the best weight of keyword search for the index in DIR, and store it." in told
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -57,7 +57,7 @@ def test_a_terminal_gets_tables(here: Path) -> None:
     shown = on_terminal(here, "diff", "one.txt", "two.txt", "--corpus", "corpus.txt")
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert {"A one.txt: 6 entries", "common 2 33.33% 50.00%", "B 4 66.67%"} <= set(lines)
-    assert "one word is all of what A misses and B knows, 2 of 6 tokens" in lines
+    assert "one word makes up all of the tokens that only B knows (2 of 6 tokens)" in lines
     assert "vocabtool:" not in shown
 
 

@@ -132,10 +132,10 @@ def test_an_existing_folder_comes_first(project: Path) -> None:
     assert told("list", "notes", cwd=project / "deep")[0] == "a\nb\nc\n"
     (project / "deep" / "notes").mkdir()
     errors = told("list", "notes", cwd=project / "deep", code=3)[1]
-    assert f"hides [index.notes] of {project / 'vocabtool.toml'}" in errors
+    assert f"has the name of [index.notes] in {project / 'vocabtool.toml'}" in errors
     assert str(project / "build" / "notes-index") in errors
     errors = told("index", "notes", cwd=project / "deep", code=2)[1]
-    assert f"hides [index.notes] of {project / 'vocabtool.toml'}" in errors
+    assert f"and also [index.notes] in {project / 'vocabtool.toml'}" in errors
 
 
 def test_where_the_file_is_found(project: Path, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ CASES = [
     (f"[index.x]\n{FOLDER}metric = 'l3'", "[index.x] metric: 'l3' is not one of"),
     (f"[index.x]\n{FOLDER}memory = '1K'", "[index.x] memory: the minimum is 16M"),
     (f"[index.x]\n{FOLDER}rule = 'no-rule'", "[index.x] rule: "),
-    (f"[index.x]\n{FOLDER}[index.x.find]\nk = 1", "[index.x] find: no command of this name"),
+    (f"[index.x]\n{FOLDER}[index.x.find]\nk = 1", "[index.x] find: a table, but vocabtool has"),
     (f"[index.x]\n{FOLDER}[index.x.list]\nfolder = 'g'", "[index.x.list] folder: unknown key"),
     (f"[index.x]\n{FOLDER}[index.x.list]\nk = 'all'", "[index.x.list] k: wanted an integer"),
 ]

@@ -62,7 +62,7 @@ def test_notebook(tmp_path: Path) -> None:
         (b'{"worksheets": []}', "list of cells"),
         (b'{"cells": {}}', "list of cells"),
         (notebook({"source": "a"}, 7), "cell 2: expected an object"),
-        (notebook({"source": ["a", 7]}), "cell 1: expected an object whose source is text"),
+        (notebook({"source": ["a", 7]}), "cell 1: expected an object with text in its key"),
     ],
 )
 def test_damaged_notebooks(tmp_path: Path, content: bytes, reason: str) -> None:

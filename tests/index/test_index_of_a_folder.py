@@ -170,7 +170,7 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
     long = [document.text for id_, document in contents(index).items() if "#Long" in id_]
     assert (len(long), {*long[1:-1]}) == (26, {"w-w, w. w-w, w."})  # a w-w is one word
     assert embed("docs", five_words(), "shards", split_size=3).counts.too_long == 0
-    with pytest.raises(ValueError, match="overlap must be below the 5 tokens"):
+    with pytest.raises(ValueError, match="overlap must be less than the length of a piece, 5"):
         Index.create("other", five_words()).load("docs", overlap=6)
 
 

@@ -122,10 +122,10 @@ def test_a_terminal(here: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (["--fail-over=cut=39%"], 1, "the limit is 39.00% (--fail-over cut)"),
+        (["--fail-over=cut=39%"], 1, "above the limit of 39.00% (--fail-over cut)"),
         (["--fail-over=cut=40%"], 0, NOTE),
         (["--fail-over=cut=0%", "--limit=15"], 0, "no document is longer than the 13 pieces that"),
-        (["--fail-over=cut=40%", "--limit=5"], 1, "the limit is 40.00% (--fail-over cut)"),
+        (["--fail-over=cut=40%", "--limit=5"], 1, "above the limit of 40.00% (--fail-over cut)"),
         (["--fail-over=cut=40%", "--limit=0"], 2, "--limit"),
         (["--limit=2"], 2, "a limit of 2 is too low: the model adds 2 special tokens"),
         (["--fail-over=cut=39%", "--limit=3"], 1, "longer than the 1 piece that the model reads"),

@@ -190,14 +190,14 @@ Spearman's rho -1.000 over the ranks of 2 common entries
  both            1   25.00%
  only B          0    0.00%
  neither         2   50.00%
-known to A: the rule makes a word that is an entry of A; the same for B
+known to A: the word that the rule makes is an entry of A; the same for B
 
-one word is all of what B misses and A knows, 1 of 4 tokens
+one word makes up all of the tokens that only A knows (1 of 4 tokens)
  only A knows   count
  ────────────────────
  Paris              1
 
-A misses nothing of this corpus that B knows
+A knows all words of this corpus that B knows
 
 the ids of A are in no order that could be determined
 the ids of B are in no order that could be determined

@@ -137,7 +137,7 @@ def test_one_is_no_plural(tmp_path: Path) -> None:
     assert "words: 1 entry\n" in shown
     assert "\n1 of 1 entries was never used: the\n" in shown
     page = saved(report, tmp_path, "html").decode()
-    assert "Tokens, of the unknown word (1 token)." in page
+    assert "The bars count the tokens of the unknown word (1 token)." in page
     assert Page(page).numbers["tokens unknown"] == [1]
 
 

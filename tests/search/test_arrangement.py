@@ -243,10 +243,10 @@ def test_updates_between_pages(folder: Path) -> None:
     rest = index.search("amber", k=6, fusion="keyword", cursor=first.cursor)
     assert [hit.id for hit in (*first, *rest)] == expected
     newer = other.search("amber", k=2, fusion="keyword").cursor
-    with pytest.raises(InvalidCursor, match=r"commit 3, this reader has commit 1.*refresh"):
+    with pytest.raises(InvalidCursor, match=r"commit 3, .* opened at commit 1.*Refresh"):
         index.search("amber", fusion="keyword", cursor=newer)
     for reader in (other, Index.open(folder)):
-        with pytest.raises(InvalidCursor, match=r"commit 1, which is gone.*commit 3.*search again"):
+        with pytest.raises(InvalidCursor, match=r"commit 1, .* commit 3.*search again"):
             reader.search("amber", fusion="keyword", cursor=first.cursor)
     index.refresh()
     assert len(index.search("amber", fusion="keyword", cursor=newer)) == 6

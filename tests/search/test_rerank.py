@@ -315,7 +315,7 @@ def test_a_name_that_leads_nowhere(index: Index, tmp_path: Path) -> None:
         (tmp_path / "none", NotFound, "no such folder, and no model"),
         (tmp_path, UnknownFormat, "neither model.onnx nor .*nor weights for sentence-transformers"),
         (f"onnx:{tmp_path}", UnknownFormat, "neither model.onnx nor"),
-        (f"static:{__file__}", VocabtoolError, "static: is no kind of cross-encoder"),
+        (f"static:{__file__}", VocabtoolError, "static: does not name a cross-encoder"),
         (f"python:{__name__}:nothing", NotFound, "no such attribute"),
         (f"python:{__name__}:TEXTS", VocabtoolError, r"wanted a function f\(query, texts\)"),
     ]

@@ -35,7 +35,7 @@ ROWS = click.option(
     type=click.Choice(("text", "jsonl")),
     default="text",
     show_default=True,
-    help="jsonl: one object for each document.",
+    help="text, or jsonl: one JSON object per line for each document.",
 )
 CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 
@@ -48,9 +48,11 @@ CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
     "fields",
     multiple=True,
     metavar="FIELD",
-    help="Also print this field, or the text; may be repeated.",
+    help="Also print this field of each document, such as text. May be repeated.",
 )
-@click.option("-k", type=click.IntRange(1), help="Print at most this many. [default: all]")
+@click.option(
+    "-k", type=click.IntRange(1), help="Print at most this many documents. [default: all]"
+)
 @ROWS
 def list_command(
     folder: str,
@@ -93,7 +95,6 @@ def _check_fields(index: Index, fields: Iterable[str]) -> None:
 
 
 def _plain(value: object) -> str:
-    """Return a value as text; true and false as in JSON."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
@@ -117,7 +118,6 @@ def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"
 
 
 def _page(document: Document) -> bytes:
-    """Return a document for people: its id, its fields, and then the lines of its text."""
     from vocabtool.reports.model import safe
 
     lines = [safe(document.id)]
@@ -127,7 +127,7 @@ def _page(document: Document) -> bytes:
 
 
 def _tell_missing(ids: Iterable[str]) -> int:
-    """Print the first ids that the index does not have; return the exit code."""
+    """Print the ids; return the exit code."""
     from vocabtool.reports.model import safe
 
     missing = [*ids]
@@ -140,15 +140,15 @@ def _tell_missing(ids: Iterable[str]) -> int:
 
 @click.command("stats")
 @DIR
-@click.option(
-    "--unknown", is_flag=True, help="Also count the words of all documents that are unknown."
-)
+@click.option("--unknown", is_flag=True, help="Also count the unknown words in all documents.")
 @INDEX_MODEL
 @format_option()
 def stats_command(
     folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]
 ) -> None:
-    """Print what the index in DIR contains: documents, fields, model, weight, sizes of files."""
+    """Print what the index in DIR contains: documents, fields, model, weight of keyword search,
+    sizes of files.
+    """
     from vocabtool.reports.index import stats_report
 
     with usage_errors():
@@ -175,13 +175,14 @@ def stats_command(
 @click.option(
     "--vectors",
     is_flag=True,
-    help="Also write the vectors: the column vector, or for .jsonl the file NAME.vectors.npy.",
+    help="Also write the vectors: as the column `vector`, or for NAME.jsonl as the file "
+    "NAME.vectors.npy.",
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
-    """Write the documents in DIR to a file, with their ids and all fields, in the order of list.
+    """Write the documents in DIR to FILE, with ids and all fields, in the same order as list.
 
-    FILE is a FILE of index, so that another index can be made of it.
+    `vocabtool index FILE` can make another index of them.
     """
     with usage_errors():
         index = open_index(folder, {})
@@ -202,8 +203,8 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 @click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
 @QUIET
 def copy_command(folder: str, new: str, quiet: bool) -> None:
-    """Copy the last commit of the index in DIR to the new folder NEW, also while another process
-    writes to DIR.
+    """Copy the index in DIR to the new folder NEW, as it is at its last commit. Other processes may
+    write to DIR meanwhile.
 
     NEW appears when it is complete. The model is not copied.
     """
@@ -221,15 +222,15 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @CONDITION
 @click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
-@click.option("--force", is_flag=True, help="Let --where delete more than a third of DIR.")
+@click.option("--force", is_flag=True, help="Let --where delete over a third of the documents.")
 def delete_command(
     folder: str, ids: tuple[str, ...], where: str | None, dry_run: bool, force: bool
 ) -> int:
-    """Delete documents from the index in DIR, in one commit: those with these IDs, or those that
-    satisfy a condition. Exit with 1 if an ID is not in DIR.
+    """Delete documents from the index in DIR: those with these IDs, or those that satisfy a
+    condition. Exit with 1 if an ID is not in DIR.
 
-    Nothing is asked. FILEs are not changed: update adds a deleted document again once its FILE has
-    changed.
+    All are deleted in one commit, without a question before. The files that the documents came from
+    are not changed. If such a file changes later, update adds its deleted documents again.
     """
     if bool(ids) == (where is not None):
         raise click.UsageError("pass IDs, or --where CONDITION")

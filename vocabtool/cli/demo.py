@@ -1,9 +1,4 @@
-"""The command ``demo``, which shows all steps offline, on Python's own documentation.
-
-It trains a small model on this documentation, extracts the vocabulary of the model, counts unknown
-words, indexes the documents, and runs queries with known answers, by vectors alone and with
-keywords.
-"""
+"""The command ``demo``, which shows all steps offline, on Python's own documentation."""
 
 from __future__ import annotations
 
@@ -50,9 +45,9 @@ SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "t
 def documentation(library: Path | None = None) -> tuple[Document, ...]:
     """Return Python's documentation in a fixed order; long texts are split between paragraphs.
 
-    The documents are the topics of ``help`` and the docstrings in source files. The source is
-    parsed, not run, so ``-OO`` does not remove docstrings. ``library``: the folder of source files;
-    by default, Python's standard library. Raises :class:`NotFound` if there are too few texts.
+    The documents are the topics of ``help`` and the docstrings in source files. ``library``: the
+    folder of source files; by default, Python's standard library. Raises :class:`NotFound` if there
+    are too few texts.
     """
     library = library or Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
@@ -97,10 +92,7 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
 
 
 def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and docstrings of the classes and functions in a module or class.
-
-    Definitions inside ``if`` and ``try`` are included, those inside functions are not.
-    """
+    """Yield names and docstrings of classes and functions, except those inside functions."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
             yield from _docstrings(inner, name)
@@ -117,16 +109,16 @@ COMMON: Final = 1e-3  # a word of this frequency has half the weight
 
 
 def train_words(texts: Iterable[str], rule: str) -> TrainedVectors:
-    """Train vectors of the most frequent words only, so that the model does not know rare ones."""
+    """Train vectors of the most frequent words, so that rare words are unknown to the model."""
     return train(iter(texts), rule=rule, max_words=MAX_WORDS, dim=DIMENSIONS, window=WINDOW)
 
 
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
     """Train a TensorFlow SavedModel that contains all text processing, and save it.
 
-    The model accepts texts, shape (n,), and returns float32, shape (n, dim): for each text, the
-    mean of its word vectors; the vector of an unknown word is zero. Raises
-    :class:`UnsupportedFormat` if TensorFlow is not installed.
+    The model accepts texts, shape (n,), and returns float32, shape (n, dim). The vector of a text
+    is the mean of its word vectors; unknown words have zeros. Raises :class:`UnsupportedFormat` if
+    TensorFlow is not installed.
     """
     tf: Any = import_tensorflow()
     trained = train_words((text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
@@ -168,10 +160,11 @@ FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jso
 def tell_story(folder: Path, seed: int = 0) -> None:
     """Run all steps of the demo in ``folder``, and print the result of each.
 
-    The documents are taken from Python's own documentation. The model is a SavedModel, or a file of
-    word vectors if TensorFlow is not installed. Raises :class:`VocabtoolError` if the folder
-    contains other files, and :class:`NotFound` if this Python was installed without its
-    documentation or if the folder is not writable.
+    The documents are Python's own documentation. The model is a SavedModel, or a file of word
+    vectors if TensorFlow is not installed.
+
+    - Raises :class:`VocabtoolError` if the folder contains other files.
+    - Raises :class:`NotFound` if this Python has no documentation, or the folder is not writable.
     """
     start = now = time.perf_counter()
     about = folder / "ABOUT.txt"
@@ -248,7 +241,6 @@ def tell_story(folder: Path, seed: int = 0) -> None:
 
 
 def _tell_step(since: float, title: str, *lines: str) -> float:
-    """Print what a step did, and how long it took since ``since``. Return the current time."""
     now = time.perf_counter()
     click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
     return now
@@ -272,7 +264,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield queries, each of random words of one document: (query, unknown word, document id)."""
+    """Yield queries of random words of one document: (query, unknown word, document id)."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -296,8 +288,7 @@ def draw_questions(
 
 
 def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Run each query with each fusion, and print the rank of the document that contains the query's
-    words."""
+    """Run all queries, and print the rank of the document that each was made from."""
     now = time.perf_counter()
     asked, judged = "", "query-id\tcorpus-id\tscore\n"
     for number, (text, _, document) in enumerate(questions, 1):

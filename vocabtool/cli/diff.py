@@ -38,11 +38,10 @@ by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`,
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Split ``case,nfkc`` into names of folds. Raise ``BadParameter`` for an unknown name."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
-            raise click.BadParameter(f"choose from {', '.join(FOLDS)}, got {name!r}")
+            raise click.BadParameter(f"expected names from {', '.join(FOLDS)}, got {name!r}")
     return names
 
 
@@ -53,21 +52,21 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Ignore these differences: any of {','.join(FOLDS)}. [default: markers for pieces with "
-    "markers, else none; the report shows what each would change]",
+    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. The report shows what "
+    "each would change. [default: markers if A or B has pieces with markers, else none]",
 )
 @click.option(
     "--as-stored",
     is_flag=True,
-    help="Compare the pieces of tokenizers byte for byte, too, and cut the corpus by one rule for "
-    "both.",
+    help="Compare pieces of tokenizers byte for byte, with their markers, and split the corpus by "
+    "the same rule for A and B.",
 )
 @click.option(
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Documents in which to count the words that A knows and those that B knows. If A or B has "
-    "pieces with markers, A and B each cut the documents by their own rule, and the words and the "
+    help="Documents whose words are counted: how many A knows, and how many B knows. If A or B has "
+    "pieces with markers, A and B each split the documents by their own rule, and the words and "
     "pieces of each are counted. May be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
@@ -169,7 +168,6 @@ def _compare(
     rule: str | None,
     read: ReadOptions,
 ) -> Diff:
-    """Return the comparison of two vocabularies. Print each note as soon as it is known."""
     import pyarrow as pa
 
     from vocabtool.comparison import compare

@@ -70,7 +70,7 @@ RUN = gather(
         type=click.Choice(get_args(Dtype)),
         default="float32",
         show_default=True,
-        help="Type of the vectors.",
+        help="Type of the numbers in the vectors.",
     ),
     click.option(
         "--batch-size",
@@ -82,21 +82,23 @@ RUN = gather(
         type=click.Choice(get_args(Check)),
         default="stat",
         show_default=True,
-        help="Detect changed FILEs by size and time (stat), or by content.",
+        help="How a FILE that changed since the last run is noticed: by size and time (stat), or "
+        "by content.",
     ),
     click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
     click.option(
         "--cache",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Store vectors in DIR, so that no text is encoded twice, not even in later runs.",
+        help="Folder that keeps the vector of each text. A text is encoded only once, also if "
+        "later runs contain it.",
     ),
     click.option(
         "--runner",
         type=click.Choice(get_args(Runner)),
         default="local",
         show_default=True,
-        help="Run on this machine, or on Ray.",
+        help="Where to run: on this machine (local), or on Ray.",
     ),
     click.option(
         "--workers",
@@ -108,7 +110,7 @@ RUN = gather(
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
-        help="Batches that a worker encodes at once. [default: depends on the model]",
+        help="Number of batches that a worker encodes at once. [default: depends on the model]",
     ),
     click.option(
         "--ray-address",
@@ -190,7 +192,6 @@ def embed_command(
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a progress bar. Yield the function that updates it, or ``None`` without a terminal."""
     from vocabtool.reports.index import progress_line
 
     with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA
@@ -218,7 +219,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     required=True,
     type=click.Path(dir_okay=False),
     metavar="WORDS.npz",
-    help="File of the vectors; it is a MODEL for all other commands.",
+    help="File to write. Other commands accept it as MODEL.",
 )
 @gather(
     "settings",
@@ -230,21 +231,21 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(1, MAX_WINDOW),
         default=WINDOW,
         show_default=True,
-        help="Words on each side that count as near.",
+        help="Number of words on each side of a word that count as near it.",
     ),
     click.option(
         "--min-count",
         type=click.IntRange(1),
         default=MIN_COUNT,
         show_default=True,
-        help="Rarer words get no vector.",
+        help="Words with fewer occurrences get no vector.",
     ),
     click.option(
         "--max-words",
         type=click.IntRange(2),
         default=MAX_WORDS,
         show_default=True,
-        help="Maximum number of words with a vector: the most frequent.",
+        help="Give vectors to at most this many words, the most frequent ones.",
     ),
     click.option(
         "--rule",
@@ -253,8 +254,8 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         show_default=True,
         metavar="RULE",
         help="Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of "
-        "letters and digits, lower-cased) or regex:PATTERN. The file states it, so no other "
-        "command needs it.",
+        "letters and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other "
+        "commands need no --rule.",
     ),
     click.option(
         "--memory",
@@ -262,7 +263,8 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         default="1G",
         show_default=True,
         metavar="SIZE",
-        help="Memory for words, pairs and vectors; if it is full, the rarest are dropped.",
+        help="Memory for words, pairs of near words, and vectors. If it is full, the rarest words "
+        "or pairs are dropped.",
     ),
     click.option(
         "--threads",
@@ -271,7 +273,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         show_default=True,
         help="Number of threads.",
     ),
-    click.option("--seed", default=0, show_default=True, help="Seed of the decomposition."),
+    click.option("--seed", default=0, show_default=True, help="Seed of the random numbers."),
 )
 @QUIET
 def train_command(

@@ -19,13 +19,13 @@ QUERIES = gather(
         "--queries",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Queries: BEIR's JSONL (_id, text), id TAB text, or TREC topics.",
+        help="File of queries: BEIR's JSONL (_id, text), lines of id TAB text, or TREC topics.",
     ),
     click.option(
         "--qrels",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Relevance judgements, in the format of BEIR or TREC.",
+        help="File of relevance judgements, in the format of BEIR or TREC.",
     ),
     click.option(
         "--vectors",
@@ -46,7 +46,7 @@ QUERIES = gather(
 @click.option(
     "--self-check",
     is_flag=True,
-    help="Without judgements: search for documents by words taken from them.",
+    help="Evaluate without judgements: search for documents by words that they contain.",
 )
 @click.option(
     "--sample",
@@ -113,7 +113,7 @@ def calibrate_command(
     dry_run: bool,
     report_format: Literal["text", "json"],
 ) -> int:
-    """Find the weight of the keyword leg for the index in DIR, and store it.
+    """Find the best weight of keyword search for the index in DIR, and store it.
 
     Without judgements, the weight is estimated with queries made from the documents. With
     --queries and --qrels, it is tuned on judged queries by cross-validation.
@@ -139,8 +139,8 @@ def calibrate_command(
                 found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
             if found is None:
                 tell(
-                    f"fewer than {MIN_SAMPLE} documents have three sentences and 15 words: too few "
-                    "to calibrate"
+                    f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
+                    "sentences and 15 words"
                 )
                 return 1
             calibration, report = found.calibration, calibration_report(found)
@@ -151,7 +151,6 @@ def calibrate_command(
 
 
 def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
-    """Read queries, judgements and vectors. Return them as arguments for the library."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:

@@ -67,7 +67,7 @@ SHAPE = gather(
         type=click.Choice(get_args(Metric)),
         default="cosine",
         show_default=True,
-        help="How vectors are compared.",
+        help="How the similarity of vectors is measured.",
     ),
     click.option(
         "--dtype",
@@ -88,7 +88,7 @@ SHAPE = gather(
         type=click.FloatRange(0, 1, min_open=True),
         default=RECALL,
         show_default=True,
-        help="recall@10 that approximate search must reach.",
+        help="Share of the 10 nearest vectors that approximate search must find (recall@10).",
     ),
     click.option(
         "--exact-below",
@@ -122,8 +122,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Calibrate the weight of the keyword leg. [default: if the index has at least 1,000 "
-    "documents and is new, or has doubled since it was last calibrated]",
+    help="Estimate the best weight of keyword search for this index. [default: if it has at least "
+    "1,000 documents and is new, or has doubled since the last estimate]",
 )
 
 
@@ -186,8 +186,10 @@ def index_command(
     .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
     .epub; also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed
     (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
-    options, so that update can read the files again. FILE can also be the name of an index in a
-    settings file, which then has the FILEs, DIR and other options.
+    options, so that update can read the files again.
+
+    FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
+    from the settings.
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
@@ -266,12 +268,13 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    A known FILE is read with the options and the --vectors that `vocabtool index` was given for it,
-    a new FILE with the options of the last known FILE. Documents with new ids are added; changed
-    ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that check the
-    model. --sync also deletes documents that came from a FILE and are no longer in it, but no other
-    documents. It needs every FILE to be complete and readable. The last
-    commit contains the deletions.
+    A known FILE is read with the options and the --vectors that `vocabtool index` was given for it.
+    A new FILE is read with the options of the last known FILE. Documents with new ids are added;
+    changed ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that
+    check the model.
+
+    --sync also deletes documents that came from a FILE and are no longer in it; other documents
+    stay. Every FILE must then be complete and readable. The last commit contains the deletions.
     """
 
     _refuse_an_index(files)
@@ -303,7 +306,6 @@ def _advice_after_a_stop() -> Iterator[None]:
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
-    """Raise an error if a FILE is an index: the files of the index would be read as documents."""
     from vocabtool.index.folder import is_index
 
     for name in files:
@@ -333,11 +335,9 @@ def _open(
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and its index, or ``None`` if it has no index yet.
 
-    ``force``: if --force is given, all requested options as text, and the files of the model and
-    the vectors; otherwise ``None``. With --force,
-    the index is built in a folder next to the existing one. After an interruption, a command with
-    the same options resumes there, unless the documents are a stream: a stream cannot be read
-    again, so the command starts over.
+    ``force``: with --force, all options as text, and the files of the model and of the vectors. The
+    index is then built in a folder beside the existing one. After an interruption, the same command
+    resumes there, but only if all documents can be read again.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
@@ -382,10 +382,10 @@ def _calibrate(
     quiet: bool,
     progress: Callable[[str, float], None] | None,
 ) -> float:
-    """Estimate the weight of the keyword leg, if ``wanted``. Return the seconds it took.
+    """Estimate the weight of keyword search; return the seconds it took.
 
-    ``wanted``: if ``None``, the growth of the index decides. ``before``: number of its documents
-    before this run. Nothing is done without a model, or if the weight was tuned on judgements.
+    ``wanted``: ``None`` if the growth of the index decides. ``before``: number of documents before
+    this run.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
@@ -401,7 +401,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the weight `a` of the keyword leg is {found.a:.2f}, an estimate")
+            tell(f"calibrated: the weight of keyword search is {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 
@@ -455,7 +455,8 @@ def upgrade_command(folder: str, quiet: bool) -> None:
 def verify_command(
     folder: str, model: dict[str, Any], quiet: bool, report_format: Literal["text", "json"]
 ) -> None:
-    """Check all files of the index in DIR, both legs, and the recall of vector search.
+    """Check all files of the index in DIR, its vectors and keywords, and the recall of vector
+    search.
 
     With --model, also encode up to 8 documents again, and compare the vectors with those in DIR.
     """

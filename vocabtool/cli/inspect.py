@@ -71,7 +71,6 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
 
 
 def _show(report: Report, report_format: Literal["table", "json"]) -> None:
-    """Print a report. Characters that standard output cannot encode are escaped."""
     from vocabtool.reports.renderers import render_text
 
     if report_format == "json":

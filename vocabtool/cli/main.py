@@ -1,7 +1,9 @@
 """The entry point of the command line: the commands, error messages and exit codes.
 
-Exit codes: 0 success, 1 a condition that the caller set is met (``oov --fail-over``), 2 wrong
-usage, 3 bad input.
+- 0: success
+- 1: a limit of ``oov`` is exceeded, an ID is not in the index, or ``calibrate`` has too few texts
+- 2: wrong usage
+- 3: bad input
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ COMMANDS: Final = {
 
 
 class _Commands(click.Group):
-    """The group of all commands. It imports a command only when it is needed."""
+    """Imports a command only when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -63,7 +65,6 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command to run. For a mistyped name, suggest similar names."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -123,7 +124,6 @@ def main() -> NoReturn:
 
 
 def _escape(stream: TextIO | None) -> None:
-    """Make a stream escape the characters that its encoding lacks, instead of failing."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
@@ -156,7 +156,6 @@ def _run() -> int:
 
 
 def _tell_repair(error: Exception) -> None:
-    """Print how to repair an index if one of its files is damaged."""
     if isinstance(error, InvalidFile) and error.file is not None:
         from vocabtool.index.folder import advice
 

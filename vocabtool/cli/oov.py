@@ -49,25 +49,26 @@ SUGGEST: Final = gather(
         "most",
         type=click.IntRange(1, 100_000),
         metavar="N",
-        help="Also report the N words whose addition to MODEL saves most pieces, chosen on every "
-        "second document and checked on the others. For word vectors: the commonest unknown words.",
+        help="Also report N words to add to MODEL: those that save most pieces. Every second "
+        "document chooses the words; the others check what they save. For word vectors: the "
+        "commonest unknown words.",
     ),
     click.option(
         "--suggest-to",
         "to",
         type=click.Path(),
         metavar="PATH",
-        help="Write these words: to a .json file, as tokens to add, with initial vectors if MODEL "
-        "is a folder with model.safetensors; for a static MODEL, also to a folder or file of "
-        "another name, as a copy of the model with these words.",
+        help="Where to write the words of --suggest. A .json file gets tokens to add, with initial "
+        "vectors if MODEL is a folder with model.safetensors. With a static MODEL, another PATH "
+        "gets a copy of the model that has these words.",
     ),
     click.option(
         "--suggest-vectors",
         "start",
         type=click.Choice(get_args(StartVectors)),
-        help="Initial vectors: the mean or sum of a word's pieces, or learned from its contexts. "
-        "Word vectors always use contexts. [default: sum for static embeddings of tokens, else "
-        "mean]",
+        help="Initial vectors of the words of --suggest: the mean or sum of a word's pieces, or "
+        "learned from its contexts. Word vectors always use contexts. [default: sum for static "
+        "embeddings of tokens, else mean]",
     ),
 )
 
@@ -75,7 +76,6 @@ SUGGEST: Final = gather(
 def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
-    """Return the limit of each figure, from ``2%``, ``split3=5%`` or ``fertility=1.6``."""
     limits: dict[LimitedFigure, float] = {}
     for text in texts:
         name, equals, limit = text.partition("=")
@@ -93,7 +93,6 @@ def _limits(
 
 
 def _fertility(text: str) -> float:
-    """Convert ``1.6`` to a number of pieces per word."""
     try:
         pieces = float(Decimal(text))
     except ArithmeticError:
@@ -106,10 +105,6 @@ def _fertility(text: str) -> float:
 
 
 def _share(text: str, before: str = "", after: str = "") -> float:
-    """Convert ``2%`` or ``0.02`` to a number from 0 to 1.
-
-    ``before``, ``after``: the texts around the message of an error.
-    """
     try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
@@ -146,10 +141,10 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     metavar="LIMIT",
     multiple=True,
     callback=_limits,
-    help="Exit with code 1 if more than this share of the tokens is unknown, such as 2% or 0.02. "
-    "For subword models also split3=5% (share of tokens in words of three or more pieces) and "
-    "fertility=1.6 (pieces per token). cut=5% limits the share of the model's pieces that are cut "
-    "off (of the words, for a model of whole words). May be repeated.",
+    help="Exit with code 1 if a figure is above its limit. 2% or 0.02: share of unknown tokens. "
+    "split3=5%: share of tokens in words of three or more pieces. fertility=1.6: pieces per token. "
+    "cut=5%: share of pieces that the model cuts off (of words, for a model of whole words). "
+    "split3 and fertility are for subword models. May be repeated.",
 )
 @click.option(
     "--sort",
@@ -163,8 +158,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of tokens of a text that the model reads, with the special tokens that it adds; "
-    "N must be larger than their number. [default: as its files state]",
+    help="Most tokens of a text that the model reads, including the special tokens that it adds. N "
+    "must be larger than the number of these. [default: as the model's files state]",
 )
 @click.option(
     "--budget",
@@ -262,7 +257,6 @@ def oov_command(
 
 
 def _tell_figures(report: OovReport) -> None:
-    """Print the figures that limits can be set for."""
     from vocabtool.reports.model import percent
     from vocabtool.tokenization.token_limit import cut_note
 
@@ -281,10 +275,6 @@ def _tell_figures(report: OovReport) -> None:
 def _token_limit(
     model: str, words: Words, limit: int | None, *, needed: bool
 ) -> tuple[TokenLimit | None, tuple[str, ...]]:
-    """Return how many tokens of a text are read, and a note if the model's files are damaged.
-
-    Raises :class:`click.UsageError` if a limit is ``needed`` and not known.
-    """
     from vocabtool.tokenization.token_limit import TokenLimit
 
     found, why = None, f"{model} does not state how many tokens it reads"
@@ -303,7 +293,6 @@ def _token_limit(
 def _check_suggestion(
     words: Words, model: str, most: int | None, to: str | None, start: StartVectors | None
 ) -> None:
-    """Raise an error for options of ``--suggest`` that do not fit, before documents are read."""
     from vocabtool.oov import new_vectors
     from vocabtool.oov.suggest import suggest
 
@@ -327,7 +316,7 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield the batches, and keep as many as :func:`suggest` reads, if it is asked for."""
+    """Yield the batches, and keep as many as :func:`suggest` reads."""
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0
@@ -346,7 +335,6 @@ def _suggest(
     to: str | None,
     start: StartVectors | None,
 ) -> Suggestions | None:
-    """Choose words to add, write them, and tell what they save; ``None`` if not asked for."""
     from vocabtool.oov import new_vectors
     from vocabtool.oov.suggest import suggest
 
@@ -368,7 +356,6 @@ def _suggest(
 
 
 def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list[LimitedFigure]:
-    """Return the names of the figures that are above their limits, and print these limits."""
     from vocabtool.reports.model import percent
 
     figures: dict[LimitedFigure, float] = {
@@ -380,12 +367,11 @@ def _figures_over(report: OovReport, limits: dict[LimitedFigure, float]) -> list
     over = [name for name in limits if figures[name] > limits[name]]
     for name in over:
         shown = f"{limits[name]:g}" if name == "fertility" else percent(limits[name])
-        tell(f"the limit is {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
+        tell(f"above the limit of {shown} (--fail-over{f' {name}' * (name != 'unknown')})")
     return over
 
 
 def _steps(words: Words) -> str:
-    """Return the rule on one line, truncated after ``RULE_WIDTH`` characters."""
     steps = "; ".join(words.describe())
     return steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
 
@@ -416,5 +402,5 @@ def _print_masked(
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
-            f"looks up; not found, so printed in the model's spelling: {strange}"
+            f"looks up. Not found, and printed in the model's spelling: {strange}"
         )

@@ -41,8 +41,6 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def _together(*options: Decorator) -> Decorator:
-    """Combine several options into one decorator. The help shows them in this order."""
-
     def decorate(command: Any) -> Any:
         for option in reversed(options):
             command = option(command)
@@ -83,7 +81,7 @@ def read_size(context: click.Context, option: click.Parameter, text: str | None)
 
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:
-    """Return the path of MODEL and the name of the vocabulary (``#NAME`` or ``--name``)."""
+    """Return the path of MODEL, and the name of the vocabulary (``#NAME`` or ``--name``)."""
     from vocabtool.formats.registry import split_name
 
     path, own = split_name(model)
@@ -112,9 +110,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format`` with two values: ``json``, and ``people``, the readable
-    format.
-    """
+    """Return the option ``--format``: ``json``, or ``people``, the name of a readable format."""
     return click.option(
         "--format",
         "report_format",
@@ -139,53 +135,53 @@ HTTP: Final = (
     click.option(
         "--api-key-env",
         metavar="NAME",
-        help="HTTP: environment variable with the key. [default: OPENAI_API_KEY]",
+        help="Models on a server: environment variable with the API key. [default: OPENAI_API_KEY]",
     ),
     click.option(
         "--requests",
         type=click.IntRange(1, 1024),
-        help="HTTP: number of requests that a worker sends at once. [default: 8]",
+        help="Models on a server: number of requests that a worker sends at once. [default: 8]",
     ),
     click.option(
         "--requests-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="HTTP: limit for each worker. [default: none]",
+        help="Models on a server: most requests per minute of each worker. [default: no limit]",
     ),
     click.option(
         "--tokens-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="HTTP: limit for each worker. [default: none]",
+        help="Models on a server: most tokens per minute of each worker. [default: no limit]",
     ),
     click.option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         metavar="SECONDS",
-        help="HTTP: time for each request. [default: 120]",
+        help="Models on a server: longest time of a request. [default: 120]",
     ),
     click.option(
         "--retries",
         type=click.IntRange(0),
         metavar="N",
-        help="HTTP: how often a failed request is repeated. [default: 8]",
+        help="Models on a server: how often a failed request is repeated. [default: 8]",
     ),
 )
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and for the length of vectors; the arguments are defaults."""
+    """Return the options for prompts and the length of vectors; the arguments are defaults."""
     return (
         click.option(
             "--prompt-query",
             metavar="TEXT",
-            help="Text to put before each query; '': none. Not for word vectors. "
+            help="Text to put before each query; '' for no text. Not for word vectors. "
             f"[default: {prompt}]",
         ),
         click.option(
             "--prompt-document",
             metavar="TEXT",
-            help="Text to put before each document; '': none. Not for word vectors. "
+            help="Text to put before each document; '' for no text. Not for word vectors. "
             f"[default: {prompt}]",
         ),
         click.option(
@@ -211,7 +207,7 @@ def vocabulary_option(files: str, default: str) -> Decorator:
 def encoder_options(*first: Decorator) -> Decorator:
     """Return a decorator that passes the encoder's options as one argument, ``encoder``.
 
-    The argument is an :class:`EncoderOptions`. ``first``: options to list first in the help.
+    Its type is :class:`EncoderOptions`. ``first``: options that the help lists first.
     """
 
     def make(**given: Any) -> EncoderOptions:
@@ -270,7 +266,8 @@ def encoder_options(*first: Decorator) -> Decorator:
             "--fitted",
             type=click.Path(dir_okay=False),
             metavar="FILE",
-            help="Word vectors: the _weights.json of an earlier run.",
+            help="Word vectors: take the weights from this file, the _weights.json of an earlier "
+            "run.",
         ),
         *HTTP,
         into=make,
@@ -283,7 +280,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 def _one_field(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
 ) -> str | None:
-    """Refuse an option given several times; the last field would silently replace the others."""
+    """Refuse an option that is given twice: click would silently use the last value."""
     if len(fields) > 1:
         raise click.BadParameter(
             f"expected one field, got {' and '.join(fields)}; join them into one field first"
@@ -320,33 +317,33 @@ SPLITTING: Final = (
         "--split-size",
         type=click.IntRange(1),
         metavar="N",
-        help="Most tokens of a piece, as the MODEL counts them, else words; never more than MODEL "
-        f"reads. [default: {SPLIT_SIZE}]",
+        help="Longest piece, in tokens of MODEL; in words if MODEL counts no tokens. Never longer "
+        f"than MODEL reads. [default: {SPLIT_SIZE}]",
     ),
     click.option(
         "--overlap",
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Tokens or words that a piece repeats from the one before it. [default: 0]",
+        help="How many tokens or words a piece repeats from the previous piece. [default: 0]",
     ),
     click.option(
         "--include",
         multiple=True,
         metavar="GLOB",
-        help="Folders: read only files that match, such as '*.md' or 'docs/'; may be repeated. "
-        "[default: files with known endings]",
+        help="In folders, read only files that match this pattern, such as '*.md' or 'docs/'. May "
+        "be repeated. [default: files with known endings]",
     ),
     click.option(
         "--exclude",
         multiple=True,
         metavar="GLOB",
-        help="Folders: leave out files and folders that match; may be repeated.",
+        help="In folders, leave out files and folders that match this pattern. May be repeated.",
     ),
     click.option(
         "--gitignore/--no-gitignore",
         default=True,
-        help="Folders: leave out what a .gitignore names. [default: gitignore]",
+        help="In folders, leave out what a .gitignore names. [default: --gitignore]",
     ),
 )
 
@@ -362,7 +359,6 @@ def _on_error(what: str) -> Decorator:
 
 
 def _read_options(**given: Any) -> ReadOptions:
-    """Return the options for reading. Raises :class:`click.UsageError` if they do not agree."""
     try:
         return ReadOptions(**given)
     except ValueError as error:
@@ -372,8 +368,8 @@ def _read_options(**given: Any) -> ReadOptions:
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    The argument is a :class:`ReadOptions`; there are no options for ids. ``of`` completes the help
-    of ``--input-format``, and ``what`` completes the help of ``--on-error``.
+    Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
+    of ``--on-error``.
     """
     return gather("read", FIELD, _input_format(of), *SPLITTING, _on_error(what), into=_read_options)
 
@@ -417,8 +413,8 @@ CONFIG = click.option(
     is_eager=True,
     expose_value=False,
     callback=lambda context, option, file: context.meta.update({CONFIG_KEY: file}),
-    help="Settings file with indexes by name. [default: vocabtool.toml, or pyproject.toml with "
-    "[tool.vocabtool], in this folder or the nearest one above]",
+    help="Settings file, which names indexes and their options. [default: vocabtool.toml, or "
+    "pyproject.toml with [tool.vocabtool], in this folder or the nearest one above]",
 )
 DIR = _together(
     click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of),
@@ -431,8 +427,8 @@ INDEX_MODEL = gather(
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
-    *prompt_options("those of the index; of a model for given vectors, its own", "the same"),
-    vocabulary_option("the same as for index", "[default: the copy in the index]"),
+    *prompt_options("as in the index; without a model there, the model's own", "as in the index"),
+    vocabulary_option("as for vocabtool index", "[default: the copy in the index]"),
     TRUST,
     *HTTP,
 )

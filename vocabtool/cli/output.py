@@ -25,7 +25,7 @@ SHOWN: Final = 3  # skipped rows that are printed
 
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
-    """Raise an error early if an output file cannot be written, before hours of reading."""
+    """Raise an error before any reading if an output file cannot be written."""
     if not file:
         raise click.UsageError("-o needs the name of a file")
     if html in ("", "-"):
@@ -39,7 +39,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. It may have none."""
+    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. No ending is allowed."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -49,7 +49,7 @@ def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
 
 
 def width() -> int | None:
-    """Return the width of the terminal in characters; ``None`` if output is not to a terminal."""
+    """Return the width of the terminal in characters; ``None`` if output goes elsewhere."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -81,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format) -> None:
-    """Print a report. Text has a fixed width, whether output is to a terminal or not."""
+    """Print a report. Text always has the width ``FILE_WIDTH``."""
     from vocabtool.reports.renderers import FILE_WIDTH, write
 
     with standard_output() as out:
@@ -98,8 +98,8 @@ def deliver_report(
 ) -> None:
     """Write a report to ``file`` (``-``: standard output), and as an HTML page to ``html``.
 
-    ``output``: the format of ``file``; by default, the ending of its name decides. ``as_list``:
-    whether to print all rows as tab-separated text, even on a terminal.
+    ``output``: format of ``file``; ``None``: by its ending. ``as_list``: print all rows as
+    tab-separated text, even on a terminal.
     """
     from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
@@ -123,11 +123,10 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
-    """Show progress while the context is open. Yield the function that updates the progress.
+    """Show progress while the context is open. Yield the function that updates it.
 
-    The function's arguments are ``description``, ``total`` and ``completed``. Yield ``None`` if
-    ``quiet`` is set or standard error is not a terminal. ``eta``: whether to show the remaining
-    time, too.
+    The function's arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if
+    ``quiet`` is set or standard error is not a terminal. ``eta``: also show the remaining time.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -158,7 +157,7 @@ def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., Non
 
 @contextmanager
 def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """Show progress as :func:`progress_bar` does. Yield the function that updates it, or ``None``.
+    """Show progress like :func:`progress_bar`. Yield the function that updates it, or ``None``.
 
     The function's arguments: the name of the current step, and its completed share (0 to 1).
     """
@@ -195,13 +194,13 @@ def read_documents(
 def refuse_nothing(
     documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
 ) -> None:
-    """Raise :class:`NotFound` if no document or query was read, with the first skipped row."""
+    """Raise :class:`NotFound` if nothing was read. The error names the first skipped row."""
     if not documents:
         raise no_documents(names, skipped, what)
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """Print notes. Control characters are escaped, because notes may contain names from files."""
+    """Print notes. Control characters are escaped: notes may contain names from files."""
     from vocabtool.reports.model import safe
 
     for note in notes:
@@ -219,6 +218,5 @@ def tell_skipped(skipped: SkipCounter) -> None:
 
 
 def tell_left_out(skips: Iterable[Skip]) -> None:
-    """Print where and why rows or values were skipped."""
     for skip in skips:
         tell(f"skipped: {skip.place}: {skip.reason}")

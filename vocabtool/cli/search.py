@@ -25,8 +25,8 @@ FIRST_PAGE: Final = "start"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 WHERE: Final = (
-    "Condition on fields, for example: year >= 2020 and lang = 'en'. In tags contains 'x', a list "
-    "must have the element 'x', a text must have the substring."
+    "Condition on fields, such as: year >= 2020 and lang = 'en'. `tags contains 'x'`: the list "
+    "tags has the element 'x', or the text tags has the substring 'x'."
 )
 ARRANGEMENT = gather(
     "arrangement",
@@ -34,8 +34,8 @@ ARRANGEMENT = gather(
         "--sort",
         metavar="FIELD[:desc]",
         multiple=True,
-        help="Order the candidates by this kept field, not by score. Repeatable: the next field "
-        "orders documents with equal values. Documents without the field come last.",
+        help="Order the candidates by this kept field, not by score. May be repeated: the next "
+        "field orders documents with equal values. Documents without the field come last.",
     ),
     click.option(
         "--facets",
@@ -48,8 +48,8 @@ ARRANGEMENT = gather(
         "--after",
         "cursor",
         metavar="CURSOR",
-        help="Show the next page: the cursor is the last line of the page before. --after start "
-        "shows the first page with its cursor.",
+        help="Show the next page. CURSOR is the last line of the previous page. --after start "
+        "shows the first page and its cursor.",
     ),
     click.option(
         "--group-by",
@@ -101,7 +101,8 @@ SETTINGS = gather(
         "--weight",
         "a",
         type=click.FloatRange(0, 1),
-        help="Weight of the keyword leg. [default: calibrated, else 0.5]",
+        help="Weight of keyword search; vector search has the rest. [default: as calibrated, else "
+        "0.5, or 0.4 for models of subword pieces]",
     ),
     click.option(
         "--boost",
@@ -130,8 +131,8 @@ SETTINGS = gather(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Number of candidates from each leg. [default: 100, or all documents if there "
-        "are at most 2,000]",
+        help="Number of candidates from vector search, and from keyword search. [default: 100, or "
+        "all documents if there are at most 2,000]",
     ),
     click.option(
         "--guarantee/--no-guarantee",
@@ -155,7 +156,7 @@ SETTINGS = gather(
     click.option(
         "--literal",
         is_flag=True,
-        help="Search for all of QUERY as words and phrases, also for its operators.",
+        help="Take -, OR, FIELD: and brackets in QUERY as text, not as operators.",
     ),
     click.option(
         "--empty",
@@ -211,7 +212,7 @@ def search_command(
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
     is_paged = arrangement["cursor"] is not None
     if is_paged and query == STDIN:
-        raise click.UsageError("--after continues one query, got the queries of standard input")
+        raise click.UsageError("--after is for one QUERY, not for several on standard input")
     if arrangement["cursor"] == FIRST_PAGE:
         arrangement["cursor"] = None
     others = vector, where, arrangement["sort"], arrangement["facets"]
@@ -223,7 +224,9 @@ def search_command(
         if vector is not None:
             asked["vector"] = vector
             if query == STDIN:
-                raise click.UsageError("--vector is for one QUERY, not for those of -")
+                raise click.UsageError(
+                    "--vector is for one QUERY, not for several on standard input"
+                )
         elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
             tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):

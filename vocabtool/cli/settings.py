@@ -9,12 +9,13 @@
     [index.docs.update]            # options of another command for this index
     sync = true
 
-In ``pyproject.toml`` the tables are ``[tool.vocabtool.index.docs]``. An existing folder of the same
-name comes first. ``index NAME`` takes all options, and runs in the folder of the file, so that ids
-such as ``docs/a.txt:1`` do not depend on the place from which it is called. Other commands take the
-folder and the options in ``SHARED``. Options on the command line come first. The file is data:
-nothing of it is run. Values that begin with ``python:``, and models on a server (``openai:``), to
-which texts and the key in the environment are sent, need --trust on the command line.
+- ``pyproject.toml`` has the tables ``[tool.vocabtool.index.docs]``.
+- An existing folder of the same name, and options on the command line, come first.
+- ``index NAME`` takes all options. It runs in the folder of the file, so that ids such as
+  ``docs/a.txt:1`` do not depend on the current folder.
+- Other commands take the folder and the options in ``SHARED``.
+- The file is data: nothing in it is run. Values with ``python:`` or ``openai:`` run Python or send
+  texts and a key to a server, so they need --trust on the command line.
 """
 
 from __future__ import annotations
@@ -66,7 +67,6 @@ class IndexSettings:
 
     @property
     def folder(self) -> Path:
-        """The folder of the index."""
         return self.file.parent / str(self.values[FOLDER])
 
     @property
@@ -84,8 +84,8 @@ class IndexSettings:
 def folder_of(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the folder that DIR stands for: DIR itself, or the folder of the index of this name.
 
-    Sets the defaults of the command's other options. Raises :class:`NotFound` if there is no such
-    folder and no such name, and :class:`InvalidFile` for an invalid settings file.
+    Sets the defaults of the command's other options. Raises :class:`NotFound` if there is neither a
+    folder nor a name, and :class:`InvalidFile` for an invalid settings file.
     """
     from vocabtool.index.folder import is_index
 
@@ -97,8 +97,8 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
         return value
     if is_folder:
         raise NotFound(
-            f"{value}: a folder without an index; it hides [index.{value}] of {found.file}: rename "
-            f"one of them, or pass {quote(str(found.folder))}"
+            f"{value}: this folder has no index, but it has the name of [index.{value}] in "
+            f"{found.file}. Rename one of them, or pass {quote(str(found.folder))}"
         )
     command = context.command.name or ""
     if not is_index(found.folder):
@@ -128,8 +128,8 @@ def files_of(
         return values
     if is_there:
         raise click.UsageError(
-            f"{values[0]} exists, so it is a FILE; it hides [index.{values[0]}] of {found.file}: "
-            "rename one of them, or pass -o DIR to index the FILE"
+            f"{values[0]}: is a file or folder here, and also [index.{values[0]}] in {found.file}. "
+            "Rename one of them, or pass -o DIR to index the FILE"
         )
     if not found.files:
         raise found.error(f"{FILES}: missing, wanted a list of FILEs")
@@ -139,10 +139,9 @@ def files_of(
 
 
 def new_files(context: click.Context, index: Index) -> list[str] | None:
-    """Return what ``update NAME`` reads if FILEs were added to the settings; ``None``: what
-    ``update DIR`` reads.
+    """Return what ``update NAME`` reads if FILEs were added to the settings, else ``None``.
 
-    If there are new FILEs, goes to the folder of the settings file, where their names begin.
+    If there are new FILEs, goes to the folder of the settings file: their names begin there.
     """
     from vocabtool.index.sources import Source
 
@@ -163,10 +162,9 @@ def new_files(context: click.Context, index: Index) -> list[str] | None:
 
 
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:
-    """Return the checked settings of an index; ``None`` if there is no settings file, or if the
-    name is a path or a glob.
+    """Return the checked settings of an index; ``None`` without a settings file, or for a path.
 
-    ``or_file``: whether the name may be that of a FILE, so that a missing table is no error.
+    ``or_file``: the name may be that of a FILE, so that a missing table is no error.
     """
     if set(name) & {*"/*?["}:
         return None
@@ -187,7 +185,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
         own = {key: each for key, each in table.items() if not isinstance(each, dict)}
         for key in table.keys() - own.keys():
             if root.get_command(context, key) is None:
-                raise found.error(f"{key}: no command of this name")
+                raise found.error(f"{key}: a table, but vocabtool has no command of this name")
         index_command = root.get_command(context, "index")
         assert index_command is not None  # noqa: S101 - it is in the table of commands
         _check(found, index_command, context, own)
@@ -212,7 +210,7 @@ def _tables(config: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
                 if table is None and config is None:
                     continue
             if not isinstance(table, dict) or not isinstance(table.get("index", {}), dict):
-                raise InvalidFile(f"wanted tables {where}")
+                raise InvalidFile(f"wanted tables {where}, got another value")
             if others := sorted(table.keys() - {"index"}):
                 raise InvalidFile(f"{others[0]}: unknown key; wanted only tables {where}")
         yield file, table.get("index", {})
@@ -237,10 +235,7 @@ def _check(
     table: Mapping[str, Any],
     part: str = "",
 ) -> None:
-    """Raise :class:`InvalidFile` for a key that is no option of the command, or a wrong value.
-
-    ``part``: the name of the table inside that of the index, ``""`` for the latter.
-    """
+    """Raise :class:`InvalidFile` for a wrong key or value. ``part``: name of an inner table."""
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
         if any("\0" in each for each in _as_list(value) if isinstance(each, str)):
@@ -311,7 +306,7 @@ def _with_paths(found: IndexSettings) -> dict[str, Any]:
 
 
 def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[str, Any]) -> None:
-    """Make settings the defaults of the command's options: ``chosen`` ones, and its own table."""
+    """Make the ``chosen`` settings, and the command's own table, the defaults of its options."""
     command = context.command
     own = found.values.get(command.name or "", {})
     _check(found, command, context, own, command.name or "index")

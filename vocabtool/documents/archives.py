@@ -65,7 +65,7 @@ def notebook(file: Readable) -> MarkedText:
         source: Any = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
         lines: list[Any] = source if isinstance(source, list) else [source]
         if not all(isinstance(line, str) for line in lines):
-            raise BadRow(f"cell {number:,}: expected an object whose source is text")
+            raise BadRow(f"cell {number:,}: expected an object with text in its key 'source'")
         text = "".join(lines)
         if cell.get("cell_type") == "markdown":
             for each in markdown(text).headings:
@@ -88,7 +88,7 @@ def pdf(file: Readable) -> MarkedText:
         if reader.is_encrypted and not reader.decrypt(""):
             raise BadRow("the PDF needs a password")
         if len(reader.pages) > MAX_PAGES:
-            raise BadRow(f"a PDF of {len(reader.pages):,} pages, wanted at most {MAX_PAGES:,}")
+            raise BadRow(f"the PDF has {len(reader.pages):,} pages, wanted at most {MAX_PAGES:,}")
         for number, page in enumerate(reader.pages, 1):
             # A lone surrogate, from a damaged font, cannot be stored.
             text = page.extract_text().encode("utf-8", "replace").decode()
@@ -106,7 +106,7 @@ def pdf(file: Readable) -> MarkedText:
 
 def _check_length(length: int) -> None:
     if length > MAX_CHARACTERS:
-        raise BadRow(f"a text of more than {MAX_CHARACTERS:,} characters")
+        raise BadRow(f"the text has more than {MAX_CHARACTERS:,} characters")
 
 
 def read_docx(file: Readable, request: Request) -> Iterator[Batch]:
@@ -119,7 +119,7 @@ def read_epub(file: Readable, request: Request) -> Iterator[Batch]:
 
 def _open(path: Path) -> ZipArchive:
     if path.stat().st_size > MAX_FILE_BYTES:
-        raise BadRow(f"a file with more than {MAX_FILE_BYTES:,} bytes")
+        raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
     return ZipArchive(path, MAX_UNPACKED)
 
 
@@ -208,7 +208,7 @@ def epub(path: Path) -> MarkedText:
         )
         package = next(filter(None, roots), None)
         if package is None:
-            raise BadRow(f"not an EPUB: {CONTAINER} names no package")
+            raise BadRow(f"not an EPUB: {CONTAINER} names no package file")
         xml = _member(archive, package, "an EPUB")
         items, order, title = dict[str, str](), list[str](), ""
         for name, is_end, tag in _tags(xml):

@@ -85,8 +85,8 @@ class Rules:
             lines = text.decode("utf-8", "surrogateescape").split("\n")
             if len(data) > MAX_RULES_BYTES or len(lines) > MAX_RULES:
                 raise InvalidFile(
-                    f"more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines of patterns; use "
-                    "--no-gitignore (gitignore=False) to read the folder without them"
+                    f"has more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines; use "
+                    "--no-gitignore (gitignore=False) to read the folder without it"
                 )
         return cls(lines)
 

@@ -94,7 +94,7 @@ class Headings(list[Heading]):
 
     def append(self, heading: Heading, /) -> None:
         if len(self) >= MAX_HEADINGS:
-            raise BadRow(f"more than {MAX_HEADINGS:,} headings")
+            raise BadRow(f"the file has more than {MAX_HEADINGS:,} headings")
         super().append(heading)
 
 
@@ -232,7 +232,7 @@ def html(source: str) -> MarkedText:
         else:
             ends_blank = False
         if len(places) >= MAX_PLACES:
-            raise BadRow(f"more than {MAX_PLACES:,} parts of text between tags")
+            raise BadRow(f"the file has more than {MAX_PLACES:,} parts of text between tags")
         data = (gap if length else "") + data
         places.append((length, start, end))
         parts.append(data)

@@ -84,7 +84,7 @@ def sizes_of(request: Request) -> Sizes:
         size = max(min(size, measure.most), 1)
     if options.overlap >= size:
         raise ValueError(
-            f"overlap must be below the {size:,} tokens that are read, got {options.overlap:,}"
+            f"overlap must be less than the length of a piece, {size:,}, got {options.overlap:,}"
         )
     return Sizes(size, options.overlap, measure)
 
@@ -283,8 +283,8 @@ def read_pieces(
     for name in (request.options.field, request.options.id_field):
         if name is not None:
             raise InvalidFile(
-                f"has no field {name!r}, because it is read as text, in pieces with ids of their "
-                "own; read it alone, without --field and --id-field"
+                f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
+                "Read it in a run of its own, without --field and --id-field"
             )
     for batch in gather(_rows(file, request, mark), request, MAX_ROWS):
         yield replace(batch, ids=None, parts=batch.ids)
@@ -325,7 +325,7 @@ def read_whole(file: Readable) -> bytes:
         parts.append(part)
         left -= len(part)
     if not left:
-        raise BadRow(f"a file with more than {MAX_FILE_BYTES:,} bytes")
+        raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
     return b"".join(parts)
 
 

@@ -404,7 +404,7 @@ def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
     for batch in batches(sources, replace(options, on_duplicate=None), log=ReadLog()):
         if batch.vectors is not None and len(batch):
             return int(batch.vectors.shape[1])
-    raise NotFound("no document has a vector; without one, the length of vectors is unknown")
+    raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
 def read_vector(name: str) -> Vectors:

@@ -336,7 +336,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
-        raise FolderNotEmpty(f"{new}: already exists; name a new folder")
+        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
     part = new.with_name(f".{new.name}.part")

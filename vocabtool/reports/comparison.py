@@ -1,18 +1,7 @@
 """Reports on comparisons, which ``diff`` prints and :func:`save_diff` writes.
 
-JSON: ``a``, ``b`` (``label``, ``name``, ``kind``, ``marker``, ``size``, ``distinct``,
-``duplicates``, ``merged``, ``order``); ``fold``; ``common``, ``only_a``, ``only_b``, ``jaccard``;
-``kinds``, ``gains``, ``ranks`` (``words``, ``rho``, ``largest``); ``use``, null without a corpus
-that one rule cuts for both (``rule``, ``sources``, ``documents``, ``tokens``, ``shares``,
-``words_both``, and ``only_a`` and ``only_b`` with the words that only this side knows); ``cuts``,
-null without a corpus that each side cuts by its own rule (``sources``, ``documents``, and ``a`` and
-``b`` with the fields of ``Cut``); ``notes``; ``entries`` with the lists
-``common``, ``only_a`` and ``only_b``, one entry per line: ``token`` (with ``base64`` if it is not
-UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``; missing
-values are omitted. Shares are from 0 to 1.
-
-Complete lists (CSV, Parquet, tab-separated text) have a row for each entry: first the entries in
-both, then the entries only in A, then the entries only in B.
+``docs/reference/formats.md`` lists the keys of JSON and the columns of complete lists. A complete
+list has a row for each entry: first the entries in both, then those only in A, then only in B.
 """
 
 from __future__ import annotations
@@ -59,7 +48,7 @@ from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
-KNOWN: Final = "known to A: the rule makes a word that is an entry of A; the same for B"
+KNOWN: Final = "known to A: the word that the rule makes is an entry of A; the same for B"
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
 SIDES: Final[tuple[SideName, ...]] = ("a", "b")
@@ -102,12 +91,11 @@ def save_diff(
 ) -> None:
     """Write the report on a comparison to a file, atomically.
 
-    ``format``: by default, the ending of the file decides, else it is ``text``. ``most``: maximum
-    number of entries in each list; by default all for ``json``, ``csv`` and ``parquet``, a few for
-    ``text`` and ``html``. ``only``: write one complete list (even as ``text``) of the entries only
+    ``format``: by default, the format of the file's ending, or ``text`` for other endings.
+    ``most``: maximum number of entries in each list. By default, ``json``, ``csv`` and ``parquet``
+    contain all, ``text`` and ``html`` a few. ``only``: write one complete list, of the entries only
     in A (``a``), only in B (``b``), or in ``both``. Raises ``ValueError`` for ``only`` with
-    ``json`` or ``html``, which contain the whole comparison, and :class:`NotFound` if the file's
-    folder does not exist.
+    ``json`` or ``html``, and :class:`NotFound` if the file's folder does not exist.
     """
     chosen = format or renderers.format_of(path)
     if only is not None and chosen in ("json", "html"):
@@ -117,7 +105,7 @@ def save_diff(
 
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
-    """Return the report on a comparison; ``most`` and ``only`` are those of :func:`save_diff`."""
+    """Return the report on a comparison. For ``most`` and ``only``, see :func:`save_diff`."""
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
         title=" and ".join(short_names(comparison.a.label, comparison.b.label)),
@@ -129,7 +117,7 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 
 
 def diff_html(comparison: Diff) -> str:
-    """Return a short report for notebooks: the number of shared entries, and their kinds."""
+    """Return a short report for notebooks."""
     a, b = short_names(comparison.a.label, comparison.b.label)
     return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
@@ -138,7 +126,6 @@ def diff_html(comparison: Diff) -> str:
 
 
 def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
-    """Yield a row for each entry of the ``parts``, by ascending id, in chunks of ``CHUNK`` rows."""
     for part in parts:
         places = comparison.places(part, most)
         for at in range(0, len(places), CHUNK):
@@ -147,7 +134,6 @@ def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterat
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the entries of one part (``common``, ``only_a`` or ``only_b``) as JSON objects."""
     names = [name for name in ROW if name not in ("in_a", "in_b")]
     for chunk in _chunks(comparison, (part,), most):
         for token, _, _, *values in chunk:
@@ -158,7 +144,6 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
 
 
 def _data(comparison: Diff) -> dict[str, Any]:
-    """Return the JSON object of a comparison, without the lists of entries."""
     gains = []
     for gain in comparison.gains:
         values = gain._asdict()
@@ -184,7 +169,6 @@ def _data(comparison: Diff) -> dict[str, Any]:
 
 
 def _use_data(use: Use) -> dict[str, Any]:
-    """Return the JSON object of a corpus that one rule cuts for both."""
     known = {
         **{"a": use.known_a, "b": use.known_b},
         **{name: getattr(use, name) for name in ("both", "only_a", "only_b", "neither")},
@@ -209,7 +193,6 @@ def _use_data(use: Use) -> dict[str, Any]:
 
 
 def _cuts_data(cuts: Cuts) -> dict[str, Any]:
-    """Return the JSON object of a corpus that each side cuts by its own rule."""
     data: dict[str, Any] = {"sources": list(cuts.sources), "documents": cuts.documents}
     for side, cut in zip(SIDES, (cuts.a, cuts.b), strict=True):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
@@ -287,14 +270,13 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
-    """Yield lines that say what was compared, and how, with a line for each step of the rule."""
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         name = "" if side.label == side.name else f"{side.name}, "
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
     yield "entries compared", _describe_folds(comparison.fold)
     if comparison.by_text:
-        yield "", "▁ marks those that can be a whole word; others are parts of words"
+        yield "", "▁ marks entries that can be a whole word; others are parts of words"
     use, cuts = comparison.use, comparison.cuts
     counted = use or cuts
     for number, source in enumerate(counted.sources if counted else ()):
@@ -349,10 +331,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes, other: bytes) -> str:
-        """Return the code points that only ``entry`` has if NFKC would change it, else no text.
-
-        Such an entry and its normal form often look the same.
-        """
+        """Return code points that NFKC changes. Such an entry and its normal form look the same."""
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""
@@ -398,7 +377,6 @@ def _known_shares(use: Use, page: bool) -> list[Block]:
 
 
 def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
-    """Yield the figures of both sides, and the words that only one of them cuts."""
     columns = (
         *(Column("own rule"), *_counts("words", "pieces")),
         *(Column("pieces per word", "mean"), Column("in 2 or more pieces", "percent")),
@@ -430,18 +408,17 @@ def _cut_tables(cuts: Cuts, most: int) -> Iterator[Block]:
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
-    """Say how many words make up most tokens that only ``side`` knows; list the commonest."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
     if not carriers.words:
-        return [Paragraph(f"{misses} misses nothing of this corpus that {knows} knows")]
+        return [Paragraph(f"{misses} knows all words of this corpus that {knows} knows")]
     least = f"{CARRYING:.0%}" if carriers.share < 1 else "all"
     count = carriers.words
-    words = "one word is" if count == 1 else f"the {count:,} commonest words are"
+    words = "one word makes" if count == 1 else f"the {count:,} commonest words make"
     every = use.only_a if side == "a" else use.only_b
     sentence = (
-        f"{words} {least} of what {misses} misses and {knows} knows, "
-        f"{every:,} of {use.tokens:,} tokens"
+        f"{words} up {least} of the tokens that only {knows} knows "
+        f"({every:,} of {use.tokens:,} tokens)"
     )
     some = use.words(side).slice(0, most).to_pylist()
     columns = (Column(f"only {knows} knows"), *_counts("count"))
@@ -449,13 +426,11 @@ def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
 
 
 def _orders(comparison: Diff) -> Iterator[str]:
-    """Yield a sentence on the order of the ids of A, then one on that of B."""
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"the ids of {name} {ORDERS[side.order]}"
 
 
 def _notes(comparison: Diff, page: bool = False) -> Iterator[str]:
-    """Yield notes for the reader, one sentence each; a page shows the orders beside the ranks."""
     yield from comparison.notes
     for name, side in (("A", comparison.a), ("B", comparison.b)):
         if side.duplicates:
@@ -487,7 +462,6 @@ def pairs_report(pairs: Pairs) -> Report:
     """Return the report that compares several vocabularies, two at a time."""
 
     def sections(page: bool) -> Iterator[Section]:
-        """Yield the table of pairs. On a page, it refers to the vocabularies by number."""
         columns = (
             *(Column("A"), Column("B")),
             *_counts("in A", "in B", "common", "only in A", "only in B"),

@@ -47,7 +47,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies, and, if ``passed_over``, on rejected lists."""
+    """Return the report on a model's vocabularies. ``passed_over``: also list the skipped lists."""
     rows = [
         (
             *_short_row(each),
@@ -133,13 +133,6 @@ def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> It
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return a vocabulary's table row. Its last cell shows four entries.
-
-    These are the first three entries and the last one.
-
-    An entry that is empty or contains a space is quoted.
-    """
-
     def quote(entry: bytes) -> str:
         text = short(entry, MAX_ENTRY_WIDTH)
         return f"'{text}'" if not text or " " in text else text
@@ -168,7 +161,6 @@ def _told_place(place: Place) -> str:
 
 
 def _details(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield the details of a vocabulary that are too long for the table."""
     yield from map(_told_place, vocabulary.places[:MAX_PLACES])
     if len(vocabulary.places) > MAX_PLACES:
         yield "..."
@@ -185,7 +177,7 @@ def _details(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def vocabulary_html(vocabulary: Vocabulary) -> str:
-    """Return a table for notebooks: the first and last entries of a vocabulary with their ids."""
+    """Return a table for notebooks: the first and last entries, with their ids."""
     size, ids, half = len(vocabulary), vocabulary.ids, NOTEBOOK_ROWS // 2
     first = min(size, half)
     places = [*range(first), *range(max(first, size - half), size)]
@@ -212,10 +204,7 @@ UNKNOWN: Final = "unknown"
 
 
 class _Word(NamedTuple):
-    """A word of a text. ``split``: its number of pieces; ``None`` for models of whole words.
-
-    ``pieces``: each piece, and whether the model knows it; empty if the split is not known.
-    """
+    """``split``: number of pieces; ``None`` for whole words. ``pieces``: (piece, known)."""
 
     word: bytes
     id: int | None
@@ -230,14 +219,9 @@ def words_report(
     model: str = "",
     beside: Sequence[tuple[str, Words]] = (),
 ) -> Report:
-    """Return the report: the steps of the rule as numbered lines, then the words of each text.
+    """Return the report: the steps of the rule, then the words of each text.
 
-    ``model``: the name of the model. ``beside``: names and words of other models, whose pieces
-    are shown in further columns.
-
-    JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``; ``unknown_pieces``: the
-    indices, from 0, of the unknown ones among the ``pieces`` of a word; ``beside``: the same for
-    the other models, each with its name as ``model``.
+    ``beside``: names and words of other models. A column for each shows its pieces of the texts.
     """
     rows = _words_of(words, texts)
     rows_beside = [_words_of(other, texts) for _, other in beside]
@@ -310,7 +294,6 @@ def _rule_data(words: Words) -> dict[str, Any]:
 
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
-    """Return the words of each text, with the pieces into which the model splits them."""
     from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
 
     judged = words.look_up(texts)
@@ -345,18 +328,12 @@ def _cells(word: _Word) -> list[str]:
 
 
 def _pieces(word: _Word) -> str:
-    """Return the pieces of a word, or the whole word, and mark the unknown ones."""
     pieces = word.pieces or [(word.word, word.known)]
     return " ".join(_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in pieces)
 
 
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
-    """Return the pieces that several models make of a text: a column for each model.
-
-    A row ends where a word ends in all models; case, accents and blanks are ignored. If the models
-    keep different characters, only letters and digits are compared. If these differ too, all is one
-    row. The last row counts pieces and words.
-    """
+    """Return a column of pieces for each model. A row ends where all models end a word."""
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]
         kept = {"".join(filter(keep, "".join(_plain(w.word) for w in row))) for row in rows}
@@ -378,13 +355,11 @@ def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
 
 
 def _plain(word: bytes) -> str:
-    """Return a word without case and accents, to compare it with the words of another model."""
     plain = unicodedata.normalize("NFKD", word.decode("utf-8", "replace")).casefold()
     return "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
 
 
 def _last_parts(paths: Sequence[str]) -> list[str]:
-    """Return the last parts of paths, as many as it takes to distinguish them."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(each[-count:]) for each in parts]
@@ -394,6 +369,5 @@ def _last_parts(paths: Sequence[str]) -> list[str]:
 
 
 def _quote(entry: bytes) -> str:
-    """Return a word or text on one line, in quotes if it is empty or has spaces at its ends."""
     shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown

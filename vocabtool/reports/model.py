@@ -1,7 +1,7 @@
 """Parts of a report: sections with facts, tables, figures, plots and notes, and complete lists.
 
-The other files of this package build a :class:`Report`; ``renderers.py`` writes any report. A
-report contains untrusted text unchanged: renderers escape it.
+The other files of this package build a :class:`Report`. ``renderers.py`` writes it. A report
+contains untrusted text, which renderers escape.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Estimate(int):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people. ``width``: in characters; by default, the contents decide."""
+    """A column of a table for people. ``width``: in characters; ``None``: as the contents need."""
 
     name: str = ""
     kind: Kind = "text"
@@ -44,10 +44,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people. ``bars``: name of a column that a page draws as bars, too.
+    """A table for people.
 
-    ``small``: names of columns that a page shows in small print within the first column.
-    ``plain``: omit the lines on a terminal; elsewhere, separate cells by tabs.
+    - ``bars``: name of a column that a page also draws as bars.
+    - ``small``: names of columns that a page prints small, inside the first column.
+    - ``plain``: draw no lines on a terminal. In other text, tabs separate the cells.
     """
 
     columns: Sequence[Column]
@@ -59,9 +60,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Pairs of a name and a text. A text without a name continues the text before it.
+    """Pairs of a name and a text. A text without a name continues the previous text.
 
-    ``width``: indent the names and give them this width; by default, the longest name's width.
+    ``width``: width of the names, which are then indented. ``None``: the longest name's width.
     """
 
     pairs: Iterable[tuple[str, str]]
@@ -77,7 +78,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence. ``small``: whether a page shows it in small print."""
+    """A sentence. ``small``: a page prints it small."""
 
     text: str
     small: bool = False
@@ -85,7 +86,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line, with further lines that are indented by ``indent`` characters."""
+    """A line, and below it lines that are indented by ``indent`` characters."""
 
     head: str
     lines: Iterable[str]
@@ -94,7 +95,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A number as ``shown`` to people, and its name and exact value for programs."""
+    """A number. People see ``shown``; programs read ``name`` and ``value``."""
 
     name: str
     value: float
@@ -112,14 +113,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The main figures of a report; a page shows them in large type, side by side."""
+    """The main figures of a report. A page shows them in large type, side by side."""
 
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot. ``draw`` is called when a page is written, and returns an ``svg`` element."""
+    """A plot. ``draw`` returns an ``svg`` element; it is called when a page is written."""
 
     draw: Callable[[], str]
 
@@ -139,8 +140,7 @@ class Section:
 class Rows:
     """A complete list, for output that programs read.
 
-    ``chunks``: returns an iterator over chunks of its rows. ``names``, ``types``: the names and
-    types of its columns. A list without types can only be written as text.
+    ``names``, ``types``: those of the columns. Without types, the list can only be written as text.
     """
 
     names: tuple[str, ...]
@@ -152,10 +152,10 @@ class Rows:
 class Report:
     """A report for people and programs. Its parts are computed when they are written.
 
-    ``sections``: a function that returns the sections. Its argument is true for an HTML page, which
-    shows more than a terminal. ``data``: returns the JSON object. ``lists``: further
-    lists of the JSON object, by name; each function yields the items one by one. ``rows``: tables
-    for programs; CSV and Parquet contain only the first table.
+    - ``sections``: returns the sections. Its argument says whether they are for an HTML page.
+    - ``data``: returns the JSON object.
+    - ``lists``: long lists of the JSON object, by name.
+    - ``rows``: tables for programs. CSV and Parquet contain only the first table.
     """
 
     title: str = ""
@@ -174,7 +174,7 @@ def clip_entry(entry: bytes) -> bytes:
 
 
 def percent(share: float) -> str:
-    """Format a share as percent. The result is 0 % or 100 % only if the share is exactly 0 or 1."""
+    """Format a share as percent. Only exactly 0 gives 0 %, and only exactly 1 gives 100 %."""
     shown = f"{100 * share:.2f}%"
     if shown == "0.00%" and share > 0:
         return "<0.01%"
@@ -182,7 +182,6 @@ def percent(share: float) -> str:
 
 
 def number(value: float, kind: Kind) -> str:
-    """Format a number for people."""
     if kind == "percent":
         return percent(value)
     return f"{'~' * isinstance(value, Estimate)}{value:{FORMATS[kind]}}"
@@ -194,7 +193,7 @@ def as_text(data: bytes) -> str:
 
 
 def safe(text: str) -> str:
-    """Put an untrusted text on one line, with control characters escaped."""
+    """Put an untrusted text on one line, and escape control characters."""
     return printable(encode(text))
 
 
@@ -205,13 +204,13 @@ def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
 
 
 def short_name(path: str) -> str:
-    """Return the last part of a path or URL, or the last two parts if the last is a number."""
+    """Return the last part of a path or URL; the last two parts if the last is a number."""
     *before, last = path.rstrip("/").split("/")
     return f"{before[-1]}/{last}" if before and last.isdigit() else last or path
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Return the last parts of two paths: as many as are needed to make the two different."""
+    """Return the last parts of two paths, as many as make the two different."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

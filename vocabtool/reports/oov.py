@@ -1,24 +1,6 @@
 """Reports on unknown words, which ``oov`` prints and :func:`save_report` writes.
 
-JSON: ``model``, ``vocabulary`` (``name``, ``size``, ``used``, ``never_used``), ``rule`` (``steps``,
-``fingerprint``), ``sources``; ``documents``, ``tokens``, ``distinct_words`` (each ``all``,
-``unknown``, ``unknown_rate``); ``unknown_words`` (``word``, ``count``, ``documents``, ``error``,
-``kind``, ``like``, ``example``, and ``base64`` if the word is not UTF-8) with
-``unknown_words_listed`` and ``unknown_words_in_all``; ``kinds``, ``coverage``, ``pieces``;
-``estimated`` (``figure``, ``off_by``, ``certain``), ``notes``, ``others`` (reports like this one).
-Rates and shares are from 0 to 1. CSV and Parquet have a row for each unknown word.
-
-For subword models also: ``split_words`` and ``random_words`` (``word``, ``pieces``, ``count``,
-``documents``, ``error``, ``cost``, ``known``, ``kind``, ``parts``, ``example``, ``base64``) with
-``split_words_listed`` and ``split_words_in_all``; ``split`` (``rates``, ``documents``, ``kinds``,
-``languages``); ``suggested``, if asked for (``suggestions.py``). CSV and Parquet then have a row
-for each split word, random strings after the others, and for each unknown word.
-
-If it is known how many tokens of a text the model reads, also ``cut``: ``limit`` (``tokens``,
-``special``, ``source``, ``cuts_start``), ``documents``, ``tokens`` (each ``all``, ``cut``,
-``cut_rate``), and the words that stand only in parts that are not read: ``words`` (``word``,
-``count``, ``documents``, ``known``, ``kind``, ``example``, ``base64``), ``words_in_all``. CSV and
-Parquet then mark these words in a column ``cut``.
+``docs/reference/formats.md`` lists the keys of JSON and the columns of CSV and Parquet.
 """
 
 from __future__ import annotations
@@ -119,16 +101,15 @@ def save_report(
 ) -> None:
     """Write the report to a file, atomically.
 
-    ``format``: by default, the ending of the file decides, else it is ``table``. ``json`` and
-    ``html`` contain all figures and the most frequent unknown words. ``csv`` and ``parquet``
-    contain a row for each unknown word, and for each split word of a subword model. Raises
-    :class:`NotFound` if the file's folder does not exist.
+    ``format``: by default, the format of the file's ending, or ``table`` for other endings.
+    ``json`` and ``html`` contain all figures and the most frequent unknown words. ``csv`` and
+    ``parquet`` contain a row for each unknown word. For a subword model, they also contain a row
+    for each split word. Raises :class:`NotFound` if the file's folder does not exist.
     """
     renderers.save(oov_report(report), path, format)
 
 
 def oov_report(report: OovReport) -> Report:
-    """Build the report: sections, figures and lists."""
     return Report(
         title=f"What {short_name(report.header.model) or 'the model'} does not know",
         subtitle=report.header.model,
@@ -139,7 +120,6 @@ def oov_report(report: OovReport) -> Report:
 
 
 def _rows(report: OovReport) -> Rows:
-    """Return the rows of CSV and Parquet; the last column, ``cut``, is left out without a limit."""
     names: tuple[str, ...] = (*NAMES, "cut") if report.split is None else SPLIT_NAMES
     types: tuple[Type, ...] = (*TYPES, "flag") if report.split is None else SPLIT_TYPES
     if report.cut is None:
@@ -272,7 +252,7 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
 
 
 def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
-    """Yield the shares of tokens with 2, with 3, with 4 or more, and with 3 or more pieces."""
+    """Yield the shares of tokens with 2, 3, 4 or more, and 3 or more pieces."""
     two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
     yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
 
@@ -304,7 +284,6 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
 
 
 def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a name and a text: model, vocabulary, steps of the rule, documents."""
     header = report.header
     yield "model", header.model
     entries = plural(header.vocabulary_size, "entry", "entries")
@@ -318,7 +297,6 @@ def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
 
 
 def _rates(report: OovReport, page: bool) -> Block:
-    """Show how many tokens and distinct words are unknown, and how many documents contain them."""
     about = Estimate if report.estimate("distinct") is not None else int
     unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (
@@ -362,7 +340,6 @@ def _words(report: OovReport, page: bool) -> Table:
 
 
 def _around(example: bytes, word: bytes, width: int) -> str:
-    """Return the part of an example around the word, for a terminal."""
     line = example.strip()
     middle = max(find_word(line, word), 0) + len(word) // 2
     return printable(clip(line, 0, len(line), middle, width))
@@ -381,9 +358,8 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
     shown = [KINDS[kind] for kind in KINDS if kind != "random" or report.split is not None]
     words = "unknown word" if count == 1 else f"{count:,} commonest unknown words"
     yield Paragraph(
-        f"Tokens, of the {words} ({tokens}). Each word is counted once, as the first kind that "
-        "fits: "
-        f"{', '.join(shown)}.",
+        f"The bars count the tokens of the {words} ({tokens}). A word counts as the first kind "
+        f"that fits: {', '.join(shown)}.",
         small=True,
     )
 
@@ -463,7 +439,6 @@ def _split_words(words: Iterable[SplitWord], page: bool, name: str = "split word
 
 
 def _cut_off(report: OovReport, cut: CutOff, page: bool) -> Iterator[Block]:
-    """Show what is cut off of long documents, and the words that stand only there."""
     limit = cut.limit
     side = ", the start of a longer text is cut off" if limit.cuts_start else ""
     special = f" and {plural(limit.special, 'special one', 'special ones')}" * (limit.special > 0)
@@ -510,7 +485,6 @@ def _coverage(report: OovReport, page: bool) -> Iterator[Block]:
 
 
 def _notes(report: OovReport, page: bool) -> Iterator[str]:
-    """Yield notes: on unused entries and error bounds, then those that the report contains."""
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used

@@ -1,7 +1,6 @@
 """SVG plots for HTML pages. Plots of the same figures have the same bytes.
 
-Text uses the fonts and the text colour of the page, for light and dark pages. Plots show no text
-of documents or models.
+Plots use the font and the text colour of the page. They contain no text of documents or models.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
     """Return an ``svg`` element: a plot that the function ``draw`` draws.
 
-    ``name``: must be unique on the page, because the ids in the element begin with it. ``height``:
-    in inches.
+    ``name``: begins the ids in the element, so it must be unique on the page. ``height``: in
+    inches.
     """
     from matplotlib.figure import Figure
     from matplotlib.style import context
@@ -64,7 +63,6 @@ def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
 
 
 def _bare(axes: Axes) -> None:
-    """Remove the axes of a bar chart. They are not needed if each bar has a label."""
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
@@ -86,15 +84,14 @@ MIN_GAP: Final = 0.01  # share of tokens: closer lines overlap in a plot of this
 
 
 def is_one_line(curve: Sequence[CurvePoint]) -> bool:
-    """Whether the lines of all words and of known words coincide, as for subword models."""
+    """Whether the lines of all words and of known words overlap."""
     return all(point.covered - point.known < MIN_GAP for point in curve)
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
     """Draw the share of tokens that the most frequent words cover.
 
-    One line is for all these words, another for those that the model knows. If the two lines
-    overlap, only one is drawn.
+    One line is for all these words, the other for known words. Lines that overlap become one.
     """
 
     def draw(axes: Axes) -> None:
@@ -135,7 +132,7 @@ def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
 
 
 def pieces(found: Pieces) -> str:
-    """Draw how many tokens are split into one piece, into two pieces, and so on."""
+    """Draw how many tokens have one piece, two pieces, and so on."""
     from matplotlib.ticker import MaxNLocator
 
     def draw(axes: Axes) -> None:
@@ -156,7 +153,7 @@ COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "no
 
 
 def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
-    """Draw one bar of several parts: the numbers for only A, both, only B, and neither."""
+    """Draw one bar of several parts. ``parts``: names, which are keys of ``COLOURS``, and sizes."""
 
     def draw(axes: Axes) -> None:
         start = 0
@@ -173,7 +170,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
 
 
 def kinds(counts: Sequence[KindCount]) -> str:
-    """Draw two bars for each kind of entry: its share in A and in B. Shared entries are grey."""
+    """Draw each kind's share of the entries of A and of B. Common entries are grey."""
 
     def draw(axes: Axes) -> None:
         places = np.arange(len(counts))
@@ -194,9 +191,9 @@ def kinds(counts: Sequence[KindCount]) -> str:
 
 
 def ranks(found: Ranks) -> str:
-    """Plot words that A and B share, by their rank in each.
+    """Plot the common entries by their ranks in A and B.
 
-    At most ``MAX_POINTS`` words are drawn, chosen at even distances on a log scale.
+    At most ``MAX_POINTS`` are drawn, at even distances on a log scale.
     """
 
     def draw(axes: Axes) -> None:

@@ -1,15 +1,14 @@
 """Write reports as text, CSV (RFC 4180), JSON, Parquet or HTML; files are written atomically.
 
-CSV: an entry that is not UTF-8 is an empty cell, and its bytes are in ``base64``. Flags are 0 or 1.
-A missing value is empty. Other bytes that are not UTF-8 are escaped.
+- CSV: ``base64`` has the bytes of an entry that is not UTF-8; its cell is then empty. Flags are 0
+  or 1. A missing value is empty. Other bytes that are not UTF-8 are escaped.
+- JSON: long lists come last, with one entry per line, written one by one.
+- Parquet: ``bytes`` has an entry that is not UTF-8; its string is then null. The metadata has the
+  report's other figures as JSON, under the key ``vocabtool``.
+- HTML: a page is well-formed XML, without scripts and without external resources. Its content
+  security policy forbids both.
 
-JSON: long lists come last, one entry per line, and are written as a stream.
-
-Parquet: an entry is in a string column, or in ``bytes`` if it is not UTF-8; the other one is null.
-The report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
-
-A page uses no network and no script, and is well-formed XML. Its content security policy forbids
-scripts and external resources. Untrusted text is made printable everywhere, and escaped on pages.
+Untrusted text is made printable in text and on pages, and escaped on pages.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ LISTED: Final = (
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format for the ending of a file name, from ``ENDINGS``; ``text`` for others."""
+    """Return the format for the ending of a file name; ``text`` for an unknown ending."""
     return ENDINGS.get(Path(path).suffix.lower(), "text")
 
 
@@ -78,7 +77,7 @@ def save(
     format: Format | None = None,  # noqa: A002 - as the option is called
     width: int | None = FILE_WIDTH,
 ) -> None:
-    """Write a report to a file atomically. Raise :class:`NotFound` if its folder is missing."""
+    """Write a report to a file, atomically. Raise :class:`NotFound` if its folder is missing."""
     with whole_file(path) as file:
         write(report, file, format or format_of(path), width)
 
@@ -91,7 +90,7 @@ def write(
 ) -> None:
     """Write a report to an open file. The same report always gives the same bytes.
 
-    ``width``: columns of the terminal. Without it, text is tab-separated, for programs.
+    ``width``: columns of the terminal. ``None``: text is tab-separated, for programs.
     """
     if format == "json":
         _write_json(report, file)
@@ -154,7 +153,6 @@ def _write_csv(report: Report, file: BinaryIO) -> None:
 
 
 def _write_parquet(report: Report, file: BinaryIO) -> None:
-    """Write the report's first complete list as Parquet, with a row group for each chunk."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -191,7 +189,8 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 def render_text(report: Report, width: int | None) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide.
 
-    Without ``width``, yield the complete lists, tab-separated, if the report has any.
+    Without ``width``, yield the complete lists instead, if there are any. Tabs separate their
+    cells.
     """
     if width is None and report.rows:
         yield from _tab_separated(report)
@@ -229,12 +228,6 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
 
 
 def _tab_separated(report: Report) -> Iterator[str]:
-    """Yield, for each complete list, a line of column names, then a line for each row.
-
-    Control characters are escaped. Columns of flags are left out, because an empty cell in
-    another column already shows that a row lacks something.
-    """
-
     def plain(value: Any) -> str:
         if isinstance(value, bytes | str):
             return printable(value) if isinstance(value, bytes) else safe(value)
@@ -242,6 +235,7 @@ def _tab_separated(report: Report) -> Iterator[str]:
 
     for place, rows in enumerate(report.rows):
         types = rows.types or ("text",) * len(rows.names)
+        # An empty cell of another column shows the same as a flag.
         kept = [at for at, kind in enumerate(types) if kind != "flag"]
         yield "\n" * (place > 0) + "\t".join(rows.names[at] for at in kept) + "\n"
         for chunk in rows.chunks():
@@ -262,7 +256,6 @@ def _cell_text(cell: Cell, column: Column) -> str:
 
 
 def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Draw a table that is at most ``width`` characters wide. Numbers are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -282,7 +275,6 @@ def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
 
 
 def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool) -> Iterator[str]:
-    """Yield a table as aligned lines. A wide character (``日``) counts as two characters."""
     if any(column.name for column in columns):
         rows = [[column.name for column in columns], *rows]
     if tabs:
@@ -349,7 +341,7 @@ svg { width: 100%; height: auto; }
 
 
 def render_page(report: Report) -> Iterator[str]:
-    """Yield a report as the parts of an HTML page, for wide and narrow screens."""
+    """Yield a report as the parts of an HTML page."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -368,7 +360,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook, marked so that MathJax ignores them."""
+    """Return a title and blocks as HTML for a notebook. MathJax ignores them."""
     shown = "".join(map(_block_element, blocks))
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
@@ -377,7 +369,7 @@ def render_fragment(title: str, blocks: Iterable[Block]) -> str:
 
 
 def render_summary(report: Report) -> str:
-    """Return a report's first two tables as HTML for a notebook, each cut to a few rows."""
+    """Return a report's first two tables as HTML for a notebook, with a few rows each."""
     blocks: Iterable[Block] = (block for each in report.sections(False) for block in each.blocks)
     tables = islice((block for block in blocks if isinstance(block, Table)), 2)
     rows = NOTEBOOK_ROWS
@@ -386,7 +378,6 @@ def render_summary(report: Report) -> str:
 
 
 def _inert(shown: str) -> str:
-    """Return untrusted text with HTML's special characters and control characters escaped."""
     return escape(safe(shown))
 
 
@@ -421,7 +412,6 @@ def _list_element(lines: Iterable[str]) -> str:
 
 
 def _table_element(table: Table) -> str:
-    """Return a table as HTML. Numbers are right-aligned; attributes give their exact values."""
     rows = list(table.rows)
     if not rows:
         return ""
@@ -451,15 +441,10 @@ def _table_element(table: Table) -> str:
 
 
 def _is_list(cell: Cell) -> bool:
-    """Whether a cell contains several entries. Such a cell must not become narrow."""
-    return isinstance(cell, tuple) and len(cell) > 2
+    return isinstance(cell, tuple) and len(cell) > 2  # such a cell must not become narrow
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
-    """Return a cell as HTML. The label of a number is ``first``, the first cell of its row.
-
-    If ``first`` is not a text, the label is the name of the column.
-    """
     match cell:
         case None:
             return ""
@@ -474,7 +459,6 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
 
 
 def _part(part: str | Exact) -> str:
-    """Return a text as HTML, or a number as shown to people, with its exact value and name."""
     if isinstance(part, str):
         return _inert(part)
     value = int(part.value) if isinstance(part.value, int) else part.value

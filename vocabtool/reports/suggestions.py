@@ -1,8 +1,6 @@
 """The part of a report on unknown words that lists words to add to the model.
 
-JSON: ``words`` (``word``, ``parts``, ``count``, ``saved``, ``total``), ``flags`` of added tokens,
-``chosen_on`` and ``held_out`` (``documents``, ``words``, ``before``, ``after``, ``rate_before``,
-``rate_after``), ``tensor``. For word vectors, these are counts of unknown words, else of pieces.
+``docs/reference/formats.md`` lists the keys of its JSON object.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ def _half(half: HalfCounts) -> dict[str, float]:
 
 
 def suggestion_section(found: Suggestions, page: bool) -> Section:
-    """Show what the words save, and the first of them."""
+    """Return the section that shows what the words save, and the first words."""
     unit = "pieces per word" if found.flags else "unknown words"
     facts = []
     for name, half in (("that chose the words", found.chosen_on), ("held out", found.held_out)):

@@ -217,16 +217,16 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
     _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
     index, commit = store.version
     if of_index != _hash(index, 6):
-        raise InvalidCursor(f"cursor: it is of another index: name that index, or {AGAIN}")
+        raise InvalidCursor(f"cursor: made by another index. Search that index, or {AGAIN}")
     if of_commit > commit:
-        newer = f"the cursor is of commit {of_commit:,}, this reader has commit {commit:,}"
-        raise InvalidCursor(f"cursor: {newer}: refresh or open the index again, or {AGAIN}")
+        newer = f"made at commit {of_commit:,}, but the index was opened at commit {commit:,}"
+        raise InvalidCursor(f"cursor: {newer}. Refresh the index or open it again, or {AGAIN}")
     if of_commit < commit:
-        older = f"it is of commit {of_commit:,}, which is gone: the index is at commit {commit:,}"
-        raise InvalidCursor(f"cursor: {older}: {AGAIN}")
+        older = f"made at commit {of_commit:,}, but the index has changed to commit {commit:,}"
+        raise InvalidCursor(f"cursor: {older}; {AGAIN}")
     if of_search != search:
-        same = "give the text, condition, order, groups and settings of that search"
-        raise InvalidCursor(f"cursor: it is of another search: {same}, or {AGAIN}")
+        same = "Repeat the query, condition, order, groups and settings of that search"
+        raise InvalidCursor(f"cursor: made by another search. {same}, or {AGAIN}")
     return position, max(limit, 1)
 
 
@@ -264,5 +264,5 @@ def count_facets(
         pairs = zip(best.tolist(), counts[best].tolist(), strict=True)
         facets[name] = tuple(ValueCount(column.parts[at], count) for at, count in pairs)
         if found > MAX_VALUES:
-            notes.append(f"{name} has {found:,} values: the {MAX_VALUES} most frequent are counted")
+            notes.append(f"{name} has {found:,} values; the {MAX_VALUES} most frequent are shown")
     return facets, notes

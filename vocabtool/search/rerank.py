@@ -73,7 +73,7 @@ def _open(model: str) -> Reranker:
         return named
     prefix, name = split_kind(model)
     if prefix not in ("", "onnx:", "sentence-transformers:"):
-        raise VocabtoolError(f"{model}: {prefix} is no kind of cross-encoder; {FORMS}")
+        raise VocabtoolError(f"{model}: {prefix} does not name a cross-encoder; {FORMS}")
     path = Path(name) if Path(name).exists() else find_folder(name)
     has_weights = any((path / weights).is_file() for weights in WEIGHTS)
     if prefix == "sentence-transformers:" or (not prefix and has_weights):
@@ -111,7 +111,7 @@ class _SentenceTransformersReranker:
             str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
         ):  # sentence-transformers would add a head of random numbers
             wanted = " or ".join(f"*{head}" for head in HEADS)
-            what = f"no cross-encoder: its architectures are {heads!s:.80}, wanted {wanted}"
+            what = f"not a cross-encoder: its architectures are {heads!s:.80}, wanted {wanted}"
             raise UnsupportedFormat(what, file=str(folder))
         # The model may name any function of torch as its activation: none is looked up.
         self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)
