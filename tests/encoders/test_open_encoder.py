@@ -98,7 +98,7 @@ def test_options_of_others(tmp_path: Path, kind: Any, option: str) -> None:
     """An option that a kind does not have is refused by name, and whose it is is said."""
     with pytest.raises(VocabtoolError, match=f"--{option.replace('_', '-')} is only for") as caught:
         open_encoder(tmp_path / "nowhere", kind=kind, **{option: GIVEN[option]})
-    owners, _, others = str(caught.value).partition(", not for ")
+    owners, _, others = str(caught.value).partition("; this model has the kind ")
     assert repr(kind) in others
     named = [name for name in PLAIN_NAMES.values() if re.search(rf"\b{re.escape(name)}", owners)]
     assert named == [PLAIN_NAMES[k] for k in OPTIONS if option in OPTIONS[k].split()]

@@ -158,8 +158,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="Most tokens of a text that the model reads, including the special tokens that it adds. N "
-    "must be larger than the number of these. [default: as the model's files state]",
+    help="Maximum number of tokens that the model reads of a text, including the special tokens "
+    "that it adds; N must be larger than their number. [default: as the model's files state]",
 )
 @click.option(
     "--budget",
@@ -217,7 +217,7 @@ def oov_command(
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
     if split and not words.subword:
         raise click.UsageError(
-            f"{model} knows whole words: --sort and limits of split3 and fertility need a model of "
+            f"{model} knows whole words, but --sort, split3 and fertility are for models of "
             "subword pieces"
         )
     _check_suggestion(words, model, **suggestion)
@@ -401,6 +401,6 @@ def _print_masked(
         was = "was" if aligned == 1 else "were"
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
-            f"{aligned:,} of {totals.lines:,} lines {was} searched for the words that the model "
-            f"looks up. Not found, and printed in the model's spelling: {strange}"
+            f"{aligned:,} of {totals.lines:,} lines {was} searched for the original spelling of "
+            f"unknown words. {strange} not found: printed as the model spells them"
         )

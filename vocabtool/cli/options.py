@@ -199,8 +199,8 @@ def vocabulary_option(files: str, default: str) -> Decorator:
     return click.option(
         "--vocabulary",
         metavar="FILE",
-        help="python:…, openai:… and given vectors: the file or model whose words count as known, "
-        f"{files}. {default}",
+        help=f"File or model whose words count as known, {files}; only for python:…, openai:… and "
+        f"given vectors. {default}",
     )
 
 

@@ -136,7 +136,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """A fast path reads the usual encoding."""
+    """Return the name and the value of a feature. A fast path reads the usual encoding."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]

@@ -102,7 +102,7 @@ class GivenVectors:
             raise InvalidFile(f"{what}, got {found.dtype} of shape {found.shape}", file=name)
         if ids is not None and len(found) != self.count:
             what = f"{len(found):,} ids for {self.count:,} vectors"
-            raise InvalidFile(f"{what}: expected one id for each", file=name)
+            raise InvalidFile(f"{what}: expected one id for each vector", file=name)
 
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""

@@ -126,8 +126,8 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
             *most, last = [PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k]]
             owners = " and ".join([*([", ".join(most)] if most else []), last])
             raise VocabtoolError(
-                f"{_flags([option])} is only for {owners}, not for {PLAIN_NAMES[kind]} (kind "
-                f"{kind!r}), such as this model. Leave the option out"
+                f"{_flags([option])} is only for {owners}; this model has the kind {kind!r}. Leave "
+                "the option out"
             )
     options = replace(options, kind=kind)
     return with_prompts(_open_kind(kind, model, options), options)

@@ -9,7 +9,8 @@ The default prompt is for queries or documents without a prompt of their own. So
 ``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/sentence-transformers.
 
 A model with Matryoshka training (Kusupati et al., NeurIPS 2022, arxiv.org/abs/2205.13147) puts the
-most important numbers of a vector v first. Such a vector is cut to N numbers and keeps its length:
+most important numbers of a vector v first. Such a vector is cut to N numbers, and
+scaled to the norm that it had before:
 
     v[:N] |v| / |v[:N]|
 """

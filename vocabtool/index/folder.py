@@ -318,7 +318,7 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` unless only interrupted writers left files in a folder."""
+    """Raise :class:`FolderNotEmpty` if a folder has files that no interrupted writer left."""
     if not path.exists():
         return
     with reading(str(path)):

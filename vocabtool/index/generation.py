@@ -184,7 +184,7 @@ def open_snapshot(
 
 
 def read_version(commit: Commit) -> tuple[str, int, int, int]:
-    """Return a value that each commit and each change of the keyword files changes."""
+    """Return a value that differs after each commit and after each change of keyword files."""
     try:
         found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
     except OSError:  # gone, with its generation

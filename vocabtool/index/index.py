@@ -213,8 +213,8 @@ class Index:
     ) -> Index:
         """Create an index for these sources, to be filled with :meth:`load`.
 
-        - ``model``: if missing, the length of the vectors is that of the ``vectors``, of the
-          vectors in the documents, or of a folder written by :func:`embed`.
+        - ``model``: may be missing. The number of dimensions is then read from ``vectors``, from
+          the vectors in the documents, or from a folder written by :func:`embed`.
         - ``read``: how the sources are read.
         - ``vectors``: as in :meth:`load`.
         - ``notify``: called with notes for the user.

@@ -4,10 +4,10 @@ The words become added tokens of the ``tokenizers`` library with ``single_word=T
 matches only a whole word: a maximal run of letters, digits, marks and underscores (``\w`` of Rust's
 regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs).
 
-Words are chosen one by one: each time the word that saves most pieces beside the chosen ones. The
-library cuts the texts with and without the word, so the saving is exact. Only words with a high
-upper bound are measured. The bound is count x (pieces - 1). It is count x (pieces + 1) if pieces
-contain blanks, because a word may then also save pieces beside it.
+Words are chosen one by one: each time the word that saves most pieces, given the words chosen
+before. The library cuts the texts with and without the word, so the saving is exact. Only words
+with a high upper bound are measured. The bound is count x (pieces - 1). If pieces contain blanks,
+it is count x (pieces + 1): a word may then also save one piece before it and one after it.
 
 Every second document is held out: it shows what the words save in other texts.
 """

@@ -331,7 +331,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes, other: bytes) -> str:
-        """Return code points that NFKC changes. Such an entry and its normal form look the same."""
+        """Return the code points in which two entries differ that look the same."""
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""

@@ -196,7 +196,7 @@ def _field_facts(field: FieldStats) -> str:
 
 
 def _values(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
-    """Return values and counts on one line; ``form`` is that of a pair of them."""
+    """Return values and counts on one line. ``form``: how a value and its count are written."""
     shown = []
     for each in counted:
         value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)

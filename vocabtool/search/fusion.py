@@ -154,8 +154,9 @@ def best_places(
 ) -> tuple[Places, Fused]:
     """Return the places of the best ``k`` candidates, and their scores, both best first.
 
-    The order is by tier, score and id. Tied scores become the best of them. ``ids`` is called only
-    for tied documents. ``keywords_alone``: drop candidates with score 0.
+    The order is by tier, score and id. Scores that differ by rounding only are set to the highest
+    of them. ``ids`` is called only for documents with equal scores. ``keywords_alone``: drop
+    candidates with score 0.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:

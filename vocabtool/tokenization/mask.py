@@ -371,7 +371,7 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Prefer a whole surface word, then the beginning of a surface word."""
+        """Return a rank: highest before a whole surface word, then before the beginning of one."""
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
         at = self._at - 1

@@ -336,8 +336,8 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
 
-    - ``pad_width``: The number of pads before and after a text, at most n - 1 for n words; -1 means
-      n - 1.
+    - ``pad_width``: The number of pads before and after a text, at most n - 1 for n-grams of n
+      words; -1 means n - 1.
     - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
     """
 
