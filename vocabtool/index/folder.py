@@ -148,6 +148,8 @@ class Manifest:
     ``code_files``: its files. ``keywords``, ``model_files``: CRC-32C of each file of the keyword
     leg and of the model. ``calibration``: ``None`` until calibrated. ``chance``: ``None`` in small
     indexes. ``sources``: the FILEs of the documents; the database numbers them from 1.
+    ``searched``: the fields that are joined to texts, such as ``title^2``, with their weights;
+    empty for texts of one field.
     """
 
     index: str
@@ -169,6 +171,7 @@ class Manifest:
     load: Load | None = None
     chance: Chance | None = None
     sources: tuple[Source, ...] = ()
+    searched: tuple[str, ...] = ()
 
     @property
     def live(self) -> int:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Batch, Kind
+from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
@@ -47,7 +48,8 @@ from vocabtool.index.vector_codes import VectorCodes, build_codes
 from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.fields import add_weights, weighted_parts
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.store import FieldColumn, KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
@@ -73,6 +75,7 @@ class Snapshot:
     Several threads may use it at the same time. Created by :func:`open_snapshot`. ``rows``: number
     of rows, including deleted ones, which count in document frequencies until the next compaction.
     ``live``: which rows are not deleted, shape (rows,). ``fields``: the kind of each kept field.
+    ``searched``: as in the manifest.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Snapshot:
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
         self.fields = manifest.fields
+        self.searched = manifest.searched
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -278,7 +282,8 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 class GenerationWriter:
     """Appends rows to a generation, after removing uncommitted rows of an earlier writer.
 
-    ``manifest``: manifest of the last commit. ``rows``: number of rows, committed or not. Raises
+    ``manifest``: manifest of the last commit. ``rows``: number of rows, committed or not.
+    ``searched``: as in the manifest; may be set while there are no rows. Raises
     :class:`InvalidFile` if there are fewer vectors than were committed.
     """
 
@@ -286,6 +291,7 @@ class GenerationWriter:
         self.folder = folder
         self.manifest = manifest
         self.rows = manifest.rows
+        self.searched = manifest.searched
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
         self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
@@ -321,6 +327,7 @@ class GenerationWriter:
             calibration=manifest.calibration,
             load=manifest.load,
             sources=manifest.sources,
+            searched=manifest.searched,
         )
         DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
@@ -368,12 +375,35 @@ class GenerationWriter:
         self._vectors.write(stored)
         crc32c = google_crc32c.extend(self._written.crc32c, stored)
         self._written = FileFacts(size=self._written.size + len(stored), crc32c=crc32c)
-        terms = self._cutter.terms(texts)
+        terms = self._terms(texts, facts, columns)
         rows = range(self.rows, self.rows + len(ids))
         self._keywords.add(rows, ids, terms)
         self.rows = rows.stop
         self._words += sum(each.count for each in terms)
         self._surfaces += sum(each.surface_count for each in terms)
+
+    def _terms(
+        self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
+    ) -> list[Terms]:
+        """Return the terms of texts, with the weights of fields."""
+        terms, names = self._cutter.terms(texts), weights_of(self.searched)
+        if not names:
+            return terms
+        stored = {column(self._kinds, name): name for name in names if name in self._kinds}
+        there = [(at, stored[name]) for at, name in enumerate(columns, 2) if name in stored]
+        values = [
+            {
+                name: value.decode("utf-8", "surrogateescape")
+                for at, name in there
+                if isinstance(value := fact[at], bytes)
+            }
+            for fact in facts
+        ]
+        parts = [
+            weighted_parts(text, given, self.searched)
+            for text, given in zip(texts, values, strict=True)
+        ]
+        return add_weights(terms, parts, self._cutter)
 
     def commit(
         self,
@@ -408,6 +438,7 @@ class GenerationWriter:
             fields=dict(self._kinds),
             vectors=self._written,
             keywords=keywords,
+            searched=self.searched,
         )
         if codes:
             done = _with_codes(self.folder, done, progress)
