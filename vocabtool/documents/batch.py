@@ -319,8 +319,10 @@ def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
     if len(columns) == 1:
         return columns[0]
     texts = [column.view(pa.binary()) for column in columns]
-    null = pa.scalar(None, pa.binary())
-    filled = [pc.if_else(pc.equal(text, b""), null, text) for text in texts]
+    null, empty = pa.scalar(None, pa.binary()), pa.scalar(b"", pa.binary())
+    filled = [pc.if_else(pc.equal(text, empty), null, text) for text in texts]
+    # Arrow drops a row of nulls alone, so it must not have one.
+    filled[0] = pc.if_else(pc.is_null(pc.coalesce(*filled)), empty, filled[0])
     between = pa.scalar(BETWEEN.encode(), pa.binary())
     joined = pc.binary_join_element_wise(*filled, between, null_handling="skip")
     return pc.if_else(pc.is_valid(pc.coalesce(*texts)), joined, null).view(pa.string())
