@@ -22,10 +22,7 @@ from tests.cli.running import run
 from tests.documents.reading import batches, ids_of
 from vocabtool import Index, VocabtoolError, embed, stream
 from vocabtool.documents import ReadLog, ReadOptions
-from vocabtool.documents.pieces import CountWords
 from vocabtool.errors import InvalidFile
-from vocabtool.keywords.fields import FieldPlace, places_of
-from vocabtool.system.own_files import from_json, to_json
 
 ROWS = [
     {"id": "a", "title": "fox", "body": "red cat dog"},
@@ -165,26 +162,6 @@ def test_highlights_have_fields(tmp_path: Path) -> None:
     assert (len(plain.explanation.highlights), plain.explanation.highlight_fields) == (2, ())
 
 
-@pytest.mark.parametrize(
-    ("text", "values", "searched", "wanted"),
-    [
-        ("A\n\nB\n\nC", {"t": "A"}, ("t^2", "text"), [("t", 0, 1), ("text", 3, 7)]),
-        ("B\n\nA", {"t": "A"}, ("text", "t"), [("text", 0, 1), ("t", 3, 4)]),
-        ("A", {"t": "A"}, ("t", "text"), [("t", 0, 1)]),
-        ("A\n\nB", {"t": "A", "u": "B"}, ("t", "text", "u"), [("t", 0, 1), ("u", 3, 4)]),
-        ("B", {"t": "", "u": None}, ("t", "text", "u"), [("text", 0, 1)]),
-        ("\ufffd\n\nB", {"t": "\udcff", "b": "B"}, ("t", "b"), [("t", 0, 1), ("b", 3, 4)]),
-        ("other", {"t": "A", "b": "B"}, ("t", "b"), []),
-        ("A. B", {"t": "A"}, ("t", "text"), []),
-        ("A", {"t": 1}, ("t",), []),
-    ],
-)
-def test_places(
-    text: str, values: dict[str, object], searched: tuple[str, ...], wanted: list[Any]
-) -> None:
-    assert places_of(text, values, searched) == [FieldPlace(*each) for each in wanted]
-
-
 def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Title and path count with each piece; lines are the field `text`, too."""
     monkeypatch.chdir(tmp_path)
@@ -216,21 +193,6 @@ def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ids_of(batches("docs/guide.md", field=("title", "body")))
     with pytest.raises(InvalidFile, match="text lines have no field 'title'"):
         ids_of(batches("docs/notes.txt", field=("title", "body")))
-
-
-@pytest.mark.parametrize("overlap", [0, 7])
-def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -> None:
-    """As long as they have at most half of the words; else the piece has its half."""
-    long = " ".join(f"w{at}" for at in range(400))
-    count = CountWords()
-    for words, most in ((3, 40), (30, 30 + 20)):
-        title = " ".join("t" * words)
-        (tmp_path / "a.md").write_text(f"---\ntitle: {title}\n---\n\n{long}\n")
-        asked: Any = {"field": ("title", "text"), "split_size": 40, "overlap": overlap}
-        found = [text for batch in batches(str(tmp_path / "a.md"), **asked) for text in batch.texts]
-        counts = count([text.as_py() for text in found])
-        assert 40 - 8 <= max(counts) <= most
-        assert "w399" in found[-1].as_py()
 
 
 def test_other_fields_are_refused(tmp_path: Path) -> None:
@@ -304,7 +266,9 @@ def test_rows_of_several_fields_are_not_split(tmp_path: Path) -> None:
 
 def test_rows_without_any_field(tmp_path: Path) -> None:
     """Nulls are no fields; another type is refused as in the only field."""
-    bad = [{"title": None, "body": None}, {"x": "a"}, {"title": 5}, {"title": "", "body": None}]
+    bad: list[dict[str, Any]] = [
+        *({"title": None, "body": None}, {"x": "a"}, {"title": 5}, {"title": "", "body": None})
+    ]
     read: Any = {"field": ("title", "body"), "on_error": "skip"}
     counts = ReadLog()
     found = [*batches(write(tmp_path / "bad.jsonl", bad), log=counts, **read)]
@@ -322,16 +286,6 @@ def test_rows_without_any_field(tmp_path: Path) -> None:
     assert [each.reason for each in counts.skipped.first] == [
         "field 'title and body': expected a string, got null"
     ]
-
-
-def test_records(tmp_path: Path) -> None:
-    """Several fields come back from a file of ours; one is stored as it always was."""
-    for field in ("a", None, ("a^2", "b")):
-        options = ReadOptions(field=field)
-        assert from_json(ReadOptions, json.loads(json.dumps(to_json(options))), "x") == options
-    assert to_json(ReadOptions(field="a"))["field"] == "a"
-    with pytest.raises(InvalidFile, match=r"x.field\[0\] must be str, got '1'"):
-        from_json(ReadOptions, {"field": [1, 2]}, "x")
 
 
 def test_commands(tmp_path: Path) -> None:

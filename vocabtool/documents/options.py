@@ -137,14 +137,14 @@ class ReadOptions:
                 raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")
 
     @property
-    def searched(self) -> tuple[str, ...]:
+    def searched_fields(self) -> tuple[str, ...]:
         """Several fields as they are written, with their weights; empty for a single field."""
         return () if self.field is None or isinstance(self.field, str) else (*self.field,)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of several fields whose texts are joined; empty for a single field."""
-        return (*weights_of(self.searched),)
+        return (*weights_of(self.searched_fields),)
 
     @property
     def single(self) -> str | None:
@@ -160,7 +160,7 @@ class ReadOptions:
 
     def refuse_weights(self) -> None:
         """Raise ``ValueError`` if a field has a weight, outside an index."""
-        for name, weight in weights_of(self.searched).items():
+        for name, weight in weights_of(self.searched_fields).items():
             if weight > 1:
                 raise ValueError(
                     f"field: a weight counts only in the keyword search of an index; use {name!r}, "

@@ -177,7 +177,7 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         )
         return Batch(
             request.source,
-            strings([_joined(v, several) if several else v[text].encode() for v in values]),
+            strings([_join(v, several) if several else v[text].encode() for v in values]),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
             {name: strings([_plain(v.get(name)) for v in values]) for name in options.keep},
@@ -187,7 +187,7 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         return None
 
 
-def _joined(value: dict[str, Any], names: Sequence[str]) -> bytes:
+def _join(value: dict[str, Any], names: Sequence[str]) -> bytes:
     """Join the texts of several fields. Raises ``LookupError`` if there is none of them."""
     found = [text for name in names if (text := value.get(name)) is not None]
     if not found:

@@ -298,7 +298,7 @@ def _terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list
     left = [
         [
             part
-            for part in weighted_parts(each.text, each.fields, snapshot.searched)
+            for part in weighted_parts(each.text, each.fields, snapshot.searched_fields)
             if part[0] in query.copy
         ]
         for each, query in zip(snapshot.documents.fetch_documents(rows), queries, strict=True)

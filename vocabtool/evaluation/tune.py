@@ -62,7 +62,8 @@ class CopyStore:
     ) -> None:
         self.rows, self.live, self.where = store.rows, store.live, store.where
         self.cutter, self.documents, self.fields = store.cutter, store.documents, store.fields
-        self.known_words, self.searched = store.known_words, store.searched
+        self.known_words = store.known_words
+        self.searched_fields = store.searched_fields
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
         self._vector, self._mean_length, self._length = vector, mean_length, terms.count

@@ -137,7 +137,7 @@ def export(
         take = opened.enter_context(raw.reader()) if vectors else None
         for part, documents in blocks(snapshot, rows):
             found = None if take is None else take(part)
-            write([_as_read(each, snapshot.searched) for each in documents], found)
+            write([_as_read(each, snapshot.searched_fields) for each in documents], found)
             if found is not None and ending == ".jsonl":
                 matrix.write(found.astype("<f4", copy=False).tobytes())
             done += len(part)

@@ -75,7 +75,7 @@ class Snapshot:
     Several threads may use it at the same time. Created by :func:`open_snapshot`. ``rows``: number
     of rows, including deleted ones, which count in document frequencies until the next compaction.
     ``live``: which rows are not deleted, shape (rows,). ``fields``: the kind of each kept field.
-    ``searched``: as in the manifest.
+    ``searched_fields``: as in the manifest.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Snapshot:
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
         self.fields = manifest.fields
-        self.searched = manifest.searched
+        self.searched_fields = manifest.searched
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)

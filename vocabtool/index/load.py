@@ -231,7 +231,7 @@ class Loader:
 
     def _search_fields(self, part: Part) -> None:
         """Tell the writer which fields the texts of a part consist of."""
-        searched = part.options.searched
+        searched = part.options.searched_fields
         if part.shards is not None and searched:
             field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
             if field != names:

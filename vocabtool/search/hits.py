@@ -337,7 +337,7 @@ def explain_hits(
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in documents]
     fields = [
-        _fields_of(spans, places_of(each.text, each.fields, store.searched))
+        _fields_of(spans, places_of(each.text, each.fields, store.searched_fields))
         for spans, each in zip(marked, documents, strict=True)
     ]
     return list(map(Explanation, *legs, matched, alone, marked, fused_ranks, fields))

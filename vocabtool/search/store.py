@@ -172,7 +172,7 @@ class Store(Protocol):
     ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not
     deleted. ``fields``: the kind of each kept field. ``cutter``: splits texts into terms of the
     keyword leg. ``known_words``: the words that the model knows, or ``None``.
-    ``searched``: the fields that texts consist of; empty for one field.
+    ``searched_fields``: the fields that texts consist of; empty for one field.
     """
 
     @property
@@ -186,7 +186,7 @@ class Store(Protocol):
     @property
     def known_words(self) -> KnownWords | None: ...
     @property
-    def searched(self) -> tuple[str, ...]: ...
+    def searched_fields(self) -> tuple[str, ...]: ...
     @property
     def keywords(self) -> KeywordStore: ...
     @property
