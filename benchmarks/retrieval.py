@@ -77,7 +77,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "title^2 and text": ("title^2", "text"),
     "title^3 and text": ("title^3", "text"),
 }
-ROUNDS: Final = 5  # of all queries, of which the fastest counts
+ROUNDS: Final = 15  # of all queries, of which the fastest counts
 
 # Goals.
 OVER_RRF: Final = 0.13

@@ -20,7 +20,7 @@ from tests import counted_letters
 from tests.builders.small_indexes import contents, ids
 from tests.cli.running import run
 from tests.documents.reading import batches, ids_of
-from vocabtool import Index, VocabtoolError, embed, stream
+from vocabtool import Document, Index, VocabtoolError, embed, stream
 from vocabtool.documents import ReadLog, ReadOptions
 from vocabtool.errors import InvalidFile
 
@@ -100,6 +100,40 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
         again.load(str(tmp_path / f"out.{ending}"), field=FIELDS, id_field="id")
         assert_weighted(again)
         assert contents(again) == contents(index)
+
+
+def test_documents_in_python(tmp_path: Path) -> None:
+    """Weights count if the text joins the fields; otherwise it is only a text."""
+    index = made(tmp_path / "index")
+    more = {"id": "p", "title": "fox", "body": "owl"}
+    with index.writer() as writer:
+        writer.add([Document("p", "fox\n\nowl", {"title": "fox", "body": "owl"})])
+    for word in ("fox", "owl"):
+        assert bm25(index, word) == by_hand(word, {"title": 3, "body": 1}, [*ROWS, more])
+    with index.writer() as writer:
+        writer.update([Document("p", "owl fox fox", {"title": "fox", "body": "owl"})])
+    index.compact()
+    plain = {"id": "p", "body": "owl fox fox"}
+    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, [*ROWS, plain])
+
+
+def test_an_interrupted_load_goes_on(tmp_path: Path) -> None:
+    """With the weights that its first commits have."""
+    rows = [*ROWS, *({"id": f"{at}", "body": "filler " * 90} for at in range(3000))]
+
+    def stop(_: str, share: float) -> None:
+        raise InterruptedError
+
+    index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
+    file = write(tmp_path / "rows.jsonl", rows)
+    asked: Any = {"field": FIELDS, "id_field": "id"}
+    with pytest.raises(InterruptedError):
+        index.load(file, **asked, commit_rows=1, progress=stop)
+    index = Index.open(tmp_path / "index", counted_letters.encode)
+    assert 0 < len(index) < 3005
+    report = index.load(file, **asked)
+    assert (report.read, report.resumed > 0) == (3005, True)
+    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, rows)
 
 
 def test_the_vector_is_of_the_joined_text(tmp_path: Path) -> None:
