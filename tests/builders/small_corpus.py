@@ -64,6 +64,7 @@ class SmallCorpus:
     ) -> None:
         self.docs = docs
         self.known_words = known_words
+        self.searched_fields: tuple[str, ...] = ()
         self.cutter = Cutter(language)
         self.rows = len(docs)
         self.fields: Mapping[str, Kind] = {}

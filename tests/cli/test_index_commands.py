@@ -65,15 +65,6 @@ def index(made: Path, tmp_path: Path) -> str:
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
 
 
-def test_one_field_is_the_text(corpus: Path, tmp_path: Path) -> None:
-    """Of two, the second would replace the first in silence."""
-    done = vocabtool(
-        "index", str(corpus), "-o", str(tmp_path / "x"), "--field", "a", "--field", "b"
-    )
-    assert done.returncode == 2
-    assert "'--field': expected one field, got a and b" in done.stderr
-
-
 def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> None:
     """The first of them is named."""
     skip = (str(corpus), "--field", "body", "--on-error", "skip")

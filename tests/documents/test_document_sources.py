@@ -201,6 +201,21 @@ class TestEverySource:
         assert sum(len(batch) for batch in empty) == COUNT
         assert all(batch.columns["nothing"].null_count == len(batch) for batch in empty)
 
+    def test_several_fields_are_joined(self, name: str, sources: Callable[[str], Any]) -> None:
+        """In the order given; a field of no row is left out; `title` is kept, too."""
+        if "documents" in name:
+            pytest.skip("a Document has its text already")
+        asked: Any = {"id_field": "id", "keep": ["year"], "field": ["title^2", "no", "text"]}
+        joined = [(id_, f"{title}\n\n{text}", title, year) for id_, text, title, year in TRUTH]
+        assert rows_of(batches(sources(name), **asked)) == joined
+        assert rows_of(batches(sources(name), start=700, **asked)) == joined[700:]
+        found = [*documents(sources(name), id_field="id", field=["title", "text"])]
+        assert [(d.id, d.text) for d in found] == [row[:2] for row in joined]
+        assert {*map(len, (d.fields for d in found))} <= {2, 3}
+        assert all("text" not in d.fields and d.fields["title"] for d in found)
+        with pytest.raises(InvalidFile, match="none of the fields 'a', 'b'; the fields are 'id', "):
+            [*batches(sources(name), field=["a", "b"])]
+
     @pytest.mark.sampled(4)
     @pytest.mark.parametrize("start", STARTS)
     def test_start_is_a_slice(self, name: str, sources: Callable[[str], Any], start: int) -> None:

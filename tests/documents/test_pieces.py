@@ -608,3 +608,17 @@ def test_invalid_options(options: Any, reason: str) -> None:
     """Each is named when the options are made."""
     with pytest.raises(ValueError, match=reason):
         list(batches("x.md", **options))
+
+
+@pytest.mark.parametrize("overlap", [0, 7])
+def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -> None:
+    """As long as they have at most half of the words; else the piece has its half."""
+    long = " ".join(f"w{at}" for at in range(400))
+    for words, most in ((3, 40), (30, 30 + 20)):
+        title = " ".join("t" * words)
+        (tmp_path / "a.md").write_text(f"---\ntitle: {title}\n---\n\n{long}\n")
+        asked: Any = {"field": ("title", "text"), "split_size": 40, "overlap": overlap}
+        found = [text for batch in batches(str(tmp_path / "a.md"), **asked) for text in batch.texts]
+        counts = pieces.WORDS([text.as_py() for text in found])
+        assert 40 - 8 <= max(counts) <= most
+        assert "w399" in found[-1].as_py()

@@ -14,6 +14,7 @@ from tests.builders.small_indexes import contents
 from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder, stream
 from vocabtool.documents import ReadOptions
 from vocabtool.documents.options import RULES
+from vocabtool.errors import InvalidFile
 from vocabtool.index.load import _identity
 from vocabtool.index.sources import Part, Source
 from vocabtool.system.own_files import from_json, to_json
@@ -197,3 +198,13 @@ def test_streams(docs: Path) -> None:
     assert [each.id for each in found] == ["docs/api.rst", "docs/code.py"]
     assert found[0].fields["title"] == "API"
     assert [*stream("docs").skip(4)] == [*stream("docs")][4:]
+
+
+def test_records(tmp_path: Path) -> None:
+    """Several fields come back from a file of ours; one is stored as it always was."""
+    for field in ("a", None, ("a^2", "b")):
+        options = ReadOptions(field=field)
+        assert from_json(ReadOptions, json.loads(json.dumps(to_json(options))), "x") == options
+    assert to_json(ReadOptions(field="a"))["field"] == "a"
+    with pytest.raises(InvalidFile, match=r"x.field\[0\] must be str, got '1'"):
+        from_json(ReadOptions, {"field": [1, 2]}, "x")

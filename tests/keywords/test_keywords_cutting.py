@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import Stemmer
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
 from vocabtool.keywords.cutter import Cutter, Terms, highlights
+from vocabtool.keywords.fields import FieldPlace, places_of
 from vocabtool.keywords.identifiers import is_code_like, is_identifier, is_name
 from vocabtool.keywords.tokens import MAX_TERM, Span
 
@@ -323,3 +324,24 @@ def test_a_hostile_word_is_judged_at_once() -> None:
     """What is longer than any code or name is none, however it is written."""
     for word in ("1" * 100_000 + "a", "1." * 100 + "x", "ab_" * 100_000, "Ab" * 100_000):
         assert not is_identifier(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "searched", "wanted"),
+    [
+        ("A\n\nB\n\nC", {"t": "A"}, ("t^2", "text"), [("t", 0, 1), ("text", 3, 7)]),
+        ("B\n\nA", {"t": "A"}, ("text", "t"), [("text", 0, 1), ("t", 3, 4)]),
+        ("A", {"t": "A"}, ("t", "text"), [("t", 0, 1)]),
+        ("A\n\nB", {"t": "A", "u": "B"}, ("t", "text", "u"), [("t", 0, 1), ("u", 3, 4)]),
+        ("B", {"t": "", "u": None}, ("t", "text", "u"), [("text", 0, 1)]),
+        ("\ufffd\n\nB", {"t": "\udcff", "b": "B"}, ("t", "b"), [("t", 0, 1), ("b", 3, 4)]),
+        ("other", {"t": "A", "b": "B"}, ("t", "b"), []),
+        ("A. B", {"t": "A"}, ("t", "text"), []),
+        ("A", {"t": 1}, ("t",), []),
+    ],
+)
+def test_places(
+    text: str, values: dict[str, object], searched: tuple[str, ...], wanted: list[Any]
+) -> None:
+    """Where the fields of a text are; nowhere if the text is not made of them."""
+    assert places_of(text, values, searched) == [FieldPlace(*each) for each in wanted]

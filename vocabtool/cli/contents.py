@@ -21,6 +21,7 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.cli.search import WHERE
+from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
 
@@ -189,13 +190,16 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
         with step_progress(quiet) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     if not quiet:
-        keep = "".join(f" --keep {quote(name)}" for name in index.manifest.fields)
+        searched = index.manifest.searched
+        fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
+        others = (name for name in index.manifest.fields if name not in weights_of(searched))
+        keep = "".join(f" --keep {quote(name)}" for name in others)
         tell(f"{plural(count, 'document', 'documents')} written to {file}")
         if vectors and file.lower().endswith(".jsonl"):
             keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
         elif vectors:
             keep += " --vector-field vector"
-        tell(f"to read them again: vocabtool index {quote(file)} --id-field id --field text{keep}")
+        tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
 
 
 @click.command("copy")

@@ -10,7 +10,7 @@ import click
 
 from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, EncoderKind, Split, Weighting
 from vocabtool.cli.settings import CONFIG_KEY, folder_of
-from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions, weights_of
 from vocabtool.errors import VocabtoolError
 
 if TYPE_CHECKING:
@@ -277,24 +277,26 @@ def encoder_options(*first: Decorator) -> Decorator:
 # Documents.
 
 
-def _one_field(
+def _checked_fields(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
-) -> str | None:
-    """Refuse an option that is given twice: click would silently use the last value."""
-    if len(fields) > 1:
-        raise click.BadParameter(
-            f"expected one field, got {' and '.join(fields)}; join them into one field first"
-        )
-    return fields[0] if fields else None
+) -> tuple[str, ...] | None:
+    """Return the fields as given. Raises :class:`click.BadParameter` for an invalid weight."""
+    try:
+        weights_of(fields)
+    except ValueError as error:
+        raise click.BadParameter(str(error).removeprefix("field: ")) from error
+    return fields or None
 
 
-FIELD = click.option(
-    "--field",
-    multiple=True,
-    callback=_one_field,
-    metavar="FIELD",
-    help="Field or column that contains the text. [default: text, or the only column]",
-)
+def _field_option(metavar: str, more: str) -> Decorator:
+    return click.option(
+        "--field",
+        multiple=True,
+        callback=_checked_fields,
+        metavar=metavar,
+        help="Field or column that contains the text; may be repeated: the texts of all fields, "
+        f"joined by blank lines, are the text.{more} [default: text, or the only column]",
+    )
 
 
 def _input_format(of: str = "the FILEs") -> Decorator:
@@ -365,18 +367,38 @@ def _read_options(**given: Any) -> ReadOptions:
         raise click.UsageError(str(error)) from error
 
 
+def _read_texts(**given: Any) -> ReadOptions:
+    """Return the options, as :func:`_read_options`, without weights of fields."""
+    options = _read_options(**given)
+    try:
+        options.refuse_weights()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return options
+
+
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
     Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
     of ``--on-error``.
     """
-    return gather("read", FIELD, _input_format(of), *SPLITTING, _on_error(what), into=_read_options)
+    return gather(
+        "read",
+        _field_option("FIELD", ""),
+        _input_format(of),
+        *SPLITTING,
+        _on_error(what),
+        into=_read_texts,
+    )
 
 
 DOCUMENTS = gather(
     "read",
-    FIELD,
+    _field_option(
+        "FIELD[^W]",
+        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search.",
+    ),
     _input_format(),
     click.option(
         "--id-field", metavar="FIELD", help="Field that contains the id. [default: FILE:LINE]"

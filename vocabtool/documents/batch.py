@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import BETWEEN, ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode, encode
 
@@ -274,3 +274,35 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
         hint = "; use --field (field=) to choose the text field" if wanted is None else ""
         raise BadRow(f"{found} {name!r}; the fields are {names_of(names)}{hint}")
     return names.index(name)
+
+
+def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
+    """Return the indexes of the text columns: one, or those of several fields that exist.
+
+    Raises :class:`BadRow` as :func:`text_column`, and if none of several fields exists.
+    """
+    if not options.fields:
+        return [text_column(names, options.single)]
+    found = [text_column(names, name) for name in options.fields if name in names]
+    if not found:
+        raise BadRow(none_of(options, names))
+    return found
+
+
+def none_of(options: ReadOptions, names: Sequence[str] | Mapping[str, object]) -> str:
+    """Return the message for a row that has none of several fields. ``names``: of its fields."""
+    return f"none of the fields {names_of(options.fields)}; the fields are {names_of(names)}"
+
+
+def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
+    """Join the non-empty texts of each row by blank lines; null if all of them are null."""
+    if len(columns) == 1:
+        return columns[0]
+    texts = [column.view(pa.binary()) for column in columns]
+    null, empty = pa.scalar(None, pa.binary()), pa.scalar(b"", pa.binary())
+    filled = [pc.if_else(pc.equal(text, empty), null, text) for text in texts]
+    # Arrow drops a row of nulls alone, so it must not have one.
+    filled[0] = pc.if_else(pc.is_null(pc.coalesce(*filled)), empty, filled[0])
+    between = pa.scalar(BETWEEN.encode(), pa.binary())
+    joined = pc.binary_join_element_wise(*filled, between, null_handling="skip")
+    return pc.if_else(pc.is_valid(pc.coalesce(*texts)), joined, null).view(pa.string())

@@ -22,11 +22,11 @@ from vocabtool.documents.batch import (
     Document,
     Request,
     names_of,
+    none_of,
     strings,
 )
+from vocabtool.documents.options import BETWEEN, TEXT
 from vocabtool.vocabulary import decode, encode
-
-TEXT: Final = "text"  # the default text field
 
 Item = str | bytes | Document | Mapping[str, object]
 Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain surrogates
@@ -206,19 +206,20 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
     options = request.options
-    field, id_field = options.field or TEXT, options.id_field
+    field, id_field = options.single or TEXT, options.id_field
     if isinstance(value, str | bytes):
         if id_field is None and not options.keep and options.vector_field is None:
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
-    if field not in value:
+    if options.fields:
+        text = _joined_text(value, request, spell)
+    elif field not in value:
         there = f"the fields are {names_of(value)}: choose one with --field (field=)"
         raise BadRow(f"no field {field!r}; {there}")
-    text = value[field]
-    if not isinstance(text, str | bytes):
-        raise BadRow(f"field {field!r}: expected a string, got {_kind_name(text)}")
+    else:
+        text = spell(_text_of(value, field))
     id_ = None
     if id_field is not None:
         if id_field not in value:
@@ -230,8 +231,26 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
             raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
         id_ = spell(given if isinstance(given, str | bytes) else str(given))
     kept = kept_of(value, options.keep, spell)
-    fields = {name: value[name] for name in value if name != field} if request.whole else {}
-    return Row(number, spell(text), id_, kept, fields, own_vector(value, request))
+    fields = dict(value) if request.whole else {}
+    for name in options.in_text(field):
+        fields.pop(name, None)
+    return Row(number, text, id_, kept, fields, own_vector(value, request))
+
+
+def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
+    text = value[field]
+    if not isinstance(text, str | bytes):
+        raise BadRow(f"field {field!r}: expected a string, got {_kind_name(text)}")
+    return text
+
+
+def _joined_text(value: Mapping[str, object], request: Request, spell: Spelling) -> bytes:
+    """Return the texts of several fields, joined. A field that is null counts as missing."""
+    names = [name for name in request.options.fields if value.get(name) is not None]
+    if not names:
+        raise BadRow(none_of(request.options, value))
+    texts = [spell(_text_of(value, name)) for name in names]
+    return BETWEEN.encode().join(filter(None, texts))
 
 
 def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:

@@ -5,8 +5,10 @@ The command line imports the choices of its options from here, so this module im
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, TypedDict, get_args
 
 from vocabtool.choices import SPLIT_SIZE, Split
@@ -20,6 +22,10 @@ OnDuplicate = Literal["error", "first", "last"]
 
 
 RULES: Final = 2
+TEXT: Final = "text"  # the default text field, and the one that contains the text of a piece
+BETWEEN: Final = "\n\n"  # between the texts of several fields
+MAX_WEIGHT: Final = 9
+WEIGHTED: Final = re.compile(rf"(?P<name>[^^]+)(?:\^(?P<weight>[1-{MAX_WEIGHT}]))?")
 WHOLE_ROWS: Final = frozenset(
     {"file", "line"}
 )  # how ``split`` leaves rows of tables and JSON whole
@@ -39,7 +45,7 @@ class SplitArguments(TypedDict, total=False):
 class ReadArguments(SplitArguments, total=False):
     """The keyword arguments of :class:`ReadOptions`."""
 
-    field: str | None
+    field: str | Sequence[str] | None
     format: Format | None
     id_field: str | None
     keep: Sequence[str]
@@ -53,6 +59,10 @@ class ReadOptions:
     """Options for reading documents.
 
     ``field``: the field that contains the text. Default: ``text``, or else the only column.
+    Several fields, such as ``("title^2", "body")``: their texts, joined by blank lines in this
+    order, are the text of a document; they are also kept. A row may lack some of them, but not
+    all. ``NAME^W``, W from 1 to 9: in an index, each occurrence of a word in the field counts W
+    times in the keyword search.
     ``format``: the format of every file. Default: by the suffix of each file, else ``lines``.
     ``id_field``: the field that contains the id, a string or an integer; a row without it is
     invalid. Default: the location of a document is its id.
@@ -80,7 +90,7 @@ class ReadOptions:
     Raises ``ValueError`` for an invalid value.
     """
 
-    field: str | None = None
+    field: str | Sequence[str] | None = None
     format: Format | None = None
     id_field: str | None = None
     keep: Sequence[str] = ()
@@ -101,6 +111,9 @@ class ReadOptions:
                 what = "names" if name == "keep" else "patterns"
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "field", _checked_field(self.field))
+        named = [name for name in self.fields if name != TEXT and name not in self.keep]
+        object.__setattr__(self, "keep", (*self.keep, *named))
         if self.rules < RULES:
             object.__setattr__(self, "gitignore", False)
         if self.split_size is not None and self.split_size < 1:
@@ -126,6 +139,68 @@ class ReadOptions:
                 raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")
 
     @property
+    def searched_fields(self) -> tuple[str, ...]:
+        """Several fields as they are written, with their weights; empty for a single field."""
+        return () if self.field is None or isinstance(self.field, str) else (*self.field,)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of several fields whose texts are joined; empty for a single field."""
+        return (*weights_of(self.searched_fields),)
+
+    @property
+    def single(self) -> str | None:
+        """The name of the only field; ``None`` for the default, and for several fields."""
+        return self.field if isinstance(self.field, str) else None
+
+    def in_text(self, text: str) -> frozenset[str]:
+        """Return the fields that are not fields of a document besides its text.
+
+        ``text``: the name of a single field.
+        """
+        return frozenset({TEXT}.intersection(self.fields) if self.fields else {text})
+
+    def refuse_weights(self) -> None:
+        """Raise ``ValueError`` if a field has a weight, outside an index."""
+        for name, weight in weights_of(self.searched_fields).items():
+            if weight > 1:
+                raise ValueError(
+                    f"field: a weight counts only in the keyword search of an index; use {name!r}, "
+                    f"got '{name}^{weight}'"
+                )
+
+    @property
     def splits_rows(self) -> bool:
         """Whether rows of tables and JSON are cut into pieces."""
         return self.split is not None and self.split not in WHOLE_ROWS
+
+
+@lru_cache
+def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the weights of fields by name. Raises ``ValueError`` for an invalid weight."""
+    found: dict[str, int] = {}
+    for each in searched:
+        match = WEIGHTED.fullmatch(each) if isinstance(each, str) else None
+        if match is None:
+            wanted = f"NAME or NAME^W, W a whole number from 1 to {MAX_WEIGHT}"
+            raise ValueError(f"field: wanted {wanted}, got {each!r}")
+        name = match["name"]
+        if name in found:
+            raise ValueError(f"field: name a field only once, got {name!r} again")
+        found[name] = int(match["weight"] or 1)
+    return found
+
+
+def _checked_field(field: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    """Return one field as a string, several as a tuple, without weights of 1."""
+    if field is None or (isinstance(field, str) and "^" not in field):
+        return field
+    weights = weights_of((field,) if isinstance(field, str) else (*field,))
+    written = [name if weight == 1 else f"{name}^{weight}" for name, weight in weights.items()]
+    if len(written) > 1:
+        return (*written,)
+    if "^" in "".join(written):
+        raise ValueError(
+            f"field: a weight needs another field to compare with, got only {written[0]!r}"
+        )
+    return written[0] if written else None

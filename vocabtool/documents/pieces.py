@@ -27,6 +27,8 @@ from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, 
 from vocabtool.documents.files import Readable, refuse_utf16
 from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
 from vocabtool.documents.objects import Row, as_bytes, gather, kept_of
+from vocabtool.documents.options import BETWEEN as BETWEEN_FIELDS
+from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
@@ -36,6 +38,7 @@ WORD: Final = 16  # characters that count as a word, if there are fewer blanks
 MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
 BETWEEN: Final = " > "  # between the headings of a path
+NOT_JOINED: Final = frozenset({SOURCE, "line", "start", "end"})  # fields that change with the place
 
 # Where a text is cut, the best places first.
 PLACES: Final = (
@@ -279,8 +282,15 @@ def read_text(
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
-    """Read a file as pieces; ``mark`` returns its text and headings."""
-    for name in (request.options.field, request.options.id_field):
+    """Read a file as pieces; ``mark`` returns its text and headings.
+
+    Among several text fields, a piece is the field ``text``.
+    """
+    fields = request.options.fields
+    for place in NOT_JOINED.intersection(fields):
+        raise InvalidFile(f"field {place!r}: a place in a file cannot be searched; leave it out")
+    missing = None if TEXT in fields else next(iter(fields), None)
+    for name in (missing, request.options.single, request.options.id_field):
         if name is not None:
             raise InvalidFile(
                 f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
@@ -303,7 +313,8 @@ def _rows(
     told = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
-    for piece in cut(marked, options.split or "heading", sizes_of(request)):
+    sizes = _beside_fields(sizes_of(request), marked, title, options.fields)
+    for piece in cut(marked, options.split or "heading", sizes):
         start, end = _in_source(marked, piece) if marked.places else piece[:2]
         if start > counted:
             line += told.count("\n", counted, start)
@@ -313,9 +324,27 @@ def _rows(
             fields = {"title": title, "path": piece.path, SOURCE: source}
             fields |= {"line": line, "start": start, "end": end}
         id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
-        text = as_bytes(marked.text[piece.start : piece.end])
+        text = marked.text[piece.start : piece.end]
+        if options.fields:
+            named = {"title": title, "path": piece.path, TEXT: text}
+            text = BETWEEN_FIELDS.join(filter(None, map(named.get, options.fields)))
         kept = kept_of(fields, options.keep)
-        yield Row(line, text, as_bytes(id_), kept, fields if request.whole else {})
+        yield Row(line, as_bytes(text), as_bytes(id_), kept, fields if request.whole else {})
+
+
+def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
+    """Return the sizes of pieces that leave room for the fields before or after them.
+
+    A piece has at least half of its size, even if its fields are longer than the other half.
+    """
+    left = sizes.size
+    paths = [path for _, path in _paths(marked.headings)]
+    for name, texts in (("title", [title]), ("path", paths)):
+        if name in fields:
+            counts = sizes.measure([f"{text}{BETWEEN_FIELDS}" for text in texts])
+            left -= max(counts, default=0)
+    left = max(left, (sizes.size + 1) // 2)
+    return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
 
 
 def read_whole(file: Readable) -> bytes:

@@ -267,6 +267,11 @@ def _in_files(name: str, request: Request) -> Iterator[Batch]:
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
     ahead, splits = request.ahead, request.options.splits_rows
     for rows in batches:
+        if splits and rows.parts is None and request.options.fields:
+            what = f"split={request.options.split!r} cuts rows of one field only"
+            raise InvalidFile(
+                f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
+            )
         for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
             out = min(ahead.left, len(batch))
             ahead.left -= out

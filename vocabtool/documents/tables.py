@@ -30,10 +30,12 @@ from vocabtool.documents.batch import (
     Request,
     bounds,
     in_size,
+    join_texts,
     null_columns,
     spans,
     strings,
     text_column,
+    text_columns,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors
 from vocabtool.documents.objects import as_string
@@ -44,7 +46,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 class Columns:
     """Names of the columns to read. ``kept``: only existing fields."""
 
-    text: str
+    texts: tuple[str, ...]
     id: str | None
     kept: tuple[str, ...]
     vector: str | None = None
@@ -54,7 +56,7 @@ class Columns:
         ids, vector = request.options.id_field, request.options.vector_field
         try:
             names = schema.names
-            text = names[text_column(names, request.options.field)]
+            texts = tuple(names[place] for place in text_columns(names, request.options))
             kept = tuple(name for name in request.options.keep if name in names)
             for name in (*kept, *filter(None, (ids, vector))):
                 text_column(names, name)
@@ -62,31 +64,33 @@ class Columns:
             raise InvalidFile("the column names are not UTF-8") from error
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
-        if not is_strings(kind := schema.field(text).type):
-            raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
-        kind = schema.field(text if ids is None else ids).type
+        for text in texts:
+            if not is_strings(kind := schema.field(text).type):
+                raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
+        kind = schema.field(texts[0] if ids is None else ids).type
         if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
             wanted = "expected strings or integers as ids"
             raise InvalidFile(f"field {ids!r}: {wanted}, got {kind}")
         if vector is not None and not is_numbers(kind := schema.field(vector).type):
             raise InvalidFile(f"field {vector!r}: expected lists of numbers, got {kind}")
-        return cls(text, ids, kept, vector)
+        return cls(texts, ids, kept, vector)
 
     def all(self) -> list[str]:
         others = filter(None, (self.id, self.vector))
-        return list(dict.fromkeys((self.text, *others, *self.kept)))
+        return list(dict.fromkeys((*self.texts, *others, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
         """Return the valid rows as a batch; ``first``: the number of the first row, from 1."""
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
         if request.whole:
-            others = part.drop_columns([self.text])
+            hidden = request.options.in_text(self.texts[0])
+            others = part.drop_columns([name for name in self.texts if name in hidden])
             values = [_python_times(column) for column in others.columns]
             fields = pa.record_batch(values, others.schema.names).to_pylist()
         batch = Batch(
             request.source,
-            as_strings(part.column(self.text), self.text),
+            join_texts([as_strings(part.column(name), name) for name in self.texts]),
             np.arange(first, first + part.num_rows, dtype=np.int64),
             None if self.id is None else as_strings(part.column(self.id), self.id),
             null_columns(request, part.num_rows) | kept,
@@ -102,7 +106,7 @@ class Columns:
         for row in np.flatnonzero(~valid).tolist():
             name, wanted = self.id, "a string or an integer as id"
             if not has_text[row]:
-                name, wanted = self.text, "a string"
+                name, wanted = " and ".join(self.texts), "a string"
             request.refuse(first + row, f"field {name!r}: expected {wanted}, got null")
         for row, what in wrong.items():
             if valid[row]:

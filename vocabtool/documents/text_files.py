@@ -17,7 +17,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
@@ -34,12 +34,15 @@ from vocabtool.documents.batch import (
     Batch,
     Request,
     in_size,
+    join_texts,
     null_columns,
     strings,
     text_column,
+    text_columns,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
-from vocabtool.documents.objects import TEXT, Row, batch_of, gather, numbers_of, row_of
+from vocabtool.documents.objects import Row, batch_of, gather, numbers_of, row_of
+from vocabtool.documents.options import BETWEEN, TEXT
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
@@ -48,7 +51,9 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    for name in (request.options.field, request.options.id_field):
+    options = request.options
+    missing = None if TEXT in options.fields else next(iter(options.fields), None)
+    for name in (missing, options.single, options.id_field):
         if name is not None:
             hint = "use --input-format (format=) if the file has another format"
             raise InvalidFile(f"text lines have no field {name!r}; {hint}")
@@ -148,7 +153,8 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
     """Return ``None`` if a line is not an object with valid fields."""
     options = request.options
-    text, id_field, vector = options.field or TEXT, options.id_field, options.vector_field
+    text, id_field, vector = options.single or TEXT, options.id_field, options.vector_field
+    several = options.fields
     try:
         values = [orjson.loads(line) for line in lines]
         ids = (
@@ -158,7 +164,7 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         )
         return Batch(
             request.source,
-            strings([value[text].encode() for value in values]),
+            strings([_join(v, several) if several else v[text].encode() for v in values]),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
             {name: strings([_plain(v.get(name)) for v in values]) for name in options.keep},
@@ -166,6 +172,14 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
         return None
+
+
+def _join(value: dict[str, Any], names: Sequence[str]) -> bytes:
+    """Join the texts of several fields. Raises ``LookupError`` if there is none of them."""
+    found = [text for name in names if (text := value.get(name)) is not None]
+    if not found:
+        raise LookupError
+    return BETWEEN.join(text for text in found if text != "").encode()
 
 
 def _plain(value: str | int | None) -> bytes | None:
@@ -247,12 +261,12 @@ class _Rows:
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
         options = request.options
         try:
-            text = text_column(names, options.field)
+            texts = text_columns(names, options)
             ids = None if options.id_field is None else text_column(names, options.id_field)
             self.kept = {name: text_column(names, name) for name in options.keep if name in names}
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
-        self.names, self.text, self.ids = names, text, ids
+        self.names, self.texts, self.ids = names, texts, ids
         self.delimiter, self.request = delimiter, request
         self.end = os.urandom(16).hex().encode()
         self.appended = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
@@ -282,7 +296,7 @@ class _Rows:
         self._refuse_uneven()
 
     def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
+        places = {*self.texts, *([] if self.ids is None else [self.ids]), *self.kept.values()}
         every = range(len(self.names))
         wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
 
@@ -325,7 +339,7 @@ class _Rows:
                 yield before, False
             raise
         if before is not None:
-            is_open = before.column(str(self.text))[-1].as_py() != self.end
+            is_open = before.column(str(self.texts[0]))[-1].as_py() != self.end
             yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
     def _refuse_uneven(self) -> list[int]:
@@ -344,8 +358,10 @@ class _Rows:
         fields: list[dict[str, object]] | None = None
         if self.request.whole:
             fields = [{} for _ in range(part.num_rows)]
+            hidden = self.request.options.in_text(self.names[self.texts[0]])
             for place, name in enumerate(self.names):
-                if place != self.text:
+                if name not in hidden:
                     for row, value in zip(fields, part.column(str(place)).to_pylist(), strict=True):
                         row[name] = decode(value)
-        return Batch(self.request.source, column(self.text), numbers, ids, columns, fields)
+        texts = join_texts([*map(column, self.texts)])
+        return Batch(self.request.source, texts, numbers, ids, columns, fields)

@@ -22,7 +22,8 @@ import google_crc32c
 
 from vocabtool.documents.batch import MAX_ROWS, BadRow, Batch, Request
 from vocabtool.documents.files import Readable
-from vocabtool.documents.objects import TEXT, Row, gather, row_of
+from vocabtool.documents.objects import Row, gather, row_of
+from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
@@ -54,7 +55,9 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _rows(file: Readable, request: Request) -> Iterator[Row]:
-    names = (request.options.field or TEXT, request.options.id_field or TEXT, *request.options.keep)
+    options = request.options
+    texts = options.fields or (options.single or TEXT,)
+    names = (*texts, options.id_field or TEXT, *options.keep)
     wanted = None if request.whole else frozenset(names)
     number, offset = 0, 0
     while header := _up_to(file, HEADER):

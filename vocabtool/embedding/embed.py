@@ -166,6 +166,7 @@ def embed(
     invalid documents, models or folders.
     """
     options = replace(options or ReadOptions(), **read)
+    options.refuse_weights()
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
     for name, number in (numbers | {"workers": workers, "threads": threads}).items():
         if number is not None and number < 1:

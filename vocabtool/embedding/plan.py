@@ -188,7 +188,7 @@ class Plan:
     dim: int
     inputs: tuple[Input, ...]
     source: str | None
-    field: str | None
+    field: str | Sequence[str] | None
     format: Format | None
     id_field: str | None
     keep: tuple[str, ...]

@@ -151,6 +151,7 @@ def train(
     split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
     options, log = options or ReadOptions(), log or ReadLog()
+    options.refuse_weights()
     size = extent(sources, options=options).bytes
     with tempfile.TemporaryFile(dir=folder) as file:
         texts = _NumberedTexts(file, window, memory // WORDS_SHARE)

@@ -21,7 +21,8 @@ from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, score_legs
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.fields import add_weights, weighted_parts
 from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows
@@ -249,9 +250,8 @@ def calibrate(
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
     words: list[LegScores] = []
-    for query, terms, vector, copy in zip(
-        queries, snapshot.cutter.terms(texts), vectors, copied, strict=True
-    ):
+    cut = _terms_of_copies(snapshot, queries)
+    for query, terms, vector, copy in zip(queries, cut, vectors, copied, strict=True):
         store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
         legs.append(score_legs(store, query.text, vector, deep))
         words.append(score_legs(store, query.text, None, ten))
@@ -278,6 +278,21 @@ def calibrate(
             first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
             rates.append(LegRate(kind, leg, first, first_ten))
     return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
+
+
+def _terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
+    """Return the terms of the copies, with the weights of the fields that are left in them."""
+    rows = np.array([query.row for query in queries])
+    left = [
+        [
+            part
+            for part in weighted_parts(each.text, each.fields, snapshot.searched_fields)
+            if part[0] in query.copy
+        ]
+        for each, query in zip(snapshot.documents.fetch_documents(rows), queries, strict=True)
+    ]
+    terms = snapshot.cutter.terms([query.copy for query in queries])
+    return add_weights(terms, left, snapshot.cutter)
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:

@@ -59,11 +59,12 @@ class CopyStore:
         self.rows, self.live, self.where = store.rows, store.live, store.where
         self.cutter, self.documents, self.fields = store.cutter, store.documents, store.fields
         self.known_words = store.known_words
+        self.searched_fields = store.searched_fields
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
         self._vector, self._mean_length, self._length = vector, mean_length, terms.count
         self._counts: dict[Field, Counter[str]] = {
-            "words": Counter(terms.words.split()),
+            "words": Counter(" ".join((terms.words, *terms.repeated)).split()),
             "surfaces": Counter(terms.surfaces.split()),
         }
         self.document_frequencies = store.keywords.document_frequencies

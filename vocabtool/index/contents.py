@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
 from vocabtool.index.database import JOURNALS, NAME, column
@@ -35,6 +36,7 @@ from vocabtool.index.folder import (
     refuse_others,
 )
 from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_version
+from vocabtool.keywords.fields import in_utf8, places_of
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
 from vocabtool.search.hits import ValueCount
 from vocabtool.search.settings import Calibration
@@ -80,9 +82,7 @@ def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document
 
 def _in_utf8(document: Document) -> Document:
     fields = {
-        name: value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        if isinstance(value, str) and not value.isascii()
-        else value
+        name: in_utf8(value) if isinstance(value, str) and not value.isascii() else value
         for name, value in document.fields.items()
     }
     return Document(document.id, document.text, fields)
@@ -121,13 +121,22 @@ def export(
         take = opened.enter_context(raw.reader()) if vectors else None
         for part, documents in blocks(snapshot, rows):
             found = None if take is None else take(part)
-            write(documents, found)
+            write([_as_read(each, snapshot.searched_fields) for each in documents], found)
             if found is not None and ending == ".jsonl":
                 matrix.write(found.astype("<f4", copy=False).tobytes())
             done += len(part)
             if progress is not None:
                 progress("documents written", done / len(rows))
     return done
+
+
+def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
+    """Return the document with the field ``text`` as its text, if it is one of several fields."""
+    if TEXT not in weights_of(searched):
+        return document
+    places = places_of(document.text, document.fields, searched)
+    own = "".join(document.text[start:end] for name, start, end in places if name == TEXT)
+    return replace(document, text=own if places else document.text)
 
 
 def vectors_beside(file: Path) -> Path:
@@ -213,6 +222,7 @@ class IndexStats:
     - ``model``: path or name of the model; ``None`` if the vectors are your own.
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
     - ``calibration``: the calibrated weight of the keyword leg; ``None`` for the default weight.
+    - ``searched``: the fields that texts consist of, with weights; empty for one field.
     - ``files``: bytes on disk by purpose.
     - ``tokens``: number of running words in all texts; ``None`` unless counted.
     - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
@@ -238,6 +248,7 @@ class IndexStats:
     tokens: int | None = None
     tokens_unknown: int | None = None
     unknown_words: tuple[ValueCount, ...] = ()
+    searched: tuple[str, ...] = ()
 
 
 def stats(
@@ -263,6 +274,7 @@ def stats(
         calibration=manifest.calibration,
         files=_sizes(path, snapshot.commit.folder),
         sources=tuple(each.name for each in manifest.sources),
+        searched=manifest.searched,
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(

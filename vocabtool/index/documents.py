@@ -13,7 +13,7 @@ The first commit that contains a field determines its kind. Later, only ``intege
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from math import isnan
@@ -137,14 +137,20 @@ def in_utf8(batch: Batch) -> Batch:
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
-def of_file(batch: Batch, place: Callable[[int], str] | None = None) -> Batch:
+def of_file(
+    batch: Batch,
+    place: Callable[[int], str] | None = None,
+    searched: Collection[str] = (),
+) -> Batch:
     """Return a batch from a file with ids and kinds of fields. Raises :class:`InvalidFile`.
 
-    ``place``: names a row in messages.
+    ``place``: names a row in messages. ``searched``: fields of strings, even if they look like
+    numbers.
     """
     for name in batch.columns:
         _check_column_name(name, batch.source)
     kinds = {name: kind_of_spelling(texts) for name, texts in batch.columns.items()}
+    kinds |= {name: "string" for name in searched if kinds.get(name, "null") != "null"}
     batch = replace(batch, ids=batch.id_array(), kinds=kinds)
     try:
         return _check_rows(batch, place or batch.place)

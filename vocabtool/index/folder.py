@@ -142,6 +142,8 @@ class Manifest:
     - ``keywords``, ``model_files``: CRC-32C of each file.
     - ``chance``: ``None`` in small indexes.
     - ``sources``: the FILEs of the documents; the database numbers them from 1.
+    - ``searched``: the fields that are joined to texts, with weights, such as ``title^2``; empty
+      for texts of one field.
     """
 
     index: str
@@ -163,6 +165,7 @@ class Manifest:
     load: Load | None = None
     chance: Chance | None = None
     sources: tuple[Source, ...] = ()
+    searched: tuple[str, ...] = ()
 
     @property
     def live(self) -> int:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Batch, Kind
+from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
@@ -40,7 +41,8 @@ from vocabtool.index.vector_codes import VectorCodes, build_codes
 from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.fields import add_weights, weighted_parts
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.store import FieldColumn, KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
@@ -81,6 +83,7 @@ class Snapshot:
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
         self.fields = manifest.fields
+        self.searched_fields = manifest.searched
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -256,13 +259,15 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 class GenerationWriter:
     """Appends rows to a generation, after it removes uncommitted rows of an earlier writer.
 
-    ``rows``: number of rows, committed or not.
+    ``rows``: number of rows, committed or not. ``searched``: as in the manifest; may be set while
+    there are no rows.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
         self.folder = folder
         self.manifest = manifest
         self.rows = manifest.rows
+        self.searched = manifest.searched
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
         self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
@@ -297,6 +302,7 @@ class GenerationWriter:
             calibration=manifest.calibration,
             load=manifest.load,
             sources=manifest.sources,
+            searched=manifest.searched,
         )
         DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
@@ -343,12 +349,35 @@ class GenerationWriter:
         self._vectors.write(stored)
         crc32c = google_crc32c.extend(self._written.crc32c, stored)
         self._written = FileFacts(size=self._written.size + len(stored), crc32c=crc32c)
-        terms = self._cutter.terms(texts)
+        terms = self._terms(texts, facts, columns)
         rows = range(self.rows, self.rows + len(ids))
         self._keywords.add(rows, ids, terms)
         self.rows = rows.stop
         self._words += sum(each.count for each in terms)
         self._surfaces += sum(each.surface_count for each in terms)
+
+    def _terms(
+        self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
+    ) -> list[Terms]:
+        """Return the terms of texts, with the weights of fields."""
+        terms, names = self._cutter.terms(texts), weights_of(self.searched)
+        if not names:
+            return terms
+        stored = {column(self._kinds, name): name for name in names if name in self._kinds}
+        there = [(at, stored[name]) for at, name in enumerate(columns, 2) if name in stored]
+        values = [
+            {
+                name: value.decode("utf-8", "surrogateescape")
+                for at, name in there
+                if isinstance(value := fact[at], bytes)
+            }
+            for fact in facts
+        ]
+        parts = [
+            weighted_parts(text, given, self.searched)
+            for text, given in zip(texts, values, strict=True)
+        ]
+        return add_weights(terms, parts, self._cutter)
 
     def commit(
         self,
@@ -382,6 +411,7 @@ class GenerationWriter:
             fields=dict(self._kinds),
             vectors=self._written,
             keywords=keywords,
+            searched=self.searched,
         )
         if codes:
             done = _with_codes(self.folder, done, progress)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.options import RULES, ReadOptions
+from vocabtool.documents.options import RULES, ReadOptions, weights_of
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
@@ -216,12 +216,26 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(str(self._path), (HALF_DONE,))
+        for part in self._parts:
+            self._search_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
         self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
             return self._load_rest()
         with closing(SeenIds()) as self._ids:
             return self._load_rest()
+
+    def _search_fields(self, part: Part) -> None:
+        """Tell the writer which fields the texts of a part consist of."""
+        searched = part.options.searched_fields
+        if part.shards is not None and searched:
+            field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
+            if field != names:
+                embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
+                raise VocabtoolError(
+                    f"{part.shards}: embed read the field {embedded}, wanted {' and '.join(names)}"
+                )
+        self._writer.search_fields(searched)
 
     def _load_rest(self) -> LoadReport:
         began, writer = time.monotonic(), self._writer
@@ -371,7 +385,8 @@ class Loader:
             with closed_after(found), self._with_vectors(part) as with_vectors:
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    for documents in with_vectors(of_file(batch.with_source(told))):
+                    named = of_file(batch.with_source(told), searched=part.options.fields)
+                    for documents in with_vectors(named):
                         bad = int(not_utf8(documents.texts))
                         is_given = documents.vectors is not None and source == ENCODED
                         left = self._to_compare(documents, part)[0] if self._compares else documents
@@ -453,7 +468,8 @@ class Loader:
             rows = whole.slice(out)
             columns = {name: rows.column(name) for name in shards.plan.keep}
             batch = Batch("", rows.column(TEXT), np.arange(len(rows)), rows.column(ID), columns)
-            batch, vectors = of_file(batch, lambda row: str(shards.path)), vectors_of(rows)
+            batch = of_file(batch, lambda row: str(shards.path), part.options.fields)
+            vectors = vectors_of(rows)
             if self._compares:
                 batch, new = self._to_compare(batch, part)
                 yield self._compare(batch, vectors[new], source, 0)

@@ -152,6 +152,21 @@ class Writer:
         self._deletes |= bool(found)
         return len(found)
 
+    def search_fields(self, searched: tuple[str, ...]) -> None:
+        """Search these fields of all documents, as in :attr:`Manifest.searched`.
+
+        Raises :class:`VocabtoolError` if the index has rows of other fields or weights.
+        """
+        held = self._files.searched
+        if held != searched and self.rows:
+            shown = [" and ".join(each) or "one field" for each in (held, searched)]
+            given = " ".join(f"--field {name}" for name in held) or "one --field"
+            raise VocabtoolError(
+                f"{self._path}: the index searches {shown[0]}, wanted {shown[1]}. Use {given}, or "
+                "start over with --force, or name a new folder"
+            )
+        self._files.searched = searched
+
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
             self._is_deleted = self._all_deleted()

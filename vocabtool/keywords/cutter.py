@@ -83,12 +83,15 @@ class Terms:
     """The terms of one text: for each field a string of terms, joined by spaces, and their count.
 
     Terms are in the order of the text; in ``words``, additional terms of mixed-case runs come last.
+    ``repeated``: further terms of the field "words", of text that counts several times; ``count``
+    includes them.
     """
 
     words: str
     surfaces: str
     count: int
     surface_count: int
+    repeated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

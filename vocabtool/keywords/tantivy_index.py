@@ -143,7 +143,8 @@ class TantivyWriter:
             document = tantivy.Document()
             document.add_unsigned("row", row)
             document.add_text("id", name)
-            document.add_text("words", cut.words)
+            for words in (cut.words, *cut.repeated):  # tantivy finds no phrase across two values
+                document.add_text("words", words)
             if cut.surfaces:
                 document.add_text("surfaces", cut.surfaces)
             writer.add_document(document)

@@ -141,6 +141,8 @@ def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
         )
     words = plural(index.manifest.words, "running word", "running words")
     yield "keywords", f"{'not stemmed' if held.language == 'none' else held.language}, {words}"
+    if index.manifest.searched:
+        yield "fields", f"{safe(' and '.join(index.manifest.searched))} are searched together"
     yield "weight", f"a = {_weight_of(index)}"
 
 
@@ -448,12 +450,22 @@ def _hit(number: int, hit: Hit, no_vector: str) -> Item:
         shown += f"{text[at:first]}[{text[first:last]}]"
         at = last
     shown += text[at:end] + "..." * (end < len(text))
-    lines = [" ".join(shown.split())]
+    lines = [_field_of_extract(hit, start, end) + " ".join(shown.split())]
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
         lines.append(_why(why, no_vector))
     head = f"{number:>2}. {hit.id}" + f"  ({', '.join(told)})" * bool(told)
     return Item(head, lines, indent=4)
+
+
+def _field_of_extract(hit: Hit, start: int, end: int) -> str:
+    """Return ``in title: `` if the extract's first highlight is in a field of less than half."""
+    why = hit.explanation
+    found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
+    name = next((name for span, name in found if start <= span.start and span.end <= end), "")
+    value = hit.fields.get(name)
+    is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
+    return f"in {name}: " if is_part else ""
 
 
 def _start_of_extract(text: str, why: Explanation) -> int:

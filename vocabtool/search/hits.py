@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, isnan
@@ -10,9 +11,11 @@ from typing import Any, Final, NamedTuple, overload
 import numpy as np
 
 from vocabtool.choices import Fusion
+from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
+from vocabtool.keywords.fields import FieldPlace, places_of
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Places, shared_ranks
 from vocabtool.search.query import Query
@@ -111,6 +114,7 @@ class Explanation:
     - ``highlights``: spans of these words in the text, each a start and an exclusive end in
       characters.
     - ``fused_rank``: its rank before ``rerank`` and ``mmr``; ``None`` without these.
+    - ``highlight_fields``: the field of each highlight; empty if texts have one field.
     """
 
     dense: LegPlace
@@ -119,6 +123,7 @@ class Explanation:
     rank_without_keywords: int | None
     highlights: tuple[Span, ...]
     fused_rank: int | None = None
+    highlight_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +315,7 @@ def explain_hits(
     allowed: Mask,
     candidates: Candidates,
     places: Places,
-    texts: Sequence[str],
+    documents: Sequence[Document],
     fused_ranks: Sequence[int | None],
 ) -> list[Explanation]:
     """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``."""
@@ -337,8 +342,18 @@ def explain_hits(
             marked_words.append(word.word)
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
-    marked = [tuple(highlights(text, marked_words, store.cutter)) for text in texts]
-    return list(map(Explanation, *legs, matched, alone, marked, fused_ranks))
+    marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in documents]
+    fields = [
+        _fields_of(spans, places_of(each.text, each.fields, store.searched_fields))
+        for spans, each in zip(marked, documents, strict=True)
+    ]
+    return list(map(Explanation, *legs, matched, alone, marked, fused_ranks, fields))
+
+
+def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
+    """Return the field of each span; nothing if the places of fields are not known."""
+    ends = [place.end for place in places]
+    return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:

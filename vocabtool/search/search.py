@@ -219,9 +219,8 @@ def _make_hits(
         if not query.counted:  # keywords were not searched: explain with plain BM25
             words = [word for word in query.words if word.counts]
             query = replace(query, counted=term_clauses(words, store, query.frequencies))
-        texts = [document.text for document in documents]
         explanations = explain_hits(
-            store, query, vector, allowed, candidates, places, texts, best.fused_ranks
+            store, query, vector, allowed, candidates, places, documents, best.fused_ranks
         )
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()

@@ -164,6 +164,7 @@ class Store(Protocol):
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not deleted.
     ``known_words``: the words that the model knows, or ``None``.
+    ``searched_fields``: the fields that texts consist of; empty for one field.
     """
 
     @property
@@ -176,6 +177,8 @@ class Store(Protocol):
     def cutter(self) -> Cutter: ...
     @property
     def known_words(self) -> KnownWords | None: ...
+    @property
+    def searched_fields(self) -> tuple[str, ...]: ...
     @property
     def keywords(self) -> KeywordStore: ...
     @property

@@ -321,7 +321,7 @@ class Stream(Generic[T]):
 def stream(
     sources: Sources,
     *,
-    field: str | None = None,
+    field: str | Sequence[str] | None = None,
     format: Format | None = None,  # noqa: A002 - its name in ReadOptions
     id_field: str | None = None,
     on_error: OnError = "raise",
@@ -340,6 +340,7 @@ def stream(
     options = ReadOptions(
         field=field, format=format, id_field=id_field, on_error=on_error, **pieces
     )
+    options.refuse_weights()
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
     if source.only_once():
         return Stream(Once(source))

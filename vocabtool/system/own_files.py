@@ -200,6 +200,8 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         if type(value) in arguments:
             return value
         others = [each for each in arguments if each is not NoneType]
+        if isinstance(value, list) and str in others and len(others) == 2:
+            others.remove(str)
         if len(others) == 1:
             return from_json(others[0], value, name)
     if origin is Literal and value in arguments:

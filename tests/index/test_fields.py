@@ -1,0 +1,363 @@
+"""Several searched fields with weights: read, joined, scored by BM25F, recorded and refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from tests import counted_letters
+from tests.builders.small_indexes import contents, ids
+from tests.cli.running import run
+from tests.documents.reading import batches, ids_of
+from vocabtool import Document, Index, VocabtoolError, embed, stream
+from vocabtool.documents import ReadLog, ReadOptions
+from vocabtool.errors import InvalidFile
+
+ROWS = [
+    {"id": "a", "title": "fox", "body": "red cat dog"},
+    {"id": "b", "title": "dog cat", "body": "fox red fox owl"},
+    {"id": "c", "body": "owl"},
+    {"id": "d", "title": "red"},
+    {"id": "e", "title": "2020", "body": ""},
+]
+FIELDS = ("title^3", "body")
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]] = ROWS) -> str:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def made(path: Path, rows: Sequence[dict[str, Any]] = ROWS, **read: Any) -> Index:
+    """An index of these rows in a file beside it."""
+    index = Index.create(path, counted_letters.encode, language="none")
+    asked = {"field": FIELDS, "id_field": "id", **read}
+    index.load(write(path.with_suffix(".jsonl"), rows), **asked)
+    return index
+
+
+def by_hand(word: str, weights: dict[str, int], rows: Sequence[dict[str, Any]] = ROWS) -> Any:
+    """BM25F: weighted frequencies and lengths, then idf tf (k1 + 1) / (tf + k1 (1 - b + b l))."""
+    tfs, lengths, held = dict[str, int](), dict[str, int](), 0
+    for row in rows:
+        words = {name: row.get(name, "").split() for name in weights}
+        tfs[row["id"]] = sum(w * words[name].count(word) for name, w in weights.items())
+        lengths[row["id"]] = sum(w * len(words[name]) for name, w in weights.items())
+        held += tfs[row["id"]] > 0
+    mean = sum(lengths.values()) / len(rows)
+    idf = log(1 + (len(rows) - held + 0.5) / (held + 0.5))
+    return pytest.approx(
+        {
+            id_: idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * lengths[id_] / mean))
+            for id_, tf in tfs.items()
+            if tf
+        },
+        rel=2e-5,
+    )
+
+
+def bm25(index: Index, word: str) -> dict[str, float | None]:
+    return {hit.id: hit.bm25 for hit in index.search(word, fusion="keyword")}
+
+
+def assert_weighted(index: Index) -> None:
+    for word in ("fox", "cat", "red", "owl", "dog", "2020"):
+        assert bm25(index, word) == by_hand(word, {"title": 3, "body": 1})
+    assert index.manifest.searched == FIELDS
+    assert index.manifest.fields == {"title": "string", "body": "string"}
+
+
+def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
+    """Also after a change by `sync`, a compaction, a copy, and what export wrote."""
+    path = tmp_path / "index"
+    index = made(path)
+    assert_weighted(index)
+    assert index.manifest.words == 3 * 5 + 8
+    assert index.stats().searched == FIELDS
+    old = [*ROWS[1:], {"id": "a", "title": "fox", "body": "gone"}, {"id": "g", "body": "gone"}]
+    index.update(write(path.with_suffix(".jsonl"), old), sync=True)
+    index.update(write(path.with_suffix(".jsonl"), ROWS), sync=True)
+    assert {*contents(index)} == {*"abcde"}
+    index.compact()
+    assert_weighted(index)
+    copied = index.copy(tmp_path / "copy")
+    assert_weighted(copied)
+    copied.verify()
+    for ending in ("jsonl", "parquet"):
+        index.export(tmp_path / f"out.{ending}")
+        again = Index.create(tmp_path / ending, counted_letters.encode, language="none")
+        again.load(str(tmp_path / f"out.{ending}"), field=FIELDS, id_field="id")
+        assert_weighted(again)
+        assert contents(again) == contents(index)
+
+
+def test_documents_in_python(tmp_path: Path) -> None:
+    """Weights count if the text joins the fields; otherwise it is only a text."""
+    index = made(tmp_path / "index")
+    more = {"id": "p", "title": "fox", "body": "owl"}
+    with index.writer() as writer:
+        writer.add([Document("p", "fox\n\nowl", {"title": "fox", "body": "owl"})])
+    for word in ("fox", "owl"):
+        assert bm25(index, word) == by_hand(word, {"title": 3, "body": 1}, [*ROWS, more])
+    with index.writer() as writer:
+        writer.update([Document("p", "owl fox fox", {"title": "fox", "body": "owl"})])
+    index.compact()
+    plain = {"id": "p", "body": "owl fox fox"}
+    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, [*ROWS, plain])
+
+
+def test_an_interrupted_load_goes_on(tmp_path: Path) -> None:
+    """With the weights that its first commits have."""
+    rows = [*ROWS, *({"id": f"{at}", "body": "filler " * 90} for at in range(3000))]
+
+    def stop(_: str, share: float) -> None:
+        raise InterruptedError
+
+    index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
+    file = write(tmp_path / "rows.jsonl", rows)
+    asked: Any = {"field": FIELDS, "id_field": "id"}
+    with pytest.raises(InterruptedError):
+        index.load(file, **asked, commit_rows=1, progress=stop)
+    index = Index.open(tmp_path / "index", counted_letters.encode)
+    assert 0 < len(index) < 3005
+    report = index.load(file, **asked)
+    assert (report.read, report.resumed > 0) == (3005, True)
+    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, rows)
+
+
+def test_the_vector_is_of_the_joined_text(tmp_path: Path) -> None:
+    """Empty fields leave no blank lines; numbers that are spelled in a field stay strings."""
+    index = made(tmp_path / "index")
+    texts = [each.text for each in index.documents()]
+    assert texts == ["fox\n\nred cat dog", "dog cat\n\nfox red fox owl", "owl", "red", "2020"]
+    vectors = counted_letters.encode(texts)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    raw = index.snapshot().vectors.raw.take(np.arange(5))
+    assert np.allclose(raw, unit, atol=1e-3)
+    assert ids(index.search(where="title = '2020'")) == ["e"]
+
+
+def test_no_phrase_crosses_a_repetition(tmp_path: Path) -> None:
+    """`fox fox` would be one if the title stood twice in a row; so would `dog` and `red`."""
+    rows = [{"id": "a", "title": "fox", "body": "red dog"}, {"id": "b", "title": "x", "body": "y"}]
+    index = made(tmp_path / "index", rows)
+    for phrase, found in (("fox fox", []), ("dog fox", []), ("red dog", ["a"]), ("fox", ["a"])):
+        assert ids(index.search(f'"{phrase}"', fusion="keyword")) == found
+
+
+WORD = st.sampled_from(["fox", "Fox-2", "parseHttp", "the", "é", "京都"])
+TEXTS = st.lists(st.lists(WORD, min_size=1, max_size=6).map(" ".join), min_size=1, max_size=5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(texts=TEXTS)
+def test_weights_of_1_change_no_score(
+    texts: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """One field alone, and two of which one is empty, are the index of today."""
+    folder = tmp_path_factory.mktemp("indexes")
+    rows = [{"id": f"{at}", "body": text} for at, text in enumerate(texts)]
+    one = made(folder / "one", rows, field="body")
+    same = made(folder / "same", rows, field=["body^1"])
+    two = made(folder / "two", rows, field=["title", "body"])
+    assert (one.manifest.searched, same.manifest.searched) == ((), ())
+    assert one.manifest.fields == same.manifest.fields == {}
+    assert two.manifest.words == one.manifest.words
+    for word in ("fox", "2", "http", "é", "京都"):
+        assert bm25(one, word) == bm25(same, word) == bm25(two, word)
+
+
+def test_highlights_have_fields(tmp_path: Path) -> None:
+    """By the lengths of the parts; of one field there is nothing to say."""
+    index = made(tmp_path / "index")
+    found = {
+        hit.id: hit.explanation.highlight_fields
+        for hit in index.search("fox dog", explain=True)
+        if hit.explanation is not None
+    }
+    assert {id_: each for id_, each in found.items() if each} == {
+        "a": ("title", "body"),
+        "b": ("title", "body", "body"),
+    }
+    rows = ROWS[:2]
+    plain = made(tmp_path / "plain", rows, field="body").search("fox", explain=True)[0]
+    assert plain.explanation is not None
+    assert (len(plain.explanation.highlights), plain.explanation.highlight_fields) == (2, ())
+
+
+def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Title and path count with each piece; lines are the field `text`, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nAbout.\n\n## Install\n\napt guide\n")
+    (tmp_path / "docs" / "notes.txt").write_text("one line\n")
+    index = Index.create("index", counted_letters.encode)
+    index.load("docs", field=("title^2", "path", "text"))
+    texts = {id_: each.text for id_, each in contents(index).items()}
+    assert texts == {
+        "docs/guide.md#Guide": "Guide\n\nGuide\n\n# Guide\n\nAbout.",
+        "docs/guide.md#Guide > Install": "Guide\n\nGuide > Install\n\n## Install\n\napt guide",
+        "docs/notes.txt:1": "one line",
+    }
+    hits = index.search("apt", explain=True)
+    assert hits[0].explanation is not None
+    assert hits[0].explanation.highlight_fields == ("text",)
+    index.export("out.jsonl")
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert rows[1]["text"] == "## Install\n\napt guide"
+    again = Index.create("again", counted_letters.encode)
+    again.load("out.jsonl", field=("title^2", "path", "text"), id_field="id")
+    assert contents(again) == contents(index)
+    assert index.update(sync=True).unchanged == 3
+    for name in ("source", "line", "start", "end"):
+        with pytest.raises(InvalidFile, match=f"'{name}': a place in a file cannot be searched"):
+            ids_of(batches("docs/guide.md", field=(name, "text")))
+    with pytest.raises(InvalidFile, match="has no field 'title'"):
+        ids_of(batches("docs/guide.md", field=("title", "body")))
+    with pytest.raises(InvalidFile, match="text lines have no field 'title'"):
+        ids_of(batches("docs/notes.txt", field=("title", "body")))
+
+
+def test_other_fields_are_refused(tmp_path: Path) -> None:
+    """The message has both; after it the index is as it was."""
+    index = made(tmp_path / "index")
+    more = write(tmp_path / "more.jsonl", [{"id": "m", "title": "new", "body": "new", "text": ""}])
+    for field, told in (
+        (("title^2", "body"), "title^2 and body"),
+        (("body", "title^3"), "body and title^3"),
+        ("body", "one field"),
+        (None, "one field"),
+    ):
+        with pytest.raises(
+            VocabtoolError,
+            match=rf"searches title\^3 and body, wanted {told.replace('^', '.')}\. Use --field tit",
+        ):
+            index.load(more, field=field, id_field="id")
+    assert_weighted(Index.open(tmp_path / "index", counted_letters.encode))
+    assert index.load(more, field=FIELDS, id_field="id").added == 1
+    plain = made(tmp_path / "plain", ROWS[:2], field="body")
+    with pytest.raises(VocabtoolError, match=r"searches one field, wanted title\^3 and body"):
+        plain.load(more, field=FIELDS, id_field="id", on_existing="update")
+    assert plain.load(more, field="title", id_field="id").added == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        (("title^0", "body"), "whole number from 1 to 9, got 'title^0'"),
+        (("title^10", "body"), "got 'title^10'"),
+        (("title^1.5", "body"), "got 'title^1.5'"),
+        (("title^", "body"), "got 'title^'"),
+        (("^2", "body"), "got '^2'"),
+        (("", "body"), "got ''"),
+        ((1, "body"), "got 1"),
+        (("a", "a^2"), "only once, got 'a' again"),
+        ("title^2", "another field to compare with, got only 'title^2'"),
+    ],
+)
+def test_no_weights(field: Any, told: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        ReadOptions(field=field)
+    assert told in str(caught.value)
+
+
+def test_a_weight_only_in_an_index(tmp_path: Path) -> None:
+    """`embed` and `stream` join fields, and say why a weight is refused."""
+    rows = write(tmp_path / "rows.jsonl")
+    assert next(each.text for each in stream(rows, field=["title", "body"])) == "fox\n\nred cat dog"
+    for act in (
+        lambda: stream(rows, field=FIELDS),
+        lambda: embed(rows, counted_letters.encode, tmp_path / "out", field=FIELDS),
+    ):
+        with pytest.raises(ValueError, match=r"use 'title', got 'title\^3'"):
+            act()
+    asked: Any = {"field": ["title", "body"], "id_field": "id"}
+    embed(rows, counted_letters.encode, tmp_path / "out", **asked)
+    index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
+    with pytest.raises(VocabtoolError, match="embed read the field title and body, wanted body "):
+        index.load(str(tmp_path / "out"), field=("body", "title"))
+    index.load(str(tmp_path / "out"), field=FIELDS)
+    assert_weighted(index)
+
+
+def test_rows_of_several_fields_are_not_split(tmp_path: Path) -> None:
+    rows = write(tmp_path / "rows.jsonl")
+    told = "split='paragraph' cuts rows of one field only, got title and body"
+    with pytest.raises(InvalidFile, match=told):
+        ids_of(batches(rows, field=("title", "body"), split="paragraph"))
+
+
+def test_rows_without_any_field(tmp_path: Path) -> None:
+    """Nulls are no fields; another type is refused as in the only field."""
+    bad: list[dict[str, Any]] = [
+        *({"title": None, "body": None}, {"x": "a"}, {"title": 5}, {"title": "", "body": None})
+    ]
+    read: Any = {"field": ("title", "body"), "on_error": "skip"}
+    counts = ReadLog()
+    found = [*batches(write(tmp_path / "bad.jsonl", bad), log=counts, **read)]
+    assert [text.as_py() for batch in found for text in batch.texts] == [""]
+    assert [each.reason for each in counts.skipped.first] == [
+        "none of the fields 'title', 'body'; the fields are 'title', 'body'",
+        "none of the fields 'title', 'body'; the fields are 'x'",
+        "field 'title': expected a string, got a number",
+    ]
+    table = pa.table({"title": ["a", None, None, ""], "body": ["b", "c", None, ""]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    counts = ReadLog()
+    found = [*batches(str(tmp_path / "t.parquet"), log=counts, **read)]
+    assert [text.as_py() for batch in found for text in batch.texts] == ["a\n\nb", "c", ""]
+    assert [each.reason for each in counts.skipped.first] == [
+        "field 'title and body': expected a string, got null"
+    ]
+
+
+def test_commands(tmp_path: Path) -> None:
+    """`index`, `search`, `export`, `stats` and a settings file; what is wrong is told at once."""
+    write(tmp_path / "rows.jsonl")
+    np.save(tmp_path / "v.npy", np.ones((5, 2), np.float32))
+
+    def told(*arguments: str, code: int = 0) -> str:
+        done = run(*arguments, cwd=tmp_path)
+        assert done.returncode == code, done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+        return done.stdout.decode() + done.stderr.decode()
+
+    fields = ("--field", "title^3", "--field", "body")
+    index = ("index", "rows.jsonl", "-o", "index", "--id-field", "id", "--vectors", "v.npy")
+    assert "title^3 and body are searched together" in told(*index, "--language", "none", *fields)
+    assert_weighted(Index.open(tmp_path / "index"))
+    assert "in title: [fox] red cat dog" in told("search", "index", "fox", "--explain")
+    asked = run("search", "index", "fox", "--explain", "--format", "json", cwd=tmp_path)
+    first = json.loads(asked.stdout)["hits"][0]
+    assert first["explanation"]["highlight_fields"] == ["title"]
+    assert "title^3 and body" in told("stats", "index")
+    assert "--id-field id --field 'title^3' --field body\n" in told(
+        "export", "index", "-o", "e.jsonl"
+    )
+    assert "wanted body and title^2" in told(
+        *index, "--field", "body", "--field", "title^2", "--existing", "update", code=3
+    )
+    assert "from 1 to 9, got 'title^x'" in told(*index, "--field", "title^x", code=2)
+    assert "another field" in told(*index, "--field", "title^2", code=2)
+    assert "use 'title', got 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
+    shutil.rmtree(tmp_path / "index")
+    written = (
+        '[index.x]\nfolder = "index"\nfiles = "rows.jsonl"\nid-field = "id"\nlanguage = "none"\n'
+    )
+    written += 'vectors = "v.npy"\nfield = ["title^3", "{}"]\n'
+    (tmp_path / "vocabtool.toml").write_text(written.format("body^12"))
+    assert "field: wanted NAME or NAME^W" in told("index", "x", code=3)
+    (tmp_path / "vocabtool.toml").write_text(written.format("body"))
+    told("index", "x", "--quiet")
+    assert_weighted(Index.open(tmp_path / "index"))
