@@ -73,7 +73,7 @@ def eval_command(
     documents of the index are found by their own words.
     """
     from vocabtool.evaluation import compare
-    from vocabtool.reports.index import evaluation_report, self_check_report
+    from vocabtool.reports.evaluation import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
@@ -120,7 +120,7 @@ def calibrate_command(
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
-    from vocabtool.reports.index import calibration_report, tuning_report
+    from vocabtool.reports.evaluation import calibration_report, tuning_report
 
     with usage_errors():
         index = open_index(folder, model)

@@ -203,7 +203,7 @@ def search_command(
     one of two. If QUERY is -, each line of standard input is a query. Without QUERY, but with
     --where, --sort or --facets, list the documents that satisfy the condition.
     """
-    from vocabtool.reports.index import hits_report
+    from vocabtool.reports.hits import hits_report
 
     more = click.get_current_context().args
     if more:
@@ -257,7 +257,7 @@ def similar_command(
     They are searched by its stored vector, and by up to 25 of its words, those with the highest
     BM25 weights. The model is not run.
     """
-    from vocabtool.reports.index import hits_report
+    from vocabtool.reports.hits import hits_report
 
     with usage_errors():
         hits = open_index(folder, model).similar(id_, k, where=where, explain=explain)

@@ -166,6 +166,16 @@ class Report:
     rows: Sequence[Rows] = ()
 
 
+def report_of(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block]) -> Report:
+    """Return a report whose sections have no titles."""
+    return Report(sections=lambda page: [Section("", blocks) for blocks in sections], data=data)
+
+
+def noted(notes: Iterable[str]) -> Notes:
+    """Return notes that begin with ``note:``."""
+    return Notes(f"note: {note}" for note in notes)
+
+
 def clip_entry(entry: bytes) -> bytes:
     """Cut a long entry or example, and mark the cut."""
     from vocabtool.oov.lookalikes import clip

@@ -207,7 +207,7 @@ class Hits(Sequence[Hit]):
 
     def _repr_html_(self) -> str:
         """Return a short table for notebooks."""
-        from vocabtool.reports.index import hits_html
+        from vocabtool.reports.hits import hits_html
 
         return hits_html(self)
 
