@@ -22,6 +22,7 @@ from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
 from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
+    from vocabtool.keywords.tokens import Span
     from vocabtool.search.hits import (
         Explanation,
         Hit,
@@ -48,34 +49,47 @@ def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = Fals
     if found.guesses:
         told = "guesses: the nearest vectors; no word of the query is known or found"
         answer.append(Paragraph(told))
-    no_vector = _no_vector(found)
+    no_vector = why_no_vector(found)
     answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
-    answer += (_facet(name, counts) for name, counts in found.facets.items())
-    answer.append(noted(found.notes))
-    answer += (
-        Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
-        for each in found.suggestions
-    )
-    if is_paged and found.cursor is not None:
-        answer.append(Paragraph(f"next page: --after {found.cursor}"))
+    answer += remarks(found, is_paged=is_paged)
     if not explained and (found.hits or not found.query.text):
         return report_of(found.to_dict, [query] * one_of_many + answer)
     asked = found.query
     codes_first = any(hit.tier for hit in found.hits)
     words = [
-        (word.surface, ", ".join(_facts_of(word, asked.fusion, codes_first=codes_first)))
+        (word.surface, ", ".join(facts_of(word, asked.fusion, codes_first=codes_first)))
         for word in asked.words
     ]
-    blocks = [query, Table((Column(), Column()), words, plain=True)]
+    lines = map("  {}".format, (*restrictions(asked), *weight_of_keywords(asked)))
+    blocks = [query, Table((Column(), Column()), words, plain=True), *map(Paragraph, lines)]
+    return report_of(found.to_dict, blocks, answer)
+
+
+def remarks(found: Hits, *, is_paged: bool) -> Iterator[Block]:
+    """Yield what follows the hits: facets, notes, spellings, and the cursor if ``is_paged``."""
+    yield from (_facet(name, counts) for name, counts in found.facets.items())
+    yield noted(found.notes)
+    for each in found.suggestions:
+        yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
+    if is_paged and found.cursor is not None:
+        yield Paragraph(f"next page: --after {found.cursor}")
+
+
+def restrictions(asked: QuerySummary) -> Iterator[str]:
+    """Yield what restricts the documents."""
     for name, parts in (
         ("left out", asked.excluded),
         ("only with", asked.fields),
         ("one of", asked.alternatives),
     ):
-        blocks += [Paragraph(f"  {name}: {', '.join(parts)}")] if parts else []
+        if parts:
+            yield f"{name}: {', '.join(parts)}"
+
+
+def weight_of_keywords(asked: QuerySummary) -> Iterator[str]:
+    """Yield the weight with its formula, if the fusion has one."""
     if asked.weight is not None:
-        blocks.append(Paragraph(f"  weight of keywords {_weight(asked, asked.weight)}"))
-    return report_of(found.to_dict, blocks, answer)
+        yield f"weight of keywords {_weight(asked, asked.weight)}"
 
 
 def hits_html(found: Hits) -> str:
@@ -108,7 +122,8 @@ def _weight(asked: QuerySummary, weight: float) -> str:
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
-def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
+def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
+    """Yield what is known of a word of the query."""
     from vocabtool.search.query import is_word
 
     if not word.counts:
@@ -135,7 +150,7 @@ def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[
         yield "counted like a known word, because it is a number or one character"
 
 
-def _no_vector(found: Hits) -> str:
+def why_no_vector(found: Hits) -> str:
     """Return why a hit has no similarity: because of the query, or else of the document."""
     from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 
@@ -152,41 +167,51 @@ def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
 
 
 def _hit(number: int, hit: Hit, no_vector: str) -> Item:
-    is_listed = hit.similarity is None and hit.bm25 is None and not hit.score  # without a query
-    told = [] if is_listed else [f"{hit.score:.3f}"]
-    if hit.tier:
-        told.append("has the code")
-    if hit.similarity is not None:
-        told.append(f"similarity {hit.similarity:.3f}")
-    if hit.bm25 is not None:
-        told.append(f"BM25 {hit.bm25:.3f}")
-    if hit.rerank is not None:
-        told.append(f"rerank {hit.rerank:.3f}")
-    if hit.further:
-        told.append(f"{hit.further:,} more in its group")
-    why = hit.explanation
-    # The text around words of the query, which are in brackets.
-    text, spans = hit.text, why.highlights if why is not None else ()
-    start = at = _start_of_extract(text, why) if why is not None else 0
-    end = min(len(text), start + WIDTH)
-    shown = "..." * (start > 0)
+    told, why = ", ".join(scores_of(hit)), hit.explanation
+    start, end, spans = extract(hit, WIDTH)
+    # Words of the query are in brackets.
+    shown, at = "..." * (start > 0), start
     for first, last in spans:
-        if first < start:
-            continue
-        if last > end:
-            break
-        shown += f"{text[at:first]}[{text[first:last]}]"
+        shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
         at = last
-    shown += text[at:end] + "..." * (end < len(text))
+    shown += hit.text[at:end] + "..." * (end < len(hit.text))
     lines = [" ".join(shown.split())]
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
-        lines.append(_why(why, no_vector))
-    head = f"{number:>2}. {hit.id}" + f"  ({', '.join(told)})" * bool(told)
-    return Item(head, lines, indent=4)
+        lines.append(why_there(why, no_vector))
+    return Item(f"{number:>2}. {hit.id}" + f"  ({told})" * bool(told), lines, indent=4)
 
 
-def _start_of_extract(text: str, why: Explanation) -> int:
+def scores_of(hit: Hit) -> Iterator[str]:
+    """Yield the scores of a hit, and the size of its group. A hit without a query has none."""
+    if hit.similarity is not None or hit.bm25 is not None or hit.score:
+        yield f"{hit.score:.3f}"
+    if hit.tier:
+        yield "has the code"
+    if hit.similarity is not None:
+        yield f"similarity {hit.similarity:.3f}"
+    if hit.bm25 is not None:
+        yield f"BM25 {hit.bm25:.3f}"
+    if hit.rerank is not None:
+        yield f"rerank {hit.rerank:.3f}"
+    if hit.further:
+        yield f"{hit.further:,} more in its group"
+
+
+def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
+    """Return the start and end of the part of a text to show, and the highlights inside it.
+
+    ``width``: characters. The part has the words of the query with the highest scores.
+    """
+    why = hit.explanation
+    if why is None:
+        return 0, min(len(hit.text), width), []
+    start = _start_of_extract(hit.text, why, width)
+    end = min(len(hit.text), start + width)
+    return start, end, [span for span in why.highlights if start <= span[0] and span[1] <= end]
+
+
+def _start_of_extract(text: str, why: Explanation, width: int) -> int:
     """Return the first place whose extract shows the words with the highest scores together."""
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
@@ -199,7 +224,7 @@ def _start_of_extract(text: str, why: Explanation) -> int:
     best, most, after = 0, -1.0, 0
     for at, (first, _) in enumerate(why.highlights):
         start = max(0, first - LEAD)
-        while after < len(forms) and why.highlights[after][1] <= start + WIDTH:
+        while after < len(forms) and why.highlights[after][1] <= start + width:
             after += 1
         shown = {of_form.get(form, (form, 1.0)) for form in forms[at:after]}
         score = sum(score for _, score in shown)
@@ -213,7 +238,7 @@ def _common_length(one: str, other: str) -> int:
     return sum(accumulate(map(eq, one, other), and_))
 
 
-def _why(why: Explanation, no_vector: str) -> str:
+def why_there(why: Explanation, no_vector: str) -> str:
     """Return the ranks of the hit in both legs, and its rank without keywords."""
     from vocabtool.search.hits import DEEP
 
