@@ -227,8 +227,6 @@ def search_command(
     --where, --sort or --facets, list the documents that satisfy the condition.
     """
     from vocabtool.reports.hits import hits_report
-    from vocabtool.reports.hits_page import hits_page
-    from vocabtool.reports.renderers import save
 
     more = click.get_current_context().args
     if more:
@@ -258,7 +256,7 @@ def search_command(
             if page["html"] is not None:
                 beside = index.search(query, **asked | other) if other else None
                 names = "as asked", ", ".join(page["beside"])
-                save(hits_page(hits, beside, names, is_paged=is_paged), page["html"], "html")
+                _save_page(page["html"], hits, beside, names, is_paged=is_paged)
             report = hits_report(hits, one_of_many=query == STDIN, is_paged=is_paged)
             if report_format == "text":
                 show_report(report, report_format)
@@ -292,15 +290,13 @@ def similar_command(
     BM25 weights. The model is not run.
     """
     from vocabtool.reports.hits import hits_report
-    from vocabtool.reports.hits_page import hits_page
-    from vocabtool.reports.renderers import save
 
     check_files(STDIN, html, None)
     explain = explain or html is not None
     with usage_errors():
         hits = open_index(folder, model).similar(id_, k, where=where, explain=explain)
         if html is not None:
-            save(hits_page(hits, title=f"Documents like {id_}"), html, "html")
+            _save_page(html, hits, title=f"Documents like {id_}")
         show_report(hits_report(hits, one_of_many=True), report_format)
 
 
@@ -338,6 +334,13 @@ def _check_page(page: dict[str, Any], query: str | None, arrangement: dict[str, 
         raise click.UsageError("--beside needs a page: pass --html FILE")
     if page["beside"] and arrangement["cursor"] is not None:
         raise click.UsageError("--beside compares first pages, so it does not work with --after")
+
+
+def _save_page(file: str, *arguments: Any, **options: Any) -> None:
+    from vocabtool.reports.hits_page import hits_page
+    from vocabtool.reports.renderers import save
+
+    save(hits_page(*arguments, **options), file, "html")
 
 
 def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.reports.hits_page import legend, query_blocks
+from vocabtool.reports.hits_page import cut, legend, query_blocks
 from vocabtool.reports.model import (
     Block,
     Cell,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from vocabtool.evaluation.compare import Evaluation, MovedQuery, SelfCheck, TwoSettings
     from vocabtool.evaluation.tune import TunedWeight
 
-WIDTH: Final = 80  # characters of a query in a table
 DEPTH: Final = 100  # ranks among which a relevant document is searched
 WEIGHT: Final = "The weight of keywords"
 BAR: Final = 30  # length of the longest bar of a curve, in characters
@@ -95,8 +94,7 @@ def _two_settings(found: TwoSettings) -> Iterator[Section]:
     means = [f"{name} {mean:.3f}" for name, mean in zip(names, found.ndcg, strict=True)]
     rows: list[list[Cell]] = []
     for place, each in enumerate(found.queries, 1):
-        text = f"{each.id}: {each.query.text}"
-        link = Link(text if len(text) <= WIDTH else f"{text[:WIDTH]}…", f"query-{place}")
+        link = Link(cut(f"{each.id}: {each.query.text}"), f"query-{place}")
         rows.append([link, *each.ndcg, each.ndcg[1] - each.ndcg[0]])
     columns = (Column("query"), *(Column(f"nDCG@10, {name}", "score") for name in names))
     differing = plural(found.differing, "query differs", "queries differ")
@@ -117,11 +115,11 @@ def _moved(place: int, names: tuple[str, str], found: MovedQuery) -> Entry:
         *(Column(f"place, {name}", "count") for name in names),
     )
     rows = [
-        (each.id, each.gain, *(rank or f"past {DEPTH}" for rank in each.ranks))
+        (cut(each.id), each.gain, *(rank or f"past {DEPTH}" for rank in each.ranks))
         for each in found.relevant
     ]
     words = query_blocks(found.query, codes_first=False, has_legend=False)
-    return Entry(f"query-{place}", f"Query {found.id}", [*words, Table(columns, rows)])
+    return Entry(f"query-{place}", cut(f"Query {found.id}"), [*words, Table(columns, rows)])
 
 
 def self_check_report(found: SelfCheck) -> Report:

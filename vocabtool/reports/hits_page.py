@@ -105,7 +105,7 @@ def hits_page(
     if beside is not None and beside.query.text != text:
         raise ValueError(f"beside: wanted hits for {text!r:.100}, got {beside.query.text!r:.100}")
     return Report(
-        title=title or (_cut(f"Search: {text}", PAGE_TITLE) if text else "Documents"),
+        title=cut(title or (f"Search: {text}" if text else "Documents")),
         subtitle=plural(len(found), "hit", "hits"),
         sections=lambda page: _sections(found, beside, names, is_paged=is_paged),
     )
@@ -142,7 +142,7 @@ def query_blocks(
         mark = mark_of(word)
         if mark and word.end <= PAGE_QUERY and (not spans or spans[-1][1] <= word.start):
             spans.append((word.start, word.end, mark))
-    yield Marked(_cut(asked.text, PAGE_QUERY), spans)
+    yield Marked(cut(asked.text, PAGE_QUERY), spans)
     if len(asked.text) > PAGE_QUERY:
         yield _shown(PAGE_QUERY, len(asked.text))
     if has_legend:
@@ -189,7 +189,7 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
         told = ", ".join(facts_of(word, fusion, codes_first=codes_first))
         if mark == "absent":
             told = told.replace("in 0 documents", KINDS["absent"])
-        rows.append([word.surface, told])
+        rows.append([cut(word.surface), told])
         if is_explained:
             idf, times = word.idf or 0.0, word.weight or 0.0
             rows[-1] += (idf, times, 0.0 if mark == "absent" else idf * times)
@@ -215,7 +215,7 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
         title = hit.fields.get("title")
         head = title if isinstance(title, str) and title.strip() else hit.id
         blocks = chain(moved, _hit_blocks(hit, head, no_vector, longest))
-        yield Entry(f"{prefix}-{rank}", f"{rank}. {_cut(head, PAGE_TITLE)}", [*blocks], stands_out)
+        yield Entry(f"{prefix}-{rank}", f"{rank}. {cut(head)}", [*blocks], stands_out)
 
 
 def _hit_blocks(hit: Hit, head: str, no_vector: str, longest: float) -> Iterator[Block]:
@@ -228,7 +228,7 @@ def _hit_blocks(hit: Hit, head: str, no_vector: str, longest: float) -> Iterator
         yield _shown(end - start, len(hit.text))
     values = [(name, str(value)) for name, value in (("id", hit.id), *hit.fields.items())]
     facts = [
-        (name, _cut(value, PAGE_FIELD))
+        (name, cut(value, PAGE_FIELD))
         for name, value in values
         if value != head or len(head) > PAGE_TITLE
     ]
@@ -283,5 +283,6 @@ def _shown(count: int, length: int) -> Paragraph:
     return Paragraph(f"{count:,} of {length:,} characters are shown", small=True)
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int = PAGE_TITLE) -> str:
+    """Return a text of at most ``most`` characters, with an ellipsis for more."""
     return text if len(text) <= most else text[:most] + "…"
