@@ -56,6 +56,7 @@ PAGE_TEXT: Final = 600  # characters of a document
 PAGE_FIELD: Final = 300  # characters of a field
 PAGE_QUERY: Final = 2_000  # characters
 PAGE_WORDS: Final = 100  # different words of a query
+PAGE_WORD: Final = 40  # characters of a word in a table
 PAGE_TITLE: Final = 120  # characters of a heading
 
 
@@ -189,7 +190,7 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
         told = ", ".join(facts_of(word, fusion, codes_first=codes_first))
         if mark == "absent":
             told = told.replace("in 0 documents", KINDS["absent"])
-        rows.append([cut(word.surface), told])
+        rows.append([cut(word.surface, PAGE_WORD), told])
         if is_explained:
             idf, times = word.idf or 0.0, word.weight or 0.0
             rows[-1] += (idf, times, 0.0 if mark == "absent" else idf * times)
@@ -207,18 +208,17 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
         yield Paragraph("nothing found")
     if found.guesses:
         yield Paragraph("guesses: the nearest vectors; no word of the query is known or found")
-    no_vector = why_no_vector(found)
     legs = [each for hit in found.hits for each in (hit.score, *_parts(hit.explanation))]
     longest = max(legs, default=0.0)
     for rank, hit in enumerate(found.hits, 1):
         moved, stands_out = moves(rank, hit)
         title = hit.fields.get("title")
         head = title if isinstance(title, str) and title.strip() else hit.id
-        blocks = chain(moved, _hit_blocks(hit, head, no_vector, longest))
+        blocks = chain(moved, _hit_blocks(found, hit, head, longest))
         yield Entry(f"{prefix}-{rank}", f"{rank}. {cut(head)}", [*blocks], stands_out)
 
 
-def _hit_blocks(hit: Hit, head: str, no_vector: str, longest: float) -> Iterator[Block]:
+def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Block]:
     start, end, spans = extract(hit, PAGE_TEXT)
     before, after = "… " * (start > 0), " …" * (end < len(hit.text))
     moved = len(before) - start
@@ -242,10 +242,13 @@ def _hit_blocks(hit: Hit, head: str, no_vector: str, longest: float) -> Iterator
         *(Column("what gave the score"), Column("in the score", "score")),
         *(Column("of the leg", "score"), Column("place by it alone", "count")),
     )
-    alone = why.rank_without_keywords
+    no_vector = why_no_vector(found)
+    no_word = "not searched" if found.query.fusion == "dense" else "no word found"
+    by_vector = why.rank_without_keywords or _place(why.dense, no_vector)
+    by_words = _place(why.keyword, no_word)
     rows = [
-        ("vectors", why.dense.part or 0.0, why.dense.score, alone or _past(why.dense)),
-        ("keywords", why.keyword.part or 0.0, why.keyword.score, _past(why.keyword)),
+        ("vectors", why.dense.part or 0.0, why.dense.score, by_vector),
+        ("keywords", why.keyword.part or 0.0, why.keyword.score, by_words),
         ("both", hit.score, None, None),
     ]
     yield Table(columns, rows, bars="in the score", longest=longest)
@@ -256,9 +259,9 @@ def _parts(why: Explanation | None) -> tuple[float, float]:
     return (0.0, 0.0) if why is None else (why.dense.part or 0.0, why.keyword.part or 0.0)
 
 
-def _past(place: LegPlace) -> Cell:
-    """Return the rank in a leg, or what a hit without a rank is."""
-    return place.rank or ("not found" if place.score is None else "past the candidates")
+def _place(place: LegPlace, absent: str) -> Cell:
+    """Return the rank in a leg. ``absent``: why a hit has no score."""
+    return place.rank or (absent if place.score is None else "past the candidates")
 
 
 def _nothing_beside(rank: int, hit: Hit) -> tuple[list[Block], bool]:
