@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -14,10 +15,6 @@ from tests.html_page import Page, check_inert
 from tests.some_reports import NASTY
 from vocabtool import Document, Hits, Index, NotFound, save_hits
 from vocabtool.cli.main import cli
-from vocabtool.keywords.tokens import Span
-from vocabtool.reports.hits_page import PAGE_QUERY, PAGE_TEXT, hits_page
-from vocabtool.reports.renderers import render_page
-from vocabtool.search.hits import Explanation, Hit, LegPlace, QuerySummary, WordSummary
 
 KINDS = {
     "love": "known",
@@ -49,8 +46,10 @@ def found(index: Index, **more: Any) -> Hits:
     return index.search(QUERY, vector=[1, 0], explain=True, **more)
 
 
-def page_of(*arguments: Any, **options: Any) -> str:
-    return "".join(render_page(hits_page(*arguments, **options)))
+def page_of(hits: Hits, **options: Any) -> str:
+    with TemporaryDirectory() as folder:
+        save_hits(hits, Path(folder, "page.html"), **options)
+        return Path(folder, "page.html").read_text("utf-8")
 
 
 def root_of(text: str) -> Element:
@@ -115,13 +114,16 @@ def test_each_hit_is_there_with_both_legs(index: Index, fusion: str) -> None:
     assert min(widths) >= 0
 
 
-def test_what_stands_below_the_hits(index: Index) -> None:
+def test_what_stands_below_the_hits(index: Index, tmp_path: Path) -> None:
     """Facets, groups, notes and the cursor, as the text report has them."""
     hits = found(index, k=1, facets="lang", group_by="lang")
-    text = page_of(hits, is_paged=True)
+    text = page_of(hits)
     assert "facet lang: en (2), de (1)" in text
-    assert f"next page: --after {hits.cursor}" in text
-    assert hits.cursor and hits.cursor not in page_of(hits)
+    assert "next page" not in text
+    file = tmp_path / "page.html"
+    command("search", index.path, "xapian", "-k", 1, "--after", "start", "--html", file)
+    cursor = index.search("xapian", k=1).cursor
+    assert cursor is not None and f"next page: --after {cursor}" in file.read_text()
     assert f"{hits[0].further} more in its group" in text
     near = index.search("lve", explain=True)
     text = page_of(near)
@@ -136,7 +138,7 @@ def test_moved_hits_are_marked_on_both_sides(index: Index) -> None:
     one, other = found(index, k=3, fusion="dense"), found(index, k=3, fusion="keyword")
     assert [hit.id for hit in one] == ["d", "c", "b"]
     assert [hit.id for hit in other] == ["b", "c", "a"]
-    text = page_of(one, other, ("dense <1>", "words"))
+    text = page_of(one, beside=other, names=("dense <1>", "words"))
     articles = {each.attrib["id"]: each for each in root_of(text).iter("article")}
     moves = {
         "left-1": (None, "not among the 3 hits of “words”"),
@@ -156,33 +158,45 @@ def test_moved_hits_are_marked_on_both_sides(index: Index) -> None:
 
 def test_nothing_of_strangers_runs(tmp_path: Path) -> None:
     """Ids, texts, fields, notes and the query are text; control characters are escaped."""
-    strange = [each.decode("utf-8", "surrogateescape") for each in NASTY if each]
+    strange = [each.decode("utf-8", "replace") for each in NASTY if each.strip(b"\0")]
     strange.append("javascript:alert(1)")
-    why = Explanation(LegPlace(1, 0.5, 0.5), LegPlace(None, None), (), 1, (Span(0, 1),))
-    hits = tuple(
-        Hit(each, f"{each} text", {each: each, "title": each}, 0.5, 0, explanation=why)
-        for each in strange
-    )
-    word = WordSummary(strange[0], 0, len(strange[0]), None, False, True, None)
-    query = QuerySummary(" ".join(strange), (word,), "rrf", None, None, None)
-    both = Hits(hits, query, notes=(*strange,))
-    file = tmp_path / "page.html"
-    save_hits(both, file, beside=both, names=(strange[0], strange[3]))
-    text = file.read_text("utf-8")
+    made = Index.create(tmp_path / "index", dim=2)
+    with made.writer() as writer:
+        writer.add(
+            [Document(e, f"{e} xapian", {"title": e, "tag": e}) for e in dict.fromkeys(strange)],
+            vectors=[[1, at] for at in range(len({*strange}))],
+        )
+    asked: Any = {
+        "literal": True,
+        "explain": True,
+        "k": 40,
+        "phrases": "preferred",
+        "facets": "tag",
+    }
+    hits = made.search(" ".join(("xapian", *strange)), vector=[1, 0], **asked)
+    assert {hit.id for hit in hits} == {*strange}
+    text = page_of(hits, beside=hits, names=(strange[0], strange[3]))
     root_of(text)
-    assert "<script>alert(1)</script>" in check_inert(text, plots=False)
+    told = check_inert(text, plots=False)
+    assert [
+        each for each in (strange[0], "javascript:alert(1)", "\\x1b[31m") if each not in told
+    ] == []
     assert [each for each in "\x1b\x00\u202e\u2028" if each in text] == []
     assert "it is unknown whether the model knows the word" in text
 
 
-def test_long_texts_are_cut_and_say_so() -> None:
-    """The text, the query, a field, an id."""
-    long = "x" * 5_000
-    query = QuerySummary(long, (), "rrf", None, None, None)
-    text = page_of(Hits((Hit(long, long, {"f": long}, 0.5, 0),), query))
-    assert f"{PAGE_TEXT:,} of 5,000 characters are shown" in text
-    assert f"{PAGE_QUERY:,} of 5,000 characters are shown" in text
-    assert text.count("x" * (PAGE_QUERY + 1)) == 0
+def test_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
+    """The text around the words, the query, a field, an id."""
+    made = Index.create(tmp_path / "index", dim=2)
+    long, words = "x" * 3_000, "a b " * 1_000
+    with made.writer() as writer:
+        text = f"{words} xapian {words}"
+        writer.add([Document(long, text, {"title": long, "tag": long})], vectors=[[1, 0]])
+    text = page_of(made.search(f"xapian {long}", vector=[1, 0], explain=True))
+    assert "600 of 8,008 characters are shown" in text
+    assert "2,000 of 3,007 characters are shown" in text
+    assert ("xapian", "match") in marks(root_of(text))
+    assert ("x" * 1_993 in text, "x" * 1_994 in text) == (True, False)
 
 
 def test_without_an_explanation_or_a_query(index: Index) -> None:
@@ -239,11 +253,12 @@ def test_commands_write_pages(
     hits = index.search(QUERY, fusion="keyword", explain=True)
     other = index.search(QUERY, fusion="rrf", k_rrf=5, guarantee=False, explain=True)
     names = "as asked", "k-rrf=5, fusion = rrf, guarantee=no"
-    assert file.read_text() == page_of(hits, other, names)
+    assert file.read_text() == page_of(hits, beside=other, names=names)
     assert "keywords rank 1" in capfd.readouterr().out
     command("similar", index.path, "a", "--html", file)
     alike = index.similar("a", explain=True)
-    assert file.read_text() == page_of(alike, title="Documents like a")
+    title = alike.query.text.join(("Search: ", "</"))
+    assert file.read_text().replace("Documents like a</", title) == page_of(alike)
 
 
 @pytest.mark.parametrize(

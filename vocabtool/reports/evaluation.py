@@ -19,7 +19,7 @@ from vocabtool.reports.model import (
     Report,
     Section,
     Table,
-    noted,
+    notes_of,
 )
 from vocabtool.reports.plots import curve
 from vocabtool.system.messages import plural
@@ -83,7 +83,7 @@ def _scores(found: Evaluation, *, page: bool) -> Iterator[Section]:
             table = Table((Column(width=13), *means, Column()), cells, plain=True)
             yield Section("", [Paragraph(f"{split} ({rows[0].queries:,})"), table])
     told = f"difference: {gaps}" if page else f"last column: {gaps}"
-    yield Section("", [Paragraph(told), noted(found.notes)])
+    yield Section("", [Paragraph(told), notes_of(found.notes)])
     if page and found.beside is not None:
         yield from _two_settings(found.beside)
 
@@ -105,11 +105,11 @@ def _two_settings(found: TwoSettings) -> Iterator[Section]:
     yield Section(f"Where {names[0]} and {names[1]} differ most", blocks)
     if found.queries:
         yield Section(
-            "These queries", [legend(), *map(_moved, count(1), repeat(names), found.queries)]
+            "These queries", [legend(), *map(_moved_query, count(1), repeat(names), found.queries)]
         )
 
 
-def _moved(place: int, names: tuple[str, str], found: MovedQuery) -> Entry:
+def _moved_query(place: int, names: tuple[str, str], found: MovedQuery) -> Entry:
     columns = (
         *(Column("relevant document"), Column("judged", "count")),
         *(Column(f"place, {name}", "count") for name in names),
@@ -148,7 +148,7 @@ def _hit_rates(found: SelfCheck, *, page: bool) -> Iterator[Block]:
     if found.recall is not None:
         share, queries = found.recall.mean, found.recall.queries
         yield Paragraph(f"recall@10 of the vector leg {share:.3f}, on {queries:,} queries")
-    yield noted(found.notes)
+    yield notes_of(found.notes)
 
 
 def calibration_report(found: WeightEstimate) -> Report:
@@ -171,7 +171,9 @@ def calibration_report(found: WeightEstimate) -> Report:
         sections=lambda page: [
             Section("", map(Paragraph, about)),
             Section("", _curve("loss", loss, "mean log rank", points, page=page)),
-            Section("", [Paragraph(kinds), Table(columns, rows, plain=True), noted(found.notes)]),
+            Section(
+                "", [Paragraph(kinds), Table(columns, rows, plain=True), notes_of(found.notes)]
+            ),
         ],
         data=found.to_dict,
     )
@@ -192,7 +194,8 @@ def tuning_report(found: TunedWeight) -> Report:
         sections=lambda page: [
             Section("", map(Paragraph, lines)),
             Section(
-                "", [*_curve("ndcg", "nDCG@10", "nDCG@10", points, page=page), noted(found.notes)]
+                "",
+                [*_curve("ndcg", "nDCG@10", "nDCG@10", points, page=page), notes_of(found.notes)],
             ),
         ],
         data=found.to_dict,

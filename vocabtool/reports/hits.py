@@ -14,7 +14,7 @@ from vocabtool.reports.model import (
     Paragraph,
     Report,
     Table,
-    noted,
+    notes_of,
     report_of,
     safe,
 )
@@ -68,7 +68,7 @@ def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = Fals
 def remarks(found: Hits, *, is_paged: bool) -> Iterator[Block]:
     """Yield what follows the hits: facets, notes, spellings, and the cursor if ``is_paged``."""
     yield from (_facet(name, counts) for name, counts in found.facets.items())
-    yield noted(found.notes)
+    yield notes_of(found.notes)
     for each in found.suggestions:
         yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
     if is_paged and found.cursor is not None:
@@ -99,7 +99,7 @@ def hits_html(found: Hits) -> str:
         for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
     ]
     columns = (Column("rank"), Column("id"), Column("score", "score"), Column("text"))
-    blocks: list[Block] = [Table(columns, rows), noted(found.notes)]
+    blocks: list[Block] = [Table(columns, rows), notes_of(found.notes)]
     if (more := len(found) - len(rows)) > 0:
         blocks.append(Paragraph(f"… and {more:,} more"))
     title = plural(len(found), "hit", "hits")

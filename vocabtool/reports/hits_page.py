@@ -29,7 +29,7 @@ from vocabtool.reports.model import (
     Facts,
     Link,
     Mark,
-    Marked,
+    MarkedText,
     Paragraph,
     Report,
     Section,
@@ -143,9 +143,9 @@ def query_blocks(
         mark = mark_of(word)
         if mark and word.end <= PAGE_QUERY and (not spans or spans[-1][1] <= word.start):
             spans.append((word.start, word.end, mark))
-    yield Marked(cut(asked.text, PAGE_QUERY), spans)
+    yield MarkedText(cut(asked.text, PAGE_QUERY), spans)
     if len(asked.text) > PAGE_QUERY:
-        yield _shown(PAGE_QUERY, len(asked.text))
+        yield _length_note(PAGE_QUERY, len(asked.text))
     if has_legend:
         yield legend()
     if any(word.known is None and word.counts for word in asked.words):
@@ -158,13 +158,13 @@ def query_blocks(
     yield from map(Paragraph, restrictions(asked))
 
 
-def legend() -> Marked:
+def legend() -> MarkedText:
     """Return the meanings of the marks of words."""
     text, spans = "marks: ", list[tuple[int, int, Mark]]()
     for mark, told in KINDS.items():
         spans.append((len(text), len(text) + len(told), mark))
         text += f"{told}, "
-    return Marked(text.removesuffix(", "), spans)
+    return MarkedText(text.removesuffix(", "), spans)
 
 
 def mark_of(word: WordSummary) -> Mark | None:
@@ -223,9 +223,9 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
     before, after = "… " * (start > 0), " …" * (end < len(hit.text))
     moved = len(before) - start
     marks: list[tuple[int, int, Mark]] = [(a + moved, b + moved, "match") for a, b in spans]
-    yield Marked(f"{before}{hit.text[start:end]}{after}", marks)
+    yield MarkedText(f"{before}{hit.text[start:end]}{after}", marks)
     if end - start < len(hit.text):
-        yield _shown(end - start, len(hit.text))
+        yield _length_note(end - start, len(hit.text))
     values = [(name, str(value)) for name, value in (("id", hit.id), *hit.fields.items())]
     facts = [
         (name, cut(value, PAGE_FIELD))
@@ -282,7 +282,7 @@ def _move(
     return [Link(told, f"{other}-{there}")], True
 
 
-def _shown(count: int, length: int) -> Paragraph:
+def _length_note(count: int, length: int) -> Paragraph:
     return Paragraph(f"{count:,} of {length:,} characters are shown", small=True)
 
 

@@ -139,7 +139,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedText:
     """A text with marks, which only pages show. ``spans``: start, end and mark, in order."""
 
     text: str
@@ -168,7 +168,9 @@ class Beside:
     right: Section
 
 
-Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot | Link | Marked | Entry | Beside
+Block = (
+    Table | Facts | Notes | Paragraph | Item | Figures | Plot | Link | MarkedText | Entry | Beside
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def report_of(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block])
     return Report(sections=lambda page: [Section("", blocks) for blocks in sections], data=data)
 
 
-def noted(notes: Iterable[str]) -> Notes:
+def notes_of(notes: Iterable[str]) -> Notes:
     """Return notes that begin with ``note:``."""
     return Notes(f"note: {note}" for note in notes)
 

@@ -37,7 +37,7 @@ from vocabtool.reports.model import (
     Figures,
     Item,
     Link,
-    Marked,
+    MarkedText,
     Notes,
     Paragraph,
     Plot,
@@ -446,8 +446,8 @@ def _block_element(block: Block) -> str:
             return f"<figure>{block.draw()}</figure>"
         case Link():
             return f"<p>{_link(block)}</p>"
-        case Marked():
-            return f"<p>{_marked(block)}</p>"
+        case MarkedText():
+            return f"<p>{_marked_text(block)}</p>"
         case Entry():
             look = ' class="apart"' if block.stands_out else ""
             inside = f"<h3>{_inert(block.title)}</h3>{_elements(block.blocks)}"
@@ -467,7 +467,7 @@ def _link(link: Link) -> str:
     return f'<a href="#{link.to}">{_inert(link.text)}</a>'
 
 
-def _marked(block: Marked) -> str:
+def _marked_text(block: MarkedText) -> str:
     """Return a text on one line, with its marks."""
     shown, at = "", 0
     for start, end, mark in block.spans:
