@@ -1,4 +1,4 @@
-"""The site and two reports, served on this machine, and Chromium to open them."""
+"""The site and some reports, served on this machine, and Chromium to open them."""
 
 from __future__ import annotations
 
@@ -69,9 +69,16 @@ def site(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def reports(folder: Path) -> None:
-    """Write a report on unknown words and a comparison."""
+    """Write a report on unknown words, a comparison, two searches, and what an index is worth."""
     run("vocabtool", "oov", MODEL, "data/questions.txt", "--html", folder / "oov.html")
     run("vocabtool", "diff", MODEL, "data/small_glove.txt", "--html", folder / "diff.html")
+    index = folder.parent / "answers"
+    answers = ("data/answers.jsonl", "--id-field", "id", "--model", "data/small_glove.txt")
+    run("vocabtool", "index", *answers, "-o", index, "--quiet")
+    search = ("search", index, "the os.path.join of Redis, to lose xyzzyq data", "--html")
+    run("vocabtool", *search, folder / "search.html", "--beside", "a=0.3", "--beside", "depth=50")
+    judged = ("--queries", "data/answers_queries.jsonl", "--qrels", "data/answers_qrels.tsv")
+    run("vocabtool", "eval", index, *judged, "--html", folder / "eval.html")
 
 
 @pytest.fixture(scope="session")

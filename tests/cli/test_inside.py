@@ -27,7 +27,8 @@ from vocabtool.formats.registry import split_name
 from vocabtool.index import index as index_module
 from vocabtool.index.folder import advice
 from vocabtool.keywords.tokens import Span
-from vocabtool.reports.index import embed_report, hits_report, index_report, progress_line
+from vocabtool.reports.hits import hits_report
+from vocabtool.reports.index import embed_report, index_report, progress_line
 from vocabtool.reports.model import Report
 from vocabtool.reports.renderers import render_text
 from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary

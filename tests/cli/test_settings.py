@@ -240,6 +240,8 @@ CASES = [
     (f"[index.x]\n{FOLDER}zzz = 'm'", "[index.x] zzz: unknown key; see `vocabtool index --help`"),
     (f"[index.x]\n{FOLDER}trust = true", "[index.x] trust: not allowed here"),
     (f"[index.x]\n{FOLDER}force = true", "[index.x] force: not allowed here"),
+    (f"[index.x]\n{FOLDER}html = 'f.html'", "[index.x] html: not allowed here"),
+    (f"[index.x]\n{FOLDER}beside = ['rerank=python:a:b']", "[index.x] beside: not allowed here"),
     (f"[index.x]\n{FOLDER}api-key-env = 'SECRET'", "[index.x] api-key-env: not allowed here"),
     (f"[index.x]\n{FOLDER}keep = ['a', 1]", "[index.x] keep: wanted a list of strings"),
     (f"[index.x]\n{FOLDER}threads = true", "[index.x] threads: wanted an integer, got True"),

@@ -349,7 +349,7 @@ def test_hits() -> None:
     read = json.loads(json.dumps(told, allow_nan=False))
     assert read["hits"][0]["fields"]["day"] == "2024-01-02"
     assert read["query"]["words"][0]["surface"] == "xapian"
-    assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0}
+    assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0, "part": 0.0}
     tags = Hit("a", "", {"tags": ("x", 1, None, float("nan"), float("-inf"))}, 1.0, 0).to_dict()
     assert tags["fields"] == {"tags": ["x", 1, None, None, None]}
     assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [

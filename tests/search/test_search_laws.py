@@ -167,8 +167,8 @@ def test_the_keyword_score_of_a_whole_is_at_least_that_of_all_its_parts(
 
 def by_hand(
     docs: Sequence[Doc], corpus: SmallCorpus, text: str, fusion: Fusion
-) -> dict[str, float]:
-    """The formulas in plain Python, for words without a code; a = 0.5."""
+) -> dict[str, tuple[float, float]]:
+    """What each leg adds, by the formulas in plain Python, for words without a code; a = 0.5."""
     words = list(dict.fromkeys(text.split()))
     unknown = [word for word in words if word not in (*KNOWN.words, "7")]
     count = {word: corpus.document_frequency(Term("words", word)) for word in words}
@@ -190,15 +190,15 @@ def by_hand(
             {n: 1 + sum(other > score + 1e-5 for other in leg.values()) for n, score in leg.items()}
             for leg in (near, bm25)
         ]
-        scores = {n: sum(1 / (60 + leg[n]) for leg in ranks if n in leg) for n in near | bm25}
-        return {docs[n].id: score for n, score in scores.items()}
+        one, other = ({n: 1 / (60 + rank) for n, rank in leg.items()} for leg in ranks)
+        return {docs[n].id: (one.get(n, 0), other.get(n, 0)) for n in near | bm25}
     w = 0.5 + 0.5 * m if fusion == "coverage" else 0.5
     w = 1 if not near else w if bm25 else 0
     low, high = min(near.values(), default=0), max(near.values(), default=0)
     dense = {n: (score - low) / (high - low) if high > low else 1.0 for n, score in near.items()}
     best = max(bm25.values(), default=1)
     found = near | bm25 if w < 1 else bm25  # vectors without a say find nothing
-    return {docs[n].id: (1 - w) * dense.get(n, 0) + w * bm25.get(n, 0) / best for n in found}
+    return {docs[n].id: ((1 - w) * dense.get(n, 0), w * bm25.get(n, 0) / best) for n in found}
 
 
 plain_texts = st.lists(st.sampled_from(["cat", "dog", "love", "xapian", "zebra", "7"]), max_size=5)
@@ -208,6 +208,24 @@ plain_texts = st.lists(st.sampled_from(["cat", "dog", "love", "xapian", "zebra",
 def test_each_fusion_equals_its_formula_by_hand(docs: list[Doc], text: str, fusion: Fusion) -> None:
     """Every document of either leg, with the score that a person computes."""
     corpus = SmallCorpus(docs, KNOWN, dim=DIM)
-    hits = found(corpus, text, 20, fusion=fusion, empty="nearest")
+    settings = Settings(fusion=fusion, empty="nearest")
+    hits = search(corpus, text, QUERY, k=20, settings=settings, explain=True)
     expected = by_hand(docs, corpus, text, fusion)
-    assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=3e-6)
+    sums = {id_: sum(parts) for id_, parts in expected.items()}
+    assert {hit.id: hit.score for hit in hits} == pytest.approx(sums, abs=3e-6)
+    for hit in hits:
+        assert hit.explanation is not None
+        parts = hit.explanation.dense.part, hit.explanation.keyword.part
+        assert parts == pytest.approx(expected[hit.id], abs=3e-6)
+
+
+@pytest.mark.parametrize("fusion", ["dense", "keyword"])
+def test_a_leg_alone_gives_the_whole_score(fusion: Fusion) -> None:
+    """The other one nothing."""
+    docs = [Doc("a", "cat dog", (1.0, 0.5)), Doc("b", "cat cat", (-1.0, 0.0))]
+    corpus = SmallCorpus(docs, KNOWN, dim=DIM)
+    settings = Settings(fusion=fusion)
+    for hit in search(corpus, "cat", QUERY, settings=settings, explain=True):
+        assert hit.explanation is not None
+        parts = hit.explanation.dense.part, hit.explanation.keyword.part
+        assert parts == ((hit.score, 0) if fusion == "dense" else (0, hit.score))

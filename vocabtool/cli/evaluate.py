@@ -8,9 +8,9 @@ import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import show_report, step_progress, usage_errors
-from vocabtool.cli.search import REORDER
+from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
+from vocabtool.cli.output import check_files, show_report, step_progress, usage_errors
+from vocabtool.cli.search import REORDER, settings_beside
 from vocabtool.system.messages import tell
 
 QUERIES = gather(
@@ -56,6 +56,14 @@ QUERIES = gather(
     help="Number of documents that --self-check searches for.",
 )
 @gather("order", *REORDER)
+@click.option(
+    "--beside",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With judged queries: a setting of search to compare with the default fusion, query "
+    "by query. Repeatable: the other search has all of these settings. [default: fusion=dense]",
+)
+@HTML
 @format_option()
 def eval_command(
     folder: str,
@@ -64,21 +72,30 @@ def eval_command(
     self_check: bool,
     sample: int,
     order: dict[str, Any],
+    beside: tuple[str, ...],
+    html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
     """Evaluate the ranking of the index in DIR: compare all fusions.
 
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, and separately for
     queries with and without a word that the model does not know. With --self-check: how often
-    documents of the index are found by their own words.
+    documents of the index are found by their own words. The page of --html and JSON also have the
+    queries that differ most between the default fusion and --beside.
     """
     from vocabtool.evaluation import compare
-    from vocabtool.reports.index import evaluation_report, self_check_report
+    from vocabtool.reports.evaluation import evaluation_report, self_check_report
+    from vocabtool.reports.renderers import save
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
     if self_check and (order["rerank"] is not None or order["mmr"] is not None):
         raise click.UsageError("--rerank and --mmr need judged queries: pass --queries and --qrels")
+    if beside and (self_check or (html is None and report_format == "text")):
+        needs = "judged queries (--queries and --qrels), and --html FILE or --format json"
+        raise click.UsageError(f"--beside needs {needs}")
+    check_files("-", html, None)
+    other = settings_beside(beside) or None
     with usage_errors():
         index = open_index(folder, model)
         with step_progress(False) as progress:
@@ -87,8 +104,12 @@ def eval_command(
                 report = self_check_report(checked)
             else:
                 judgements = _read_judgements(queries)
-                found = compare.evaluate(index, **judgements, **order, progress=progress)
+                found = compare.evaluate(
+                    index, **judgements, **order, beside=other, progress=progress
+                )
                 report = evaluation_report(found)
+        if html is not None:
+            save(report, html, "html")
         show_report(report, report_format)
 
 
@@ -104,6 +125,7 @@ def eval_command(
     help="Number of documents that queries are made from.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the result, but do not change the index.")
+@HTML
 @format_option()
 def calibrate_command(
     folder: str,
@@ -111,6 +133,7 @@ def calibrate_command(
     model: dict[str, Any],
     sample: int,
     dry_run: bool,
+    html: str | None,
     report_format: Literal["text", "json"],
 ) -> int:
     """Find the best weight of keyword search for the index in DIR, and store it.
@@ -120,8 +143,10 @@ def calibrate_command(
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
-    from vocabtool.reports.index import calibration_report, tuning_report
+    from vocabtool.reports.evaluation import calibration_report, tuning_report
+    from vocabtool.reports.renderers import save
 
+    check_files("-", html, None)
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
@@ -146,6 +171,8 @@ def calibrate_command(
             calibration, report = found.calibration, calibration_report(found)
         if not dry_run:
             index.store_calibration(calibration)
+        if html is not None:
+            save(report, html, "html")
         show_report(report, report_format)
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
@@ -12,7 +12,14 @@ import click
 from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, RERANK_DEPTH
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
+from vocabtool.cli.output import (
+    check_files,
+    refuse_nothing,
+    show_report,
+    standard_output,
+    usage_errors,
+)
+from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -86,6 +93,20 @@ REORDER: Final = (
         help="Order the first hits for variety (maximal marginal relevance): 1 counts only their "
         "scores, 0 only how different they are. [default: off]",
     ),
+)
+PAGE = click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Also write an HTML page to send on: the query's words, and why each document was found. "
+    "Sets --explain.",
+)
+BESIDE = click.option(
+    "--beside",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --html, also search with this setting, such as fusion=dense or a=0, and show both "
+    "results side by side. Repeatable: the other search has all of these settings.",
 )
 SETTINGS = gather(
     "settings",
@@ -184,6 +205,7 @@ SETTINGS = gather(
 @EXPLAIN
 @ARRANGEMENT
 @SETTINGS
+@gather("page", PAGE, BESIDE)
 @format_option("json: one object for each query.")
 def search_command(
     folder: str,
@@ -195,6 +217,7 @@ def search_command(
     explain: bool,
     arrangement: dict[str, Any],
     settings: dict[str, Any],
+    page: dict[str, Any],
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
@@ -204,7 +227,7 @@ def search_command(
     one of two. If QUERY is -, each line of standard input is a query. Without QUERY, but with
     --where, --sort or --facets, list the documents that satisfy the condition.
     """
-    from vocabtool.reports.index import hits_report
+    from vocabtool.reports.hits import hits_report
 
     more = click.get_current_context().args
     if more:
@@ -218,6 +241,9 @@ def search_command(
     others = vector, where, arrangement["sort"], arrangement["facets"]
     if query is None and not any(others):
         raise click.UsageError("Missing argument 'QUERY', --vector, --where, --sort or --facets")
+    other = settings_beside(page["beside"])
+    _check_page(page, query, arrangement)
+    explain = explain or page["html"] is not None
     with usage_errors():
         index = open_index(folder, model)
         asked = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
@@ -230,6 +256,10 @@ def search_command(
         elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
             tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):
+            if page["html"] is not None:
+                beside = index.search(query, **asked | other) if other else None
+                names = "as asked", ", ".join(page["beside"])
+                _save_page(page["html"], hits, beside, names, is_paged=is_paged)
             report = hits_report(hits, one_of_many=query == STDIN, is_paged=is_paged)
             if report_format == "text":
                 show_report(report, report_format)
@@ -245,6 +275,7 @@ def search_command(
 @K
 @CONDITION
 @EXPLAIN
+@PAGE
 @format_option()
 def similar_command(
     folder: str,
@@ -253,6 +284,7 @@ def similar_command(
     k: int,
     where: str | None,
     explain: bool,
+    html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that are like the document ID.
@@ -260,11 +292,58 @@ def similar_command(
     They are searched by its stored vector, and by up to 25 of its words, those with the highest
     BM25 weights. The model is not run.
     """
-    from vocabtool.reports.index import hits_report
+    from vocabtool.reports.hits import hits_report
 
+    check_files(STDIN, html, None)
+    explain = explain or html is not None
     with usage_errors():
         hits = open_index(folder, model).similar(id_, k, where=where, explain=explain)
+        if html is not None:
+            _save_page(html, hits, title=f"Documents like {id_}")
         show_report(hits_report(hits, one_of_many=True), report_format)
+
+
+def settings_beside(given: Sequence[str]) -> dict[str, Any]:
+    """Return the settings in ``NAME=VALUE``, converted as the options of ``search`` are.
+
+    Raises :class:`click.UsageError`.
+    """
+    options = {
+        name.lstrip("-"): option
+        for option in search_command.params
+        if option.name in Settings.__dataclass_fields__
+        for name in option.opts
+    }
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        option = options.get(name.strip().lstrip("-").replace("_", "-"))
+        if option is None or not equals:
+            names = ", ".join(options)
+            wanted = f"wanted NAME=VALUE, such as fusion=dense; NAME is one of {names}"
+            raise click.UsageError(f"--beside {each}: {wanted}")
+        try:
+            found[str(option.name)] = option.type.convert(value.strip(), option, None)
+        except click.BadParameter as error:
+            raise click.UsageError(f"--beside {each}: {error.message}") from error
+    return found
+
+
+def _check_page(page: dict[str, Any], query: str | None, arrangement: dict[str, Any]) -> None:
+    check_files(STDIN, page["html"], None)
+    if page["html"] is not None and query == STDIN:
+        raise click.UsageError("--html is for one QUERY, not for those of -")
+    if page["beside"] and page["html"] is None:
+        raise click.UsageError("--beside needs a page: pass --html FILE")
+    if page["beside"] and arrangement["cursor"] is not None:
+        raise click.UsageError("--beside compares first pages, so it does not work with --after")
+
+
+def _save_page(file: str, *arguments: Any, **options: Any) -> None:
+    from vocabtool.reports.hits_page import hits_page
+    from vocabtool.reports.renderers import save
+
+    save(hits_page(*arguments, **options), file, "html")
 
 
 def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:

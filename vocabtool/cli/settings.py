@@ -49,8 +49,11 @@ SHARED: Final = (
 )
 PATHS: Final = ("model", "vocabulary")
 ALONE: Final = ("verify",)  # takes the folder only: with a model, it would encode documents
-# Only on the command line: a file of others must not choose which secret is sent to a server.
-BY_HAND: Final = ("api-key-env", "config", "dry-run", "force", "help", "trust")
+# Only on the command line: a file of others must not choose which secret is sent to a server, which
+# file is written, or (``beside``, with a value in a value) what is run.
+BY_HAND: Final = (
+    *("api-key-env", "beside", "config", "dry-run", "force", "help", "html", "trust"),
+)
 DANGERS: Final = {
     "python": "runs Python code",
     "openai": "sends texts, and the key in the environment, to a server",

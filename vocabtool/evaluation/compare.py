@@ -17,6 +17,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import (
     RELEVANT,
     Interval,
+    JudgedQueries,
     JudgedQuery,
     Qrels,
     intervals,
@@ -27,7 +28,7 @@ from vocabtool.evaluation.judgements import (
 )
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.vector_leg import Block, merge_best
-from vocabtool.search.hits import Hits
+from vocabtool.search.hits import Hits, QuerySummary
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
@@ -45,6 +46,8 @@ SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
+MOST_MOVED: Final = 10  # queries
+MOST_RELEVANT: Final = 10  # documents of a query
 KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 KEYWORDS_ONLY: Final = (
     "without vectors of the queries only keyword search can be evaluated: pass vectors"
@@ -78,10 +81,50 @@ class FusionScore:
 
 
 @dataclass(frozen=True, slots=True)
+class RelevantDocument:
+    """A relevant document of a query. ``gain``: as judged. ``ranks``: by both settings, from 1;
+    ``None`` past rank 100.
+    """
+
+    id: str
+    gain: int
+    ranks: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedQuery:
+    """A judged query that two settings rank differently.
+
+    ``query``: the query with its words. ``ndcg``: nDCG@10 by both settings. ``relevant``: up to ten
+    relevant documents, the highest gain first.
+    """
+
+    id: str
+    query: QuerySummary
+    ndcg: tuple[float, float]
+    relevant: tuple[RelevantDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSettings:
+    """The queries that differ most between two settings.
+
+    ``names``: of the settings. ``ndcg``: mean nDCG@10 by both. ``queries``: up to ten, the greatest
+    difference of nDCG@10 first. ``differing``: number of queries with a difference.
+    """
+
+    names: tuple[str, str]
+    ndcg: tuple[float, float]
+    queries: tuple[MovedQuery, ...]
+    differing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The result of :func:`evaluate`: scores of each fusion on each set of queries.
 
     ``unknown``: number of queries with an unknown word of the corpus. ``notes``: what was skipped.
+    ``beside``: the default fusion beside another setting; ``None`` if only one was evaluated.
     """
 
     rows: tuple[FusionScore, ...]
@@ -89,6 +132,7 @@ class Evaluation:
     unknown: int
     seed: int
     notes: tuple[str, ...]
+    beside: TwoSettings | None = None
 
     def to_dict(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -103,22 +147,25 @@ def evaluate(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
+    beside: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Search for every judged query with every fusion; return the scores.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the bootstrap. ``settings``: options of :meth:`Index.search_many`. Raises
-    :class:`VocabtoolError` if no query has a relevant document.
+    ``seed``: seed of the bootstrap. ``settings``: options of :meth:`Index.search_many`.
+    ``beside``: what the other setting of :class:`TwoSettings` changes in these; by default
+    ``fusion="dense"``. Raises :class:`VocabtoolError` if no query has a relevant document.
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else KEYWORDS
     texts = [query.text for query in chosen.queries]
     hits: dict[Fusion, list[Hits]] = {}
+    settings = {"literal": True, **settings}  # judged queries have no operators
     for fusion in fusions:
-        more = {"literal": True, **settings, "fusion": fusion}  # judged queries have no operators
+        more = {**settings, "fusion": fusion}
         hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, **more)
         if progress is not None:
             progress("fusions compared", len(hits) / len(fusions))
@@ -155,7 +202,56 @@ def evaluate(
             means = dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True))
             differences = dict(zip(MEASURES, apart.get(fusion, ()), strict=False))
             rows.append(FusionScore(fusion, split, len(each), means, differences))
-    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+    apart_most = _two_settings(index, chosen, given, hits, settings, beside)
+    notes = tuple(chosen.notes)
+    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, notes, apart_most)
+
+
+def _two_settings(
+    index: Index,
+    chosen: JudgedQueries,
+    vectors: Vectors | None,
+    hits: Mapping[Fusion, list[Hits]],
+    settings: Mapping[str, Any],
+    beside: Mapping[str, Any] | None,
+) -> TwoSettings | None:
+    """Compare the default fusion, or else keyword search, with the setting ``beside``."""
+    first: Fusion = REFERENCE if REFERENCE in hits else KEYWORDS[0]
+    if beside is None and first != REFERENCE:
+        return None
+    changed: Mapping[str, Any] = {"fusion": "dense"} if beside is None else beside
+    texts = [query.text for query in chosen.queries]
+    other = hits.get(changed["fusion"]) if [*changed] == ["fusion"] else None
+    if other is None:
+        more = {**settings, "fusion": first, **changed}
+        other = index.search_many(texts, vectors=vectors, k=DEPTH, **more)
+    rankings = [[[hit.id for hit in each] for each in found] for found in (hits[first], other)]
+    ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
+    apart = ndcgs[1] - ndcgs[0]
+    order = (-abs(apart)).argsort(kind="stable")
+    differing = int(np.count_nonzero(apart))
+    moved = []
+    for place in order[: min(MOST_MOVED, differing)].tolist():
+        vector = None if vectors is None else vectors[place]
+        asked = index.search(  # for the frequencies of its words
+            texts[place], vector=vector, k=1, explain=True, literal=True, fusion=first
+        )
+        judged = chosen.judged[place]
+        ranks = [{id_: rank for rank, id_ in enumerate(each[place], 1)} for each in rankings]
+        relevant = tuple(
+            RelevantDocument(id_, gain, (ranks[0].get(id_), ranks[1].get(id_)))
+            for id_, gain in sorted(judged.items(), key=lambda pair: (-pair[1], pair[0]))
+            if gain >= RELEVANT
+        )
+        scores = float(ndcgs[0, place]), float(ndcgs[1, place])
+        query = MovedQuery(chosen.queries[place].id, asked.query, scores, relevant[:MOST_RELEVANT])
+        moved.append(query)
+    name = ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in changed.items()
+    )
+    means = float(ndcgs[0].mean()), float(ndcgs[1].mean())
+    return TwoSettings((f"fusion={first}", name), means, tuple(moved), differing)
 
 
 @dataclass(frozen=True, slots=True)

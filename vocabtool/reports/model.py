@@ -21,8 +21,20 @@ FORMATS: Final[dict[Kind, str]] = {
     **{"count": ",", "ratio": ".4f", "doublings": "+.1f", "score": ".3f", "share": ".1%"},
     "mean": ".2f",
 }
-# A text, an entry (untrusted bytes), a sequence of both, or a number.
-Cell = str | bytes | tuple[str | bytes, ...] | float | None
+# How a page marks a part of a text: a match, or the kind of a word of a query.
+Mark = Literal["match", "known", "unknown", "absent", "code", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads to an entry of the same page. ``to``: name of the entry."""
+
+    text: str
+    to: str
+
+
+# A text, an entry (untrusted bytes), a sequence of both, a number, or a link.
+Cell = str | bytes | tuple[str | bytes, ...] | float | Link | None
 Row = Sequence[Cell]
 # Type of a column in a complete list: the entry of the row, other bytes (escaped if they are not
 # UTF-8), or a plain value.
@@ -47,6 +59,7 @@ class Table:
     """A table for people.
 
     - ``bars``: name of a column that a page also draws as bars.
+    - ``longest``: the number with the longest bar; by default, the largest one of the table.
     - ``small``: names of columns that a page prints small, inside the first column.
     - ``plain``: draw no lines on a terminal. In other text, tabs separate the cells.
     """
@@ -54,6 +67,7 @@ class Table:
     columns: Sequence[Column]
     rows: Iterable[Row]
     bars: str | None = None
+    longest: float | None = None
     small: Sequence[str] = ()
     plain: bool = False
 
@@ -125,7 +139,39 @@ class Plot:
     draw: Callable[[], str]
 
 
-Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text with marks, which only pages show. ``spans``: start, end and mark, in order."""
+
+    text: str
+    spans: Sequence[tuple[int, int, Mark]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Blocks under a heading of their own, which only pages show.
+
+    ``name``: what links lead to; unique on the page, ASCII letters, digits and ``-``.
+    ``stands_out``: whether the entry has a coloured edge.
+    """
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    stands_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two sections, which only pages show: side by side, or stacked on a phone."""
+
+    left: Section
+    right: Section
+
+
+Block = (
+    Table | Facts | Notes | Paragraph | Item | Figures | Plot | Link | MarkedText | Entry | Beside
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +210,16 @@ class Report:
     data: Callable[[], Mapping[str, Any]] = dict
     lists: Mapping[str, Callable[[], Iterable[Mapping[str, Any]]]] = field(default_factory=dict)
     rows: Sequence[Rows] = ()
+
+
+def report_of(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block]) -> Report:
+    """Return a report whose sections have no titles."""
+    return Report(sections=lambda page: [Section("", blocks) for blocks in sections], data=data)
+
+
+def notes_of(notes: Iterable[str]) -> Notes:
+    """Return notes that begin with ``note:``."""
+    return Notes(f"note: {note}" for note in notes)
 
 
 def clip_entry(entry: bytes) -> bytes:

@@ -69,7 +69,7 @@ def _bare(axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _grid(axes: Axes, axis: Literal["x", "y"]) -> None:
+def _grid(axes: Axes, axis: Literal["x", "y", "both"]) -> None:
     axes.grid(axis=axis, color=INK, alpha=0.15)
     axes.set_axisbelow(True)
 
@@ -144,6 +144,21 @@ def pieces(found: Pieces) -> str:
         _grid(axes, "y")
 
     return svg("pieces", draw, 2.4)
+
+
+# Evaluation.
+
+
+def curve(name: str, points: Sequence[tuple[float, float]], label: str) -> str:
+    """Draw pairs of a weight of keywords and a value. ``label``: what the value is."""
+
+    def draw(axes: Axes) -> None:
+        axes.plot(*zip(*points, strict=True), color=BLUE, marker="o", markersize=3)
+        axes.set_xlabel("a, the weight of keywords")
+        axes.set_ylabel(label)
+        _grid(axes, "both")
+
+    return svg(name, draw, 2.6)
 
 
 # Comparisons.

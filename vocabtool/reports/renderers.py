@@ -26,13 +26,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from vocabtool.reports.model import (
+    Beside,
     Block,
     Cell,
     Column,
+    Entry,
     Exact,
     Facts,
     Figures,
     Item,
+    Link,
+    MarkedText,
     Notes,
     Paragraph,
     Plot,
@@ -44,7 +48,7 @@ from vocabtool.reports.model import (
     safe,
     short,
 )
-from vocabtool.reports.plots import ORANGE
+from vocabtool.reports.plots import BLUE, GREY, ORANGE
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import is_utf8, printable
 
@@ -252,6 +256,8 @@ def _cell_text(cell: Cell, column: Column) -> str:
             return short(clip_entry(cell))
         case tuple():
             return "".join(_cell_text(part, column) for part in cell)
+        case Link():
+            return safe(cell.text)
     return number(cell, column.kind)
 
 
@@ -298,13 +304,15 @@ def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE: Final = (
-    f":root {{ color-scheme: light dark; --line: #8884; --bar: {ORANGE}; }}"
+    f":root {{ color-scheme: light dark; --line: #8884; --bar: {ORANGE};"
+    f" --known: {BLUE}; --absent: {GREY}; }}"
     """
 html { background: Canvas; color: CanvasText; -webkit-text-size-adjust: 100%; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 body { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+h3 { font-size: 1rem; margin: 0 0 .5rem; }
 .rates { display: flex; flex-wrap: wrap; gap: .75rem; margin-bottom: .75rem; }
 .rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
 .rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
@@ -329,6 +337,28 @@ dd { margin: 0 0 .5rem; }
 ul { padding-left: 1.25rem; }
 figure { margin: 0 auto; max-width: 36rem; }
 svg { width: 100%; height: auto; }
+a { color: inherit; }
+article { border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; margin: 1rem 0; }
+article p, article .wide { margin: .5rem 0; }
+article.apart { border-left: .35rem solid var(--bar); }
+article:target { outline: 2px solid var(--known); }
+article dl { display: grid; grid-template-columns: fit-content(40%) 1fr; gap: 0 .75rem; }
+article dd { margin: 0; }
+mark { background: none; color: inherit; padding: 0 .15em; border-radius: .2em; }
+.match { background: color-mix(in srgb, var(--bar) 25%, transparent); font-weight: 600; }
+.known { background: color-mix(in srgb, var(--known) 25%, transparent); }
+.known { border-bottom: 2px solid var(--known); }
+.unknown { background: color-mix(in srgb, var(--bar) 25%, transparent); }
+.unknown { border-bottom: 2px dashed var(--bar); }
+.absent { background: color-mix(in srgb, var(--absent) 25%, transparent); }
+.absent { text-decoration: line-through; }
+.code { border: 1px solid; font-family: ui-monospace, monospace; }
+.stop { font-style: italic; }
+body:has(.beside) { max-width: 92rem; }
+body:has(.beside) > :not(.beside) { max-width: 46rem; }
+@media (min-width: 60rem) {
+  .beside { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 2rem; }
+}
 @media (max-width: 30rem) {
   body { padding: .75rem; }
   table { font-size: .875rem; }
@@ -361,7 +391,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
     """Return a title and blocks as HTML for a notebook. MathJax ignores them."""
-    shown = "".join(map(_block_element, blocks))
+    shown = _elements(blocks)
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
     head = f"<p><b>{_inert(title)}</b></p>"
@@ -386,7 +416,8 @@ def _block_element(block: Block) -> str:
         case Table():
             return _table_element(block)
         case Facts():
-            shown = (f"{f'<dt>{n}</dt>' if n else ''}<dd>{_inert(t)}</dd>" for n, t in block.pairs)
+            pairs = [(_inert(name), _inert(text)) for name, text in block.pairs]
+            shown = (f"{f'<dt>{name}</dt>' if name else ''}<dd>{text}</dd>" for name, text in pairs)
             return f"<dl>{''.join(shown)}</dl>"
         case Notes():
             return _list_element(block.sentences)
@@ -404,6 +435,41 @@ def _block_element(block: Block) -> str:
             return f'<div class="rates">{"".join(shown)}</div>'
         case Plot():
             return f"<figure>{block.draw()}</figure>"
+        case Link():
+            return f"<p>{_link(block)}</p>"
+        case MarkedText():
+            return f"<p>{_marked_text(block)}</p>"
+        case Entry():
+            look = ' class="apart"' if block.stands_out else ""
+            inside = f"<h3>{_inert(block.title)}</h3>{_elements(block.blocks)}"
+            return f'<article id="{block.name}"{look}>{inside}</article>'
+        case Beside():
+            sides = (block.left, block.right)
+            heads = [f"<h3>{_inert(side.title)}</h3>" for side in sides]
+            left, right = map("{}{}".format, heads, [_elements(side.blocks) for side in sides])
+            return f'<div class="beside"><div>{left}</div><div>{right}</div></div>'
+
+
+def _elements(blocks: Iterable[Block]) -> str:
+    return "".join(map(_block_element, blocks))
+
+
+def _link(link: Link) -> str:
+    return f'<a href="#{link.to}">{_inert(link.text)}</a>'
+
+
+def _marked_text(block: MarkedText) -> str:
+    """Return a text on one line, with its marks."""
+    shown, at = "", 0
+    for start, end, mark in block.spans:
+        word = _on_one_line(block.text[start:end])
+        shown += f'{_on_one_line(block.text[at:start])}<mark class="{mark}">{word}</mark>'
+        at = end
+    return shown + _on_one_line(block.text[at:])
+
+
+def _on_one_line(text: str) -> str:
+    return _inert(re.sub(r"\s+", " ", text))
 
 
 def _list_element(lines: Iterable[str]) -> str:
@@ -418,7 +484,9 @@ def _table_element(table: Table) -> str:
     names = [column.name for column in table.columns]
     small = [names.index(name) for name in table.small]
     bars = names.index(table.bars) if table.bars else None
-    longest = 1 if bars is None else max(row[bars] for row in rows)  # type: ignore[type-var] # numbers
+    longest = table.longest
+    if bars is not None and longest is None:
+        longest = max(row[bars] for row in rows)  # type: ignore[type-var, assignment] # numbers
     kept = [at for at in range(len(names)) if at not in small]
     look = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
     bar = '<span class="bar" style="width:{:.1f}%"></span>'
@@ -429,7 +497,7 @@ def _table_element(table: Table) -> str:
     for row in rows:
         cells = {at: _cell_element(row[at], table.columns[at], row[0]) for at in range(len(row))}
         if bars is not None:
-            share = 100 * row[bars] / longest  # type: ignore[operator] # the same
+            share = 100 * max(row[bars], 0) / (longest or 1)  # type: ignore[type-var, operator] # the same
             cells[0] = f"<b>{cells[0]}</b>{bar.format(share)}"
         below = (cells[at] for at in small)
         cells[0] += "".join(map('<span class="example">{}</span>'.format, filter(None, below)))
@@ -454,6 +522,8 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
             return f"<bdi>{escape(printable(clip_entry(cell)))}</bdi>" if cell else ""
         case tuple():
             return "".join(_cell_element(part, column, first) for part in cell)
+        case Link():
+            return _link(cell)
     name = first if isinstance(first, str) and first else column.name
     return _part(Exact(name, cell, number(cell, column.kind)))
 

@@ -96,6 +96,30 @@ def fuse(
     return convex_combination(candidates.similarities, candidates.bm25, weight), a, weight
 
 
+def leg_parts(
+    candidates: Candidates, settings: Settings, weight: float | None
+) -> tuple[Fused, Fused]:
+    """Return what the vector leg and the keyword leg add to the scores of :func:`fuse`.
+
+    ``weight``: the final weight of the keyword leg.
+    """
+    similarities, bm25 = candidates.similarities, candidates.bm25
+    none = np.zeros(len(bm25))
+    match settings.fusion:
+        case "dense":
+            return similarities.astype(np.float64), none
+        case "keyword":
+            return none, bm25.astype(np.float64)
+        case "rrf":
+            dense, keyword = candidates.ranks()
+            absent = np.zeros_like(dense)
+            k = settings.k_rrf
+            return reciprocal_ranks(dense, absent, k), reciprocal_ranks(absent, keyword, k)
+    share = weight or 0.0
+    near, found = (convex_combination(similarities, bm25, alone) for alone in (0.0, 1.0))
+    return (1 - share) * near, share * found
+
+
 def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
     """Return (1 - weight) x similarity + weight x BM25 score, both scaled to 0..1."""
     near = similarities.astype(np.float64)

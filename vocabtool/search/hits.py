@@ -17,7 +17,7 @@ from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
 from vocabtool.keywords.fields import FieldPlace, places_of
 from vocabtool.keywords.tokens import Span
-from vocabtool.search.fusion import Candidates, Places, shared_ranks
+from vocabtool.search.fusion import Candidates, Fused, Places, shared_ranks
 from vocabtool.search.query import Query
 from vocabtool.search.store import FieldValue, Store
 from vocabtool.system.ranking import Mask, Rows, mask_of
@@ -85,11 +85,13 @@ class LegPlace:
     """The rank of a document in one leg.
 
     ``rank``: from 1; equal scores share a rank; ``None`` if not among the leg's candidates.
-    ``score``: ``None`` if the leg has no score for it.
+    ``score``: ``None`` if the leg has no score for it. ``part``: what the leg adds to the score of
+    the hit.
     """
 
     rank: int | None
     score: float | None
+    part: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class Hits(Sequence[Hit]):
         return f"<Hits: {len(self):,} for {self.query.text!r}>"
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.index import hits_html
+        from vocabtool.reports.hits import hits_html
 
         return hits_html(self)
 
@@ -317,17 +319,21 @@ def explain_hits(
     places: Places,
     documents: Sequence[Document],
     fused_ranks: Sequence[int | None],
+    parts: tuple[Fused, Fused],
 ) -> list[Explanation]:
-    """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``."""
+    """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``.
+
+    ``parts``: what each leg adds to the score of each candidate.
+    """
     rows = candidates.rows[places].tolist()
     legs = []
     scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
-    for leg_ranks, leg_scores in zip(candidates.ranks(), scores, strict=True):
-        columns = leg_ranks[places].tolist(), leg_scores[places].tolist()
+    for arrays in zip(candidates.ranks(), scores, parts, strict=True):
+        columns = [array[places].tolist() for array in arrays]
         legs.append(
             [
-                LegPlace(rank or None, None if isnan(score) else score)
-                for rank, score in zip(*columns, strict=True)
+                LegPlace(rank or None, *(None if isnan(each) else each for each in (score, part)))
+                for rank, score, part in zip(*columns, strict=True)
             ]
         )
     alone = [place.rank for place in legs[0]]

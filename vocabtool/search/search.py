@@ -20,7 +20,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
-from vocabtool.search.fusion import Candidates, fuse
+from vocabtool.search.fusion import Candidates, Fused, fuse, leg_parts
 from vocabtool.search.hits import (
     Explanation,
     Hit,
@@ -122,9 +122,8 @@ def search(
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions, cursor=None)
         if settings.empty != "nearest" or used is None:
             notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
-            return Hits(
-                (), summarise(query, settings.fusion), tuple(notes), False, suggestions, facets
-            )
+            understood = summarise(query, settings.fusion, store=store if explain else None)
+            return Hits((), understood, tuple(notes), False, suggestions, facets)
         notes.append(GUESSES)
 
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
@@ -145,8 +144,9 @@ def search(
     page = pager.page(candidates.rows[best.places], best.scores, k, total)
     notes += pager.last_note(page, max(candidates.dense, candidates.listed))
     best = best.take(page.places)
+    parts = leg_parts(candidates, settings, weight) if explain else None
     found = _make_hits(
-        store, query, used, allowed, candidates, tiers, best, page.further, explain=explain
+        store, query, used, allowed, candidates, tiers, best, page.further, parts=parts
     )
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
@@ -210,17 +210,18 @@ def _make_hits(
     best: BestHits,
     further: Sequence[int | None],
     *,
-    explain: bool,
+    parts: tuple[Fused, Fused] | None,
 ) -> tuple[Hit, ...]:
+    """``parts``: what each leg adds to the scores; without it, nothing is explained."""
     places = best.places
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
-    if explain:
+    if parts is not None:
         if not query.counted:  # keywords were not searched: explain with plain BM25
             words = [word for word in query.words if word.counts]
             query = replace(query, counted=term_clauses(words, store, query.frequencies))
         explanations = explain_hits(
-            store, query, vector, allowed, candidates, places, documents, best.fused_ranks
+            store, query, vector, allowed, candidates, places, documents, best.fused_ranks, parts
         )
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()

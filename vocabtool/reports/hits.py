@@ -1,0 +1,284 @@
+"""Reports of ``search`` and ``similar``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from operator import and_, eq
+from typing import TYPE_CHECKING, Final
+
+from vocabtool.reports.model import (
+    Block,
+    Column,
+    Item,
+    Paragraph,
+    Report,
+    Table,
+    notes_of,
+    report_of,
+    safe,
+)
+from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
+from vocabtool.system.messages import plural
+
+if TYPE_CHECKING:
+    from vocabtool.keywords.tokens import Span
+    from vocabtool.search.hits import (
+        Explanation,
+        Hit,
+        Hits,
+        LegPlace,
+        QuerySummary,
+        ValueCount,
+        WordSummary,
+    )
+
+WIDTH: Final = 160  # characters shown of a text
+LEAD: Final = 40  # of these, characters before the first word of the query
+ROUNDING: Final = 1e-9
+
+
+def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = False) -> Report:
+    """Return the report of a query's hits.
+
+    ``one_of_many``: if true, always show the query, too. ``is_paged``: show the cursor, too.
+    """
+    explained = bool(found.hits) and found.hits[0].explanation is not None
+    query: Block = Paragraph(f"query: {found.query.text}")
+    answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
+    if found.guesses:
+        told = "guesses: the nearest vectors; no word of the query is known or found"
+        answer.append(Paragraph(told))
+    no_vector = why_no_vector(found)
+    answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
+    answer += remarks(found, is_paged=is_paged)
+    if not explained and (found.hits or not found.query.text):
+        return report_of(found.to_dict, [query] * one_of_many + answer)
+    asked = found.query
+    codes_first = any(hit.tier for hit in found.hits)
+    words = [
+        (word.surface, ", ".join(facts_of(word, asked.fusion, codes_first=codes_first)))
+        for word in asked.words
+    ]
+    lines = map("  {}".format, (*restrictions(asked), *weight_of_keywords(asked)))
+    blocks = [query, Table((Column(), Column()), words, plain=True), *map(Paragraph, lines)]
+    return report_of(found.to_dict, blocks, answer)
+
+
+def remarks(found: Hits, *, is_paged: bool) -> Iterator[Block]:
+    """Yield what follows the hits: facets, notes, spellings, and the cursor if ``is_paged``."""
+    yield from (_facet(name, counts) for name, counts in found.facets.items())
+    yield notes_of(found.notes)
+    for each in found.suggestions:
+        yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
+    if is_paged and found.cursor is not None:
+        yield Paragraph(f"next page: --after {found.cursor}")
+
+
+def restrictions(asked: QuerySummary) -> Iterator[str]:
+    """Yield what restricts the documents."""
+    for name, parts in (
+        ("left out", asked.excluded),
+        ("only with", asked.fields),
+        ("one of", asked.alternatives),
+    ):
+        if parts:
+            yield f"{name}: {', '.join(parts)}"
+
+
+def weight_of_keywords(asked: QuerySummary) -> Iterator[str]:
+    """Yield the weight with its formula, if the fusion has one."""
+    if asked.weight is not None:
+        yield f"weight of keywords {_weight(asked, asked.weight)}"
+
+
+def hits_html(found: Hits) -> str:
+    """Return the best hits as a table for notebooks."""
+    rows = [
+        (f"{rank}", hit.id[:WIDTH], hit.score, hit.text[:WIDTH] + "…" * (len(hit.text) > WIDTH))
+        for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
+    ]
+    columns = (Column("rank"), Column("id"), Column("score", "score"), Column("text"))
+    blocks: list[Block] = [Table(columns, rows), notes_of(found.notes)]
+    if (more := len(found) - len(rows)) > 0:
+        blocks.append(Paragraph(f"… and {more:,} more"))
+    title = plural(len(found), "hit", "hits")
+    if found.query.text:
+        title += f" for {found.query.text[:WIDTH]}"
+    return render_fragment(title, blocks)
+
+
+def _weight(asked: QuerySummary, weight: float) -> str:
+    """Show the weight of the keyword leg with its formula, or say that a leg found nothing."""
+    told = f"{weight:.2f}"
+    if asked.a is None:
+        return told
+    by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
+    if abs(weight - by_formula) > ROUNDING:
+        return f"{told}: {'vectors' if weight else 'keywords'} found nothing"
+    if asked.m is None or all(word.known is None for word in asked.words):
+        return told
+    share = f"{asked.m:.2f} (m, the idf share of unknown words that documents contain)"
+    return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
+
+
+def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
+    """Yield what is known of a word of the query."""
+    from vocabtool.search.query import is_word
+
+    if not word.counts:
+        yield "stop word, not searched"
+        return
+    if word.known is None:
+        yield "unknown whether the model knows it"
+    else:
+        yield "known" if word.known else "unknown to the model"
+    if word.identifier:
+        yield "a code: documents with it come first" if codes_first else "a code"
+    if word.pieces is not None:
+        yield plural(word.pieces, "piece", "pieces")
+    if (whole := word.document_frequency) is not None:
+        documents = plural(whole, "document", "documents")
+        if word.part_frequency in (None, whole):
+            yield f"in {documents}"
+        else:
+            yield f"complete in {documents}, its rarest part in {word.part_frequency:,}"
+    if word.weight is not None and word.weight != 1:
+        yield f"counted {word.weight:.4g} times"
+    says_nothing = not word.identifier and not is_word(word.surface)
+    if fusion == "coverage" and word.weight == 1 and word.known is False and says_nothing:
+        yield "counted like a known word, because it is a number or one character"
+
+
+def why_no_vector(found: Hits) -> str:
+    """Return why a hit has no similarity: because of the query, or else of the document."""
+    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
+
+    if found.query.fusion == "keyword":
+        return "vectors not searched"
+    lacks = NO_VECTOR in found.notes or ZERO_VECTOR in found.notes
+    return "the query has no vector" if lacks else "the document has no vector"
+
+
+def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
+    """Return the counted values of a field: ``facet lang: en (12), de (3)``."""
+    told = value_counts(counts, "{} ({:,})", WIDTH) or "no document with a value"
+    return Paragraph(f"facet {name}: {told}")
+
+
+def _hit(number: int, hit: Hit, no_vector: str) -> Item:
+    told, why = ", ".join(scores_of(hit)), hit.explanation
+    start, end, spans = extract(hit, WIDTH)
+    # Words of the query are in brackets.
+    shown, at = "..." * (start > 0), start
+    for first, last in spans:
+        shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
+        at = last
+    shown += hit.text[at:end] + "..." * (end < len(hit.text))
+    lines = [_field_of_extract(hit, start, end) + " ".join(shown.split())]
+    lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
+    if why is not None:
+        lines.append(why_there(why, no_vector))
+    return Item(f"{number:>2}. {hit.id}" + f"  ({told})" * bool(told), lines, indent=4)
+
+
+def _field_of_extract(hit: Hit, start: int, end: int) -> str:
+    """Return ``in title: `` if the extract's first highlight is in a field of less than half."""
+    why = hit.explanation
+    found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
+    name = next((name for span, name in found if start <= span.start and span.end <= end), "")
+    value = hit.fields.get(name)
+    is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
+    return f"in {name}: " if is_part else ""
+
+
+def scores_of(hit: Hit) -> Iterator[str]:
+    """Yield the scores of a hit, and the size of its group. A hit without a query has none."""
+    if hit.similarity is not None or hit.bm25 is not None or hit.score:
+        yield f"{hit.score:.3f}"
+    if hit.tier:
+        yield "has the code"
+    if hit.similarity is not None:
+        yield f"similarity {hit.similarity:.3f}"
+    if hit.bm25 is not None:
+        yield f"BM25 {hit.bm25:.3f}"
+    if hit.rerank is not None:
+        yield f"rerank {hit.rerank:.3f}"
+    if hit.further:
+        yield f"{hit.further:,} more in its group"
+
+
+def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
+    """Return the start and end of the part of a text to show, and the highlights inside it.
+
+    ``width``: characters. The part has the words of the query with the highest scores.
+    """
+    why = hit.explanation
+    if why is None:
+        return 0, min(len(hit.text), width), []
+    start = _start_of_extract(hit.text, why, width)
+    end = min(len(hit.text), start + width)
+    return start, end, [span for span in why.highlights if start <= span[0] and span[1] <= end]
+
+
+def _start_of_extract(text: str, why: Explanation, width: int) -> int:
+    """Return the first place whose extract shows the words with the highest scores together."""
+    forms = [text[start:end].casefold() for start, end in why.highlights]
+    words = [(word.surface.casefold(), word.score) for word in why.words]
+    of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
+    for form in dict.fromkeys(forms) if words else ():
+        near = max(words, key=lambda word: (_common_length(word[0], form), -len(word[0])))
+        within = (word for word in words if form in word[0])
+        is_near = _common_length(near[0], form) > 0
+        of_form[form] = near if is_near else next(within, (form, 0.0))
+    best, most, after = 0, -1.0, 0
+    for at, (first, _) in enumerate(why.highlights):
+        start = max(0, first - LEAD)
+        while after < len(forms) and why.highlights[after][1] <= start + width:
+            after += 1
+        shown = {of_form.get(form, (form, 1.0)) for form in forms[at:after]}
+        score = sum(score for _, score in shown)
+        if score > most + ROUNDING:
+            best, most = start, score
+    return best
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    return sum(accumulate(map(eq, one, other), and_))
+
+
+def why_there(why: Explanation, no_vector: str) -> str:
+    """Return the ranks of the hit in both legs, and its rank without keywords."""
+    from vocabtool.search.hits import DEEP
+
+    has_keyword = why.words or why.keyword.rank is not None
+    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword match"
+    has_vector = (why.dense.rank, why.dense.score) != (None, None)
+    told = [f"vectors {_place(why.dense)}" if has_vector else no_vector, keywords]
+    if why.words:
+        parts = {True: "", False: "parts of "}
+        words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
+        told.append(f"by {', '.join(words)}")
+    without = why.rank_without_keywords
+    if without is not None:
+        told.append(f"without keywords rank {without:,}")
+    elif why.dense.score is not None:
+        told.append(f"without keywords below rank {DEEP:,}")
+    if why.fused_rank is not None:
+        told.append(f"rank {why.fused_rank:,} by the fusion alone")
+    return "; ".join(told)
+
+
+def _place(place: LegPlace) -> str:
+    rank = "beyond the candidates" if place.rank is None else f"rank {place.rank:,}"
+    return rank if place.score is None else f"{rank} ({place.score:.3f})"
+
+
+def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
+    """Return values and counts on one line; ``form`` is that of a pair of them."""
+    shown = []
+    for each in counted:
+        value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)
+        shown.append(form.format(safe(value)[:width], each.count))
+    return ", ".join(shown)
