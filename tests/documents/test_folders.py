@@ -173,7 +173,7 @@ def test_hostile_patterns(tmp_path: Path) -> None:
     assert time.process_time() - began < 5
     write(tmp_path / ".gitignore", "a\n" * (MAX_RULES + 1))
     write(tmp_path / "a.md", "text")
-    with pytest.raises(InvalidFile, match=r"\.gitignore: more than .*--no-gitignore"):
+    with pytest.raises(InvalidFile, match=r"\.gitignore: has more than .*--no-gitignore"):
         list(batches(str(tmp_path)))
     assert read(tmp_path, tmp_path, gitignore=False) == ["a.md"]
 

@@ -164,8 +164,8 @@ def calibrate_command(
                 found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
             if found is None:
                 tell(
-                    f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
-                    "sentences and 15 words"
+                    f"fewer than {MIN_SAMPLE} documents have at least three sentences and 15 "
+                    "words: too few to calibrate"
                 )
                 return 1
             calibration, report = found.calibration, calibration_report(found)
