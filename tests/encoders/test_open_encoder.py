@@ -132,7 +132,7 @@ UNKNOWN_FILES: list[tuple[str, bytes, type[VocabtoolError], str, str]] = [
         "word2vec binary",
     ),
     ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model", "lines are whole"),
-    ("module.tar.gz", gzip.compress(b"module"), UnsupportedFormat, "Unpack it", ""),
+    ("module.tar.gz", gzip.compress(b"module", mtime=0), UnsupportedFormat, "Unpack it", ""),
     ("fasttext.bin", FASTTEXT, UnsupportedFormat, "fasttext print-word-vectors", ""),
 ]
 
