@@ -78,8 +78,6 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence. ``small``: a page prints it small."""
-
     text: str
     small: bool = False
 
@@ -167,7 +165,6 @@ class Report:
 
 
 def clip_entry(entry: bytes) -> bytes:
-    """Cut a long entry or example, and mark the cut."""
     from vocabtool.oov.lookalikes import clip
 
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
