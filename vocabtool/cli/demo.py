@@ -43,11 +43,10 @@ SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "t
 
 
 def documentation(library: Path | None = None) -> tuple[Document, ...]:
-    """Return Python's documentation in a fixed order; long texts are split between paragraphs.
+    """Return the topics of ``help`` and the docstrings of source files, in a fixed order.
 
-    The documents are the topics of ``help`` and the docstrings in source files. ``library``: the
-    folder of source files; by default, Python's standard library. Raises :class:`NotFound` if there
-    are too few texts.
+    ``library``: folder of the source files; ``None``: Python's standard library. Raises
+    :class:`NotFound` if there are too few texts.
     """
     library = library or Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
@@ -116,9 +115,8 @@ def train_words(texts: Iterable[str], rule: str) -> TrainedVectors:
 def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
     """Train a TensorFlow SavedModel that contains all text processing, and save it.
 
-    The model accepts texts, shape (n,), and returns float32, shape (n, dim). The vector of a text
-    is the mean of its word vectors; unknown words have zeros. Raises :class:`UnsupportedFormat` if
-    TensorFlow is not installed.
+    It accepts texts, shape (n,), and returns means of word vectors: float32, shape (n, dim). Raises
+    :class:`UnsupportedFormat` if TensorFlow is not installed.
     """
     tf: Any = import_tensorflow()
     trained = train_words((text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
@@ -159,9 +157,6 @@ FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jso
 
 def tell_story(folder: Path, seed: int = 0) -> None:
     """Run all steps of the demo in ``folder``, and print the result of each.
-
-    The documents are Python's own documentation. The model is a SavedModel, or a file of word
-    vectors if TensorFlow is not installed.
 
     - Raises :class:`VocabtoolError` if the folder contains other files.
     - Raises :class:`NotFound` if this Python has no documentation, or the folder is not writable.

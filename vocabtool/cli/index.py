@@ -335,9 +335,9 @@ def _open(
 ) -> tuple[Path, Index | None]:
     """Return the folder to build in, and its index, or ``None`` if it has no index yet.
 
-    ``force``: with --force, all options as text, and the files of the model and of the vectors. The
-    index is then built in a folder beside the existing one. After an interruption, the same command
-    resumes there, but only if all documents can be read again.
+    ``force``: with --force, all options as text, and the files of model and vectors. The index is
+    then built beside the existing one. A later run with the same options resumes it, unless a FILE
+    is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build

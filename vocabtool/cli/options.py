@@ -50,7 +50,6 @@ def _together(*options: Decorator) -> Decorator:
 
 
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
-    """Raise :class:`click.BadParameter` if a rule is unknown or invalid."""
     if spec is not None:
         from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file
 
@@ -81,7 +80,6 @@ def read_size(context: click.Context, option: click.Parameter, text: str | None)
 
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:
-    """Return the path of MODEL, and the name of the vocabulary (``#NAME`` or ``--name``)."""
     from vocabtool.formats.registry import split_name
 
     path, own = split_name(model)
@@ -449,7 +447,7 @@ INDEX_MODEL = gather(
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
-    *prompt_options("as in the index; without a model there, the model's own", "as in the index"),
+    *prompt_options("as in the index; if it has no model, as in MODEL", "as in the index"),
     vocabulary_option("as for vocabtool index", "[default: the copy in the index]"),
     TRUST,
     *HTTP,

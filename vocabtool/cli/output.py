@@ -125,8 +125,8 @@ def usage_errors() -> Iterator[None]:
 def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    The function's arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if
-    ``quiet`` is set or standard error is not a terminal. ``eta``: also show the remaining time.
+    Its arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if ``quiet`` is
+    set or standard error is not a terminal. ``eta``: also show the remaining time.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -208,7 +208,6 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 
 def tell_skipped(skipped: SkipCounter) -> None:
-    """Print the number of skipped rows, and where and why the first few were skipped."""
     if skipped.count:
         tell(f"{plural(skipped.count, 'row', 'rows')} skipped")
         for skip in skipped.first[:SHOWN]:

@@ -1,21 +1,8 @@
 """The settings file: commands take the name of an index for its folder, and options from a file.
 
-    [index.docs]                   # in vocabtool.toml
-    folder = "build/docs-index"    # relative paths begin at the folder of the file
-    files = ["docs", "README.md"]
-    model = "models/minilm"
-    keep = ["title"]               # any option of `vocabtool index`, without --
-
-    [index.docs.update]            # options of another command for this index
-    sync = true
-
-- ``pyproject.toml`` has the tables ``[tool.vocabtool.index.docs]``.
-- An existing folder of the same name, and options on the command line, come first.
-- ``index NAME`` takes all options. It runs in the folder of the file, so that ids such as
-  ``docs/a.txt:1`` do not depend on the current folder.
-- Other commands take the folder and the options in ``SHARED``.
-- The file is data: nothing in it is run. Values with ``python:`` or ``openai:`` run Python or send
-  texts and a key to a server, so they need --trust on the command line.
+``docs/reference/settings.md`` has an example and the rules. The file is data: nothing in it is run.
+Values with ``python:`` or ``openai:`` run Python, or send texts and a key to a server. So they need
+--trust on the command line.
 """
 
 from __future__ import annotations
@@ -87,8 +74,8 @@ class IndexSettings:
 def folder_of(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the folder that DIR stands for: DIR itself, or the folder of the index of this name.
 
-    Sets the defaults of the command's other options. Raises :class:`NotFound` if there is neither a
-    folder nor a name, and :class:`InvalidFile` for an invalid settings file.
+    Sets the defaults of the command's other options. Raises :class:`NotFound` if there is neither,
+    and :class:`InvalidFile` for an invalid settings file.
     """
     from vocabtool.index.folder import is_index
 
@@ -144,7 +131,7 @@ def files_of(
 def new_files(context: click.Context, index: Index) -> list[str] | None:
     """Return what ``update NAME`` reads if FILEs were added to the settings, else ``None``.
 
-    If there are new FILEs, goes to the folder of the settings file: their names begin there.
+    If there are new FILEs, goes to the folder of the settings file.
     """
     from vocabtool.index.sources import Source
 
@@ -167,7 +154,7 @@ def new_files(context: click.Context, index: Index) -> list[str] | None:
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:
     """Return the checked settings of an index; ``None`` without a settings file, or for a path.
 
-    ``or_file``: the name may be that of a FILE, so that a missing table is no error.
+    ``or_file``: the name may be a FILE, so that a missing table is no error.
     """
     if set(name) & {*"/*?["}:
         return None

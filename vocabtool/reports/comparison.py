@@ -117,7 +117,6 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 
 
 def diff_html(comparison: Diff) -> str:
-    """Return a short report for notebooks."""
     a, b = short_names(comparison.a.label, comparison.b.label)
     return renderers.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
@@ -355,7 +354,6 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
 
 
 def known_to(use: Use) -> tuple[tuple[str, int], ...]:
-    """Return the number of tokens known to A, to B, to both and to neither."""
     return ("A", use.known_a), ("B", use.known_b), ("both", use.both), ("neither", use.neither)
 
 

@@ -92,8 +92,6 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence. ``small``: a page prints it small."""
-
     text: str
     small: bool = False
 
@@ -223,7 +221,6 @@ def notes_of(notes: Iterable[str]) -> Notes:
 
 
 def clip_entry(entry: bytes) -> bytes:
-    """Cut a long entry or example, and mark the cut."""
     from vocabtool.oov.lookalikes import clip
 
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)

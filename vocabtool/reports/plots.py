@@ -1,6 +1,6 @@
 """SVG plots for HTML pages. Plots of the same figures have the same bytes.
 
-Plots use the font and the text colour of the page. They contain no text of documents or models.
+They use the font and the text colour of the page.
 """
 
 from __future__ import annotations
@@ -89,10 +89,7 @@ def is_one_line(curve: Sequence[CurvePoint]) -> bool:
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw the share of tokens that the most frequent words cover.
-
-    One line is for all these words, the other for known words. Lines that overlap become one.
-    """
+    """Draw the share of tokens that the most frequent words cover: all, and the known ones."""
 
     def draw(axes: Axes) -> None:
         words = [point.words for point in curve]
@@ -117,7 +114,7 @@ def coverage(curve: Sequence[CurvePoint]) -> str:
 
 
 def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
-    """Draw a horizontal bar for each pair of a name and a number. ``name``: name of the plot."""
+    """Draw a horizontal bar for each pair of a name and a number."""
 
     def draw(axes: Axes) -> None:
         shown = axes.barh(

@@ -1,12 +1,12 @@
 """Write reports as text, CSV (RFC 4180), JSON, Parquet or HTML; files are written atomically.
 
-- CSV: ``base64`` has the bytes of an entry that is not UTF-8; its cell is then empty. Flags are 0
-  or 1. A missing value is empty. Other bytes that are not UTF-8 are escaped.
+- CSV: ``base64`` has the bytes of an entry that is not UTF-8; its cell is then empty. Other bytes
+  that are not UTF-8 are escaped.
 - JSON: long lists come last, with one entry per line, written one by one.
 - Parquet: ``bytes`` has an entry that is not UTF-8; its string is then null. The metadata has the
   report's other figures as JSON, under the key ``vocabtool``.
-- HTML: a page is well-formed XML, without scripts and without external resources. Its content
-  security policy forbids both.
+- HTML: a page is well-formed XML. Its content security policy forbids scripts and external
+  resources.
 
 Untrusted text is made printable in text and on pages, and escaped on pages.
 """
@@ -371,7 +371,6 @@ body:has(.beside) > :not(.beside) { max-width: 46rem; }
 
 
 def render_page(report: Report) -> Iterator[str]:
-    """Yield a report as the parts of an HTML page."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
