@@ -188,7 +188,10 @@ WRONG: dict[str, tuple[Fault, str]] = {
     "no name": (fields(model=["x"]), "wanted the name of a model"),
     "a long name": (fields(model="x" * 257), "at most 256 characters"),
     "too many bytes": (body(b" " * 70_000), "2 texts has more than 67,872 bytes"),
-    "a bomb": (body(gzip.compress(bytes(1 << 27), mtime=0), Content_Encoding="gzip"), "more than 67,872"),
+    "a bomb": (
+        body(gzip.compress(bytes(1 << 27), mtime=0), Content_Encoding="gzip"),
+        "more than 67,872",
+    ),
     "not gzip": (body(b"x" * 50, Content_Encoding="gzip"), "DecodeError"),
     "elsewhere": (
         lambda reply: server_of.Reply(status=307, headers={"Location": "http://127.0.0.1:1/"}),
