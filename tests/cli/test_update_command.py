@@ -269,3 +269,41 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, what: str) -> None:
         assert held(folder) == new
         index = Index.open(folder)
         assert index.verify().documents == len(new)
+
+
+def exported(folder: str) -> tuple[str, bytes]:
+    """What ``list`` says of an index, and the file that ``export`` writes."""
+    listed = fine("list", folder, "--format", "jsonl", "--field", "text")
+    out = Path(folder).with_suffix(".jsonl")
+    fine("export", folder, "-o", str(out), "--quiet")
+    return listed, out.read_bytes()
+
+
+def test_a_folder_killed_while_it_is_synced(tmp_path: Path, full: bool) -> None:
+    """The next run ends as a run that nobody killed: in every document, field and vector."""
+    files, kills = (5_000, 20) if full else (500, 2)
+    docs, folder = tmp_path / "docs", str(tmp_path / "index")
+    docs.mkdir()
+    for number in range(files):
+        page = f"# Page {number}\n\nI love it only{number}\n\n## More\n\nto use it {number % 7}\n"
+        (docs / f"{number:05}.md").write_text(page)
+    model = ("--model", MODEL, "--no-calibrate", "--quiet", "--keep", "title", "--keep", "path")
+    fine("index", str(docs), "-o", folder, *model, "--commit-rows", "500")
+    for number in range(0, files, 10):
+        (docs / f"{number:05}.md").write_text(f"# Page {number}\n\nI use it anew{number}\n")
+        (docs / f"{number + 1:05}.md").unlink()
+        (docs / f"new{number:05}.md").write_text(f"# New {number}\n\nlove only{number}x\n")
+    shutil.copytree(folder, tmp_path / "before")
+    change = ("update", folder, "--sync", "--commit-rows", "50", "--quiet")
+    lasts = seconds_of(*change)
+    quiet = exported(folder)
+    draw, at_work = random.Random(SEED), 0
+    while at_work < kills:
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "before", folder)
+        if killed(draw.uniform(0.3, 1.05) * lasts, *change):
+            at_work += 1
+        else:
+            lasts *= 0.9
+        fine(*change)
+        assert exported(folder) == quiet
