@@ -313,7 +313,9 @@ def _rows(
     told = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
-    sizes = _beside_fields(sizes_of(request), marked, title, options.fields)
+    sizes = sizes_of(request)
+    if options.fields:
+        sizes = _beside_fields(sizes, marked, title, options.fields)
     for piece in cut(marked, options.split or "heading", sizes):
         start, end = _in_source(marked, piece) if marked.places else piece[:2]
         if start > counted:
@@ -338,11 +340,10 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
     A piece has at least half of its size, even if its fields are longer than the other half.
     """
     left = sizes.size
-    paths = [path for _, path in _paths(marked.headings)]
-    for name, texts in (("title", [title]), ("path", paths)):
-        if name in fields:
-            counts = sizes.measure([f"{text}{BETWEEN_FIELDS}" for text in texts])
-            left -= max(counts, default=0)
+    values = {"title": [title] * ("title" in fields)}
+    values["path"] = [path for _, path in _paths(marked.headings)] if "path" in fields else []
+    for texts in values.values():
+        left -= max(sizes.measure([f"{text}{BETWEEN_FIELDS}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
     return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
 
