@@ -6,21 +6,23 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, isnan
-from typing import Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import numpy as np
 
 from vocabtool.choices import Fusion
-from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
 from vocabtool.keywords.fields import FieldPlace, places_of
 from vocabtool.keywords.tokens import Span
-from vocabtool.search.fusion import Candidates, Fused, Places, shared_ranks
-from vocabtool.search.query import Query
+from vocabtool.search.fusion import Candidates, Fused, shared_ranks
+from vocabtool.search.query import Query, term_clauses
 from vocabtool.search.store import FieldValue, Store
 from vocabtool.system.ranking import Mask, Rows, mask_of
+
+if TYPE_CHECKING:
+    from vocabtool.search.rerank import BestHits
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document has its rank: its places in both legs, and the words that it contains.
+    """Why a document has its rank: its ranks in both legs, and the words that it contains.
 
     - ``words``: words of the query that it contains.
     - ``rank_without_keywords``: its rank by the vector alone, or ``None`` below rank 10,000.
@@ -316,15 +318,18 @@ def explain_hits(
     vector: Vectors | None,
     allowed: Mask,
     candidates: Candidates,
-    places: Places,
-    documents: Sequence[Document],
-    fused_ranks: Sequence[int | None],
     parts: tuple[Fused, Fused],
-) -> list[Explanation]:
-    """Return an explanation of each hit's rank. ``places``: the hits' places in ``candidates``.
+    best: BestHits,
+    hits: Sequence[Hit],
+) -> tuple[Hit, ...]:
+    """Return the hits with explanations. ``parts``: what each leg adds to the candidates' scores.
 
-    ``parts``: what each leg adds to the score of each candidate.
+    ``best``: of the same documents as ``hits``.
     """
+    if not query.counted:  # keywords were not searched: explain with plain BM25
+        words = [word for word in query.words if word.counts]
+        query = replace(query, counted=term_clauses(words, store, query.frequencies))
+    places = best.places
     rows = candidates.rows[places].tolist()
     legs = []
     scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
@@ -348,12 +353,13 @@ def explain_hits(
             marked_words.append(word.word)
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
-    marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in documents]
+    marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in hits]
     fields = [
         _fields_of(spans, places_of(each.text, each.fields, store.searched_fields))
-        for spans, each in zip(marked, documents, strict=True)
+        for spans, each in zip(marked, hits, strict=True)
     ]
-    return list(map(Explanation, *legs, matched, alone, marked, fused_ranks, fields))
+    whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks, fields)
+    return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
 
 
 def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:

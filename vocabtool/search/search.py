@@ -20,9 +20,8 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
-from vocabtool.search.fusion import Candidates, Fused, fuse, leg_parts
+from vocabtool.search.fusion import Candidates, fuse, leg_parts
 from vocabtool.search.hits import (
-    Explanation,
     Hit,
     Hits,
     Suggestion,
@@ -31,7 +30,7 @@ from vocabtool.search.hits import (
     summarise,
 )
 from vocabtool.search.language import rows_allowed_by
-from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
+from vocabtool.search.query import MAX_WORDS, Query, parse_query
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import IndexStore, Store
@@ -144,10 +143,10 @@ def search(
     page = pager.page(candidates.rows[best.places], best.scores, k, total)
     notes += pager.last_note(page, max(candidates.dense, candidates.listed))
     best = best.take(page.places)
-    parts = leg_parts(candidates, settings, weight) if explain else None
-    found = _make_hits(
-        store, query, used, allowed, candidates, tiers, best, page.further, parts=parts
-    )
+    found = _make_hits(store, query, candidates, tiers, best, page.further)
+    if explain:
+        parts = leg_parts(candidates, settings, weight)
+        found = explain_hits(store, query, used, allowed, candidates, parts, best, found)
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
     return Hits(found, understood, tuple(notes), guesses, suggestions, facets, page.cursor)
@@ -203,26 +202,13 @@ def _no_document_contains(query: Query, where: str | None) -> str:
 def _make_hits(
     store: Store,
     query: Query,
-    vector: Vectors | None,
-    allowed: Mask,
     candidates: Candidates,
     tiers: NDArray[np.int8],
     best: BestHits,
     further: Sequence[int | None],
-    *,
-    parts: tuple[Fused, Fused] | None,
 ) -> tuple[Hit, ...]:
-    """``parts``: what each leg adds to the scores; without it, nothing is explained."""
     places = best.places
     documents = store.documents.fetch_documents(candidates.rows[places])
-    explanations: Sequence[Explanation | None] = [None] * len(documents)
-    if parts is not None:
-        if not query.counted:  # keywords were not searched: explain with plain BM25
-            words = [word for word in query.words if word.counts]
-            query = replace(query, counted=term_clauses(words, store, query.frequencies))
-        explanations = explain_hits(
-            store, query, vector, allowed, candidates, places, documents, best.fused_ranks, parts
-        )
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     return tuple(
@@ -234,12 +220,11 @@ def _make_hits(
             tier=tier,
             similarity=None if isnan(similarity) else similarity,
             bm25=by_words if by_words and query.words else None,
-            explanation=explanation,
             rerank=by_model,
             further=more,
         )
-        for document, score, tier, similarity, by_words, by_model, explanation, more in zip(
-            documents, *columns, best.reranked, explanations, further, strict=True
+        for document, score, tier, similarity, by_words, by_model, more in zip(
+            documents, *columns, best.reranked, further, strict=True
         )
     )
 
