@@ -12,8 +12,11 @@ import pytest
 
 from tests.builders.judged_collection import STRANGE, printed_json, write_judgements
 from tests.html_page import check_inert
-from vocabtool import Index
+from vocabtool import Index, NotFound
+from vocabtool.choices import FUSIONS
 from vocabtool.cli.main import cli
+from vocabtool.evaluation.compare import evaluate
+from vocabtool.evaluation.judgements import read_qrels, read_queries
 
 Output = pytest.CaptureFixture[bytes]
 CHANGED = {"a": 0.0, "boost": 3.0}
@@ -103,11 +106,55 @@ def test_the_page_has_the_figures_of_the_json(
         words = query["query"]["text"].split()
         assert marks == {word: "unknown" if word in STRANGE else "known" for word in words}
         *_, last = entries[to].iter("table")
+        heads = [shown(cell) for cell in last.iter("th")]
+        assert heads[2:] == ["rank, fusion=coverage", "rank, a=0, boost=3"]
         documents = [[shown(cell) for cell in row.iter("td")] for row in last.iter("tr")][1:]
         assert documents == [
             [each["id"], str(each["gain"]), *(str(r) if r else "past 100" for r in each["ranks"])]
             for each in query["relevant"]
         ]
+
+
+@pytest.mark.parametrize(("boost", "weight"), [(0.5, 1.5), (9, 10.0)])
+def test_words_weigh_as_in_the_search(
+    boost: float, weight: float, index: Index, tmp_path: Path
+) -> None:
+    """As ``boost`` says; ``rerank`` and ``threads`` do not matter for it."""
+    write_judgements(tmp_path)
+    judged = read_queries(tmp_path / "queries"), read_qrels(tmp_path / "qrels")
+    more: Any = {"boost": boost, "threads": 1, "rerank": lambda query, texts: [0] * len(texts)}
+    found = evaluate(index, *judged, beside={"fusion": "keyword", "rerank": None}, **more).beside
+    assert found is not None
+    words = [word for each in found.queries for word in each.query.words]
+    assert {(word.known, word.weight) for word in words} == {(True, 1.0), (False, weight)}
+    assert found.names == ("fusion=coverage", "fusion=keyword, rerank=None")
+    same = evaluate(index, *judged, beside={"boost": 0.5}).beside
+    assert same is not None and (same.queries, same.differing) == ((), 0)
+
+
+def test_queries_are_compared_only_for_a_page_or_json(
+    index: Index, own: Index, judged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other setting is searched first, so that its errors come at once."""
+    asked: list[dict[str, Any]] = []
+    search_many = Index.search_many
+
+    def spy(index: Index, texts: Any, **more: Any) -> Any:
+        asked.append(more)
+        return search_many(index, texts, **more)
+
+    monkeypatch.setattr(Index, "search_many", spy)
+    arguments = ["eval", str(index.path), *map(str, judged)]
+    cli.main(arguments, standalone_mode=False)
+    assert [more["fusion"] for more in asked] == [*FUSIONS]
+    asked.clear()
+    beside = [*arguments, "--format", "json", "--beside"]
+    with pytest.raises(NotFound, match="typo"):
+        cli.main([*beside, "rerank=typo"], standalone_mode=False)
+    assert len(asked) == 1
+    with pytest.raises(click.UsageError, match=r"--beside identifier=\(: .* regular expression"):
+        cli.main([*beside, "identifier=("], standalone_mode=False)
+    assert len(asked) == 1
 
 
 def test_other_modes_have_pages(index: Index, tmp_path: Path, capsysbinary: Output) -> None:

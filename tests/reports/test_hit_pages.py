@@ -106,6 +106,7 @@ def test_each_hit_is_there_with_both_legs(index: Index, fusion: str) -> None:
         dense = [why.dense.part or 0, why.dense.score, why.rank_without_keywords]
         keyword = [why.keyword.part or 0, why.keyword.score, why.keyword.rank]
         every = [*dense, *keyword, hit.score]
+        assert "rank by it alone" in map(shown, article.iter("th"))
         assert numbers(article) == [each for each in every if each is not None]
         assert f"vectors rank {why.dense.rank}" in shown(article) or why.dense.rank is None
     bars = [each.attrib["style"] for each in root_of(text).iter("span") if "style" in each.attrib]
@@ -142,10 +143,10 @@ def test_moved_hits_are_marked_on_both_sides(index: Index) -> None:
     articles = {each.attrib["id"]: each for each in root_of(text).iter("article")}
     moves = {
         "left-1": (None, "not among the 3 hits of “words”"),
-        "left-2": ("#right-2", "at the same place in “words”"),
+        "left-2": ("#right-2", "at the same rank in “words”"),
         "left-3": ("#right-1", "moved: rank 1 in “words”, 2 higher"),
         "right-1": ("#left-3", "moved: rank 3 in “dense <1>”, 2 lower"),
-        "right-2": ("#left-2", "at the same place in “dense <1>”"),
+        "right-2": ("#left-2", "at the same rank in “dense <1>”"),
         "right-3": (None, "not among the 3 hits of “dense <1>”"),
     }
     assert [*articles] == [*moves]
@@ -211,7 +212,7 @@ def test_without_an_explanation_or_a_query(index: Index) -> None:
     assert "score" not in shown(root_of(text).find("body"))  # type: ignore[arg-type] # it has one
 
 
-def test_bars_of_negative_scores_are_empty(tmp_path: Path) -> None:
+def test_negative_scores_have_no_bars(tmp_path: Path) -> None:
     """As those of squared distances; the numbers are there."""
     made = Index.create(tmp_path / "index", dim=2, metric="l2")
     with made.writer() as writer:
@@ -219,7 +220,32 @@ def test_bars_of_negative_scores_are_empty(tmp_path: Path) -> None:
     hits = made.search("zebra", vector=[0, 5], fusion="dense", explain=True)
     text = page_of(hits)
     assert Page(text).numbers["vectors"] == [-1.0, -1.0, 1, -34.0, -34.0, 2]
-    assert "width:-" not in text
+    assert [e.attrib for a in root_of(text).iter("article") for e in a.iter("span")] == []
+
+
+def test_fields_in_the_extract_are_shown_once(tmp_path: Path) -> None:
+    """Those that are a part of the text; a title that is not in the extract is shown below it."""
+    rows = [("A zebra", "the yak and en"), ("Far above", "a yak " * 200 + "and a zebra")]
+    made = Index.create(tmp_path / "index", dim=2)
+    with made.writer() as writer:
+        for id_, (title, body) in zip("ab", rows, strict=True):
+            fields = {"title": title, "body": body, "lang": "en"}
+            writer.add([Document(id_, f"{title}\n\n{body}", fields)], vectors=[[1, 0]])
+    hits = made.search("zebra", explain=True, fusion="keyword")
+    save_hits(hits, tmp_path / "hits.txt")
+    lines = map(str.strip, (tmp_path / "hits.txt").read_text().splitlines())
+    told = [line for line in lines if line.startswith(("title", "body", "lang"))]
+    assert told == ["lang: en", "title: Far above", "lang: en"]
+    facts = [[*map(shown, a.iter("dt"))] for a in root_of(page_of(hits)).iter("article")]
+    assert facts == [["id", "lang"], ["id", "lang"]]  # titles are headings
+
+
+def test_a_word_in_no_document_is_said_to_be(index: Index, tmp_path: Path) -> None:
+    """In the text, in the same words as on the page."""
+    save_hits(found(index), tmp_path / "hits.txt")
+    text = (tmp_path / "hits.txt").read_text()
+    (line,) = [each for each in text.splitlines() if each.startswith("  nowhere")]
+    assert line.split(maxsplit=1)[1].startswith("unknown to the model, in no document, counted")
 
 
 def test_files_of_other_formats(index: Index, tmp_path: Path) -> None:
@@ -271,6 +297,11 @@ def test_commands_write_pages(
         (("--html", "f.html", "--beside", "fusion=x"), "--beside fusion=x: 'x' is not one of"),
         (("--html", "f.html", "--beside", "a=2"), "--beside a=2: 2.0 is not in the range 0<=x<=1"),
         (("--html", "f.html", "--beside", "a=0", "--after", "x"), "first pages"),
+        (
+            ("--html", "f.html", "--beside", "identifier=("),
+            "--beside identifier=(: identifier: '('",
+        ),
+        (("--html", "f.html", "--beside", "fusion=dense"), "--beside: fusion='dense' needs"),
     ],
 )
 def test_wrong_options_of_pages(index: Index, options: tuple[str, ...], told: str) -> None:

@@ -85,17 +85,17 @@ def eval_command(
     """
     from vocabtool.evaluation import compare
     from vocabtool.reports.evaluation import evaluation_report, self_check_report
-    from vocabtool.reports.renderers import save
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
     if self_check and (order["rerank"] is not None or order["mmr"] is not None):
         raise click.UsageError("--rerank and --mmr need judged queries: pass --queries and --qrels")
-    if beside and (self_check or (html is None and report_format == "text")):
+    shows_queries = html is not None or report_format == "json"
+    if beside and (self_check or not shows_queries):
         needs = "judged queries (--queries and --qrels), and --html FILE or --format json"
         raise click.UsageError(f"--beside needs {needs}")
     check_files("-", html, None)
-    other = settings_beside(beside) or None
+    other = settings_beside(beside) or (compare.DENSE if shows_queries else None)
     with usage_errors():
         index = open_index(folder, model)
         with step_progress(False) as progress:
@@ -108,9 +108,7 @@ def eval_command(
                     index, **judgements, **order, beside=other, progress=progress
                 )
                 report = evaluation_report(found)
-        if html is not None:
-            save(report, html, "html")
-        show_report(report, report_format)
+        show_report(report, report_format, html)
 
 
 @click.command("calibrate")
@@ -144,7 +142,6 @@ def calibrate_command(
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
     from vocabtool.reports.evaluation import calibration_report, tuning_report
-    from vocabtool.reports.renderers import save
 
     check_files("-", html, None)
     with usage_errors():
@@ -171,9 +168,7 @@ def calibrate_command(
             calibration, report = found.calibration, calibration_report(found)
         if not dry_run:
             index.store_calibration(calibration)
-        if html is not None:
-            save(report, html, "html")
-        show_report(report, report_format)
+        show_report(report, report_format, html)
     return 0
 
 

@@ -80,10 +80,12 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
-def show_report(report: Report, output: Format) -> None:
-    """Print a report. Text always has the width ``FILE_WIDTH``."""
-    from vocabtool.reports.renderers import FILE_WIDTH, write
+def show_report(report: Report, output: Format, html: str | None = None) -> None:
+    """Write a report as an HTML page to ``html``, and print it, as text ``FILE_WIDTH`` wide."""
+    from vocabtool.reports.renderers import FILE_WIDTH, save, write
 
+    if html is not None:
+        save(report, html, "html")
     with standard_output() as out:
         write(report, out, output, FILE_WIDTH)
 
@@ -111,14 +113,14 @@ def deliver_report(
 
 
 @contextmanager
-def usage_errors() -> Iterator[None]:
-    """Turn a ``ValueError`` of the library into :class:`click.UsageError`."""
+def usage_errors(option: str = "") -> Iterator[None]:
+    """Turn a ``ValueError`` of the library into a usage error that begins with ``option``."""
     try:
         yield
     except ValueError as error:
         if isinstance(error, VocabtoolError):
             raise
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(f"{option}{error}") from error
 
 
 @contextmanager

@@ -233,8 +233,8 @@ def search_command(
     if more:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
-    is_paged = arrangement["cursor"] is not None
-    if is_paged and query == STDIN:
+    has_cursor = arrangement["cursor"] is not None
+    if has_cursor and query == STDIN:
         raise click.UsageError("--after is for one QUERY, not for several on standard input")
     if arrangement["cursor"] == FIRST_PAGE:
         arrangement["cursor"] = None
@@ -257,10 +257,11 @@ def search_command(
             tell(f"{folder}: created without a model; queries are searched by their words only")
         for hits in _answers(index, query, asked):
             if page["html"] is not None:
-                beside = index.search(query, **asked | other) if other else None
+                with usage_errors("--beside: "):
+                    beside = index.search(query, **asked | other) if other else None
                 names = "as asked", ", ".join(page["beside"])
-                _save_page(page["html"], hits, beside, names, is_paged=is_paged)
-            report = hits_report(hits, one_of_many=query == STDIN, is_paged=is_paged)
+                _save_page(page["html"], hits, beside, names, has_cursor=has_cursor)
+            report = hits_report(hits, one_of_many=query == STDIN, has_cursor=has_cursor)
             if report_format == "text":
                 show_report(report, report_format)
                 continue
@@ -324,8 +325,9 @@ def settings_beside(given: Sequence[str]) -> dict[str, Any]:
             raise click.UsageError(f"--beside {each}: {wanted}")
         try:
             found[str(option.name)] = option.type.convert(value.strip(), option, None)
-        except click.BadParameter as error:
-            raise click.UsageError(f"--beside {each}: {error.message}") from error
+            Settings(**found)
+        except (click.BadParameter, ValueError) as error:
+            raise click.UsageError(f"--beside {each}: {error}") from error
     return found
 
 

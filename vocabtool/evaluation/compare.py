@@ -44,6 +44,7 @@ Split = Literal["all", "unknown", "known"]
 MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
+DENSE: Final = {"fusion": "dense"}
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
 MOST_MOVED: Final = 10  # queries
@@ -124,7 +125,7 @@ class Evaluation:
     """The result of :func:`evaluate`: scores of each fusion on each set of queries.
 
     ``unknown``: number of queries with an unknown word of the corpus. ``notes``: what was skipped.
-    ``beside``: the default fusion beside another setting; ``None`` if only one was evaluated.
+    ``beside``: the default fusion beside another setting; ``None`` if none was asked for.
     """
 
     rows: tuple[FusionScore, ...]
@@ -155,8 +156,9 @@ def evaluate(
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     ``seed``: seed of the bootstrap. ``settings``: options of :meth:`Index.search_many`.
-    ``beside``: what the other setting of :class:`TwoSettings` changes in these; by default
-    ``fusion="dense"``. Raises :class:`VocabtoolError` if no query has a relevant document.
+    ``beside``: what the other setting of :class:`TwoSettings` changes in these, such as
+    ``{"fusion": "dense"}``, which is skipped without vectors. Raises :class:`VocabtoolError` if no
+    query has a relevant document.
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
@@ -164,6 +166,13 @@ def evaluate(
     texts = [query.text for query in chosen.queries]
     hits: dict[Fusion, list[Hits]] = {}
     settings = {"literal": True, **settings}  # judged queries have no operators
+    asked = {**settings, "fusion": REFERENCE if REFERENCE in fusions else fusions[0]}
+    if given is None and beside == DENSE:
+        beside = None
+    other = None
+    if beside is not None and (beside.keys() != DENSE.keys() or beside["fusion"] not in fusions):
+        more = {**asked, **beside}  # searched first, so that an error comes at once
+        other = index.search_many(texts, vectors=given, k=DEPTH, **more)
     for fusion in fusions:
         more = {**settings, "fusion": fusion}
         hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, **more)
@@ -202,7 +211,10 @@ def evaluate(
             means = dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True))
             differences = dict(zip(MEASURES, apart.get(fusion, ()), strict=False))
             rows.append(FusionScore(fusion, split, len(each), means, differences))
-    apart_most = _two_settings(index, chosen, given, hits, settings, beside)
+    apart_most = None
+    if beside is not None:
+        both = hits[asked["fusion"]], other or hits[beside["fusion"]]
+        apart_most = _two_settings(index, chosen, given, both, asked, beside)
     notes = tuple(chosen.notes)
     return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, notes, apart_most)
 
@@ -211,47 +223,39 @@ def _two_settings(
     index: Index,
     chosen: JudgedQueries,
     vectors: Vectors | None,
-    hits: Mapping[Fusion, list[Hits]],
+    both: tuple[list[Hits], list[Hits]],
     settings: Mapping[str, Any],
-    beside: Mapping[str, Any] | None,
-) -> TwoSettings | None:
-    """Compare the default fusion, or else keyword search, with the setting ``beside``."""
-    first: Fusion = REFERENCE if REFERENCE in hits else KEYWORDS[0]
-    if beside is None and first != REFERENCE:
-        return None
-    changed: Mapping[str, Any] = {"fusion": "dense"} if beside is None else beside
-    texts = [query.text for query in chosen.queries]
-    other = hits.get(changed["fusion"]) if [*changed] == ["fusion"] else None
-    if other is None:
-        more = {**settings, "fusion": first, **changed}
-        other = index.search_many(texts, vectors=vectors, k=DEPTH, **more)
-    rankings = [[[hit.id for hit in each] for each in found] for found in (hits[first], other)]
+    beside: Mapping[str, Any],
+) -> TwoSettings:
+    """Compare the results of ``settings`` and of these with ``beside``."""
+    rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
     ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
     apart = ndcgs[1] - ndcgs[0]
     order = (-abs(apart)).argsort(kind="stable")
     differing = int(np.count_nonzero(apart))
     moved = []
-    for place in order[: min(MOST_MOVED, differing)].tolist():
-        vector = None if vectors is None else vectors[place]
-        asked = index.search(  # for the frequencies of its words
-            texts[place], vector=vector, k=1, explain=True, literal=True, fusion=first
-        )
-        judged = chosen.judged[place]
-        ranks = [{id_: rank for rank, id_ in enumerate(each[place], 1)} for each in rankings]
+    most = order[: min(MOST_MOVED, differing)]
+    texts = [chosen.queries[at].text for at in most]
+    given = None if vectors is None else vectors[most]
+    plain = {**settings, "k": 1, "explain": True, "rerank": None, "mmr": None}
+    explained = index.search_many(texts, vectors=given, **plain)  # for what the words weigh
+    for at, found in zip(most.tolist(), explained, strict=True):
+        query, judged = chosen.queries[at], chosen.judged[at]
+        ranks = [{id_: rank for rank, id_ in enumerate(each[at], 1)} for each in rankings]
         relevant = tuple(
             RelevantDocument(id_, gain, (ranks[0].get(id_), ranks[1].get(id_)))
             for id_, gain in sorted(judged.items(), key=lambda pair: (-pair[1], pair[0]))
             if gain >= RELEVANT
         )
-        scores = float(ndcgs[0, place]), float(ndcgs[1, place])
-        query = MovedQuery(chosen.queries[place].id, asked.query, scores, relevant[:MOST_RELEVANT])
-        moved.append(query)
+        scores = float(ndcgs[0, at]), float(ndcgs[1, at])
+        moved.append(MovedQuery(query.id, found.query, scores, relevant[:MOST_RELEVANT]))
     name = ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in changed.items()
+        for name, value in beside.items()
     )
     means = float(ndcgs[0].mean()), float(ndcgs[1].mean())
-    return TwoSettings((f"fusion={first}", name), means, tuple(moved), differing)
+    names = f"fusion={settings['fusion']}", name
+    return TwoSettings(names, means, tuple(moved), differing)
 
 
 @dataclass(frozen=True, slots=True)

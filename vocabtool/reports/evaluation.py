@@ -93,8 +93,8 @@ def _two_settings(found: TwoSettings) -> Iterator[Section]:
     names = found.names
     means = [f"{name} {mean:.3f}" for name, mean in zip(names, found.ndcg, strict=True)]
     rows: list[list[Cell]] = []
-    for place, each in enumerate(found.queries, 1):
-        link = Link(cut(f"{each.id}: {each.query.text}"), f"query-{place}")
+    for number, each in enumerate(found.queries, 1):
+        link = Link(cut(f"{each.id}: {each.query.text}"), f"query-{number}")
         rows.append([link, *each.ndcg, each.ndcg[1] - each.ndcg[0]])
     columns = (Column("query"), *(Column(f"nDCG@10, {name}", "score") for name in names))
     differing = plural(found.differing, "query differs", "queries differ")
@@ -109,17 +109,17 @@ def _two_settings(found: TwoSettings) -> Iterator[Section]:
         )
 
 
-def _moved_query(place: int, names: tuple[str, str], found: MovedQuery) -> Entry:
+def _moved_query(number: int, names: tuple[str, str], found: MovedQuery) -> Entry:
     columns = (
         *(Column("relevant document"), Column("judged", "count")),
-        *(Column(f"place, {name}", "count") for name in names),
+        *(Column(f"rank, {name}", "count") for name in names),
     )
     rows = [
         (cut(each.id), each.gain, *(rank or f"past {DEPTH}" for rank in each.ranks))
         for each in found.relevant
     ]
     words = query_blocks(found.query, codes_first=False, has_legend=False)
-    return Entry(f"query-{place}", cut(f"Query {found.id}"), [*words, Table(columns, rows)])
+    return Entry(f"query-{number}", cut(f"Query {found.id}"), [*words, Table(columns, rows)])
 
 
 def self_check_report(found: SelfCheck) -> Report:

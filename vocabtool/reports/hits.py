@@ -7,6 +7,7 @@ from itertools import accumulate
 from operator import and_, eq
 from typing import TYPE_CHECKING, Final
 
+from vocabtool.documents.options import BETWEEN
 from vocabtool.reports.model import (
     Block,
     Column,
@@ -38,20 +39,19 @@ LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9
 
 
-def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = False) -> Report:
+def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = False) -> Report:
     """Return the report of a query's hits.
 
-    ``one_of_many``: if true, always show the query, too. ``is_paged``: show the cursor, too.
+    ``one_of_many``: if true, always show the query, too. ``has_cursor``: show the cursor, too.
     """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
-    answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
-    if found.guesses:
-        told = "guesses: the nearest vectors; no word of the query is known or found"
-        answer.append(Paragraph(told))
     no_vector = why_no_vector(found)
-    answer += (_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1))
-    answer += remarks(found, is_paged=is_paged)
+    answer: list[Block] = [
+        *what_was_found(found),
+        *(_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1)),
+        *remarks(found, has_cursor=has_cursor),
+    ]
     if not explained and (found.hits or not found.query.text):
         return report_of(found.to_dict, [query] * one_of_many + answer)
     asked = found.query
@@ -65,13 +65,21 @@ def hits_report(found: Hits, *, one_of_many: bool = False, is_paged: bool = Fals
     return report_of(found.to_dict, blocks, answer)
 
 
-def remarks(found: Hits, *, is_paged: bool) -> Iterator[Block]:
-    """Yield what follows the hits: facets, notes, spellings, and the cursor if ``is_paged``."""
+def what_was_found(found: Hits) -> Iterator[Block]:
+    """Yield what precedes the hits: that there are none, or that they are guesses."""
+    if not found.hits:
+        yield Paragraph("nothing found")
+    if found.guesses:
+        yield Paragraph("guesses: the nearest vectors; no word of the query is known or found")
+
+
+def remarks(found: Hits, *, has_cursor: bool) -> Iterator[Block]:
+    """Yield what follows the hits: facets, notes, spellings, and the cursor if ``has_cursor``."""
     yield from (_facet(name, counts) for name, counts in found.facets.items())
     yield notes_of(found.notes)
     for each in found.suggestions:
         yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
-    if is_paged and found.cursor is not None:
+    if has_cursor and found.cursor is not None:
         yield Paragraph(f"next page: --after {found.cursor}")
 
 
@@ -138,7 +146,7 @@ def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[s
     if word.pieces is not None:
         yield plural(word.pieces, "piece", "pieces")
     if (whole := word.document_frequency) is not None:
-        documents = plural(whole, "document", "documents")
+        documents = plural(whole, "document", "documents") if whole else "no document"
         if word.part_frequency in (None, whole):
             yield f"in {documents}"
         else:
@@ -176,7 +184,7 @@ def _hit(number: int, hit: Hit, no_vector: str) -> Item:
         at = last
     shown += hit.text[at:end] + "..." * (end < len(hit.text))
     lines = [_field_of_extract(hit, start, end) + " ".join(shown.split())]
-    lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
+    lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
     if why is not None:
         lines.append(why_there(why, no_vector))
     return Item(f"{number:>2}. {hit.id}" + f"  ({told})" * bool(told), lines, indent=4)
@@ -190,6 +198,15 @@ def _field_of_extract(hit: Hit, start: int, end: int) -> str:
     value = hit.fields.get(name)
     is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
     return f"in {name}: " if is_part else ""
+
+
+def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a hit, without those whose place in its text is in the extract."""
+    for name, value in hit.fields.items():
+        shown = str(value)
+        at = f"{BETWEEN}{hit.text}{BETWEEN}".find(f"{BETWEEN}{shown}{BETWEEN}")
+        if at < 0 or at >= end or at + len(shown) <= start:
+            yield name, shown
 
 
 def scores_of(hit: Hit) -> Iterator[str]:
@@ -253,9 +270,9 @@ def why_there(why: Explanation, no_vector: str) -> str:
     from vocabtool.search.hits import DEEP
 
     has_keyword = why.words or why.keyword.rank is not None
-    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword match"
+    keywords = f"keywords {_rank(why.keyword)}" if has_keyword else "no keyword match"
     has_vector = (why.dense.rank, why.dense.score) != (None, None)
-    told = [f"vectors {_place(why.dense)}" if has_vector else no_vector, keywords]
+    told = [f"vectors {_rank(why.dense)}" if has_vector else no_vector, keywords]
     if why.words:
         parts = {True: "", False: "parts of "}
         words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
@@ -270,9 +287,9 @@ def why_there(why: Explanation, no_vector: str) -> str:
     return "; ".join(told)
 
 
-def _place(place: LegPlace) -> str:
-    rank = "beyond the candidates" if place.rank is None else f"rank {place.rank:,}"
-    return rank if place.score is None else f"{rank} ({place.score:.3f})"
+def _rank(leg: LegPlace) -> str:
+    rank = "beyond the candidates" if leg.rank is None else f"rank {leg.rank:,}"
+    return rank if leg.score is None else f"{rank} ({leg.score:.3f})"
 
 
 def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:

@@ -12,11 +12,13 @@ from vocabtool.reports import renderers
 from vocabtool.reports.hits import (
     extract,
     facts_of,
+    fields_outside,
     hits_report,
     remarks,
     restrictions,
     scores_of,
     weight_of_keywords,
+    what_was_found,
     why_no_vector,
     why_there,
 )
@@ -96,11 +98,11 @@ def hits_page(
     names: tuple[str, str] = NAMES,
     *,
     title: str = "",
-    is_paged: bool = False,
+    has_cursor: bool = False,
 ) -> Report:
     """Return the page of a search: an HTML page only.
 
-    ``beside``, ``names``: as in :func:`save_hits`. ``is_paged``: show the cursor, too.
+    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: show the cursor, too.
     """
     text = found.query.text
     if beside is not None and beside.query.text != text:
@@ -108,19 +110,19 @@ def hits_page(
     return Report(
         title=cut(title or (f"Search: {text}" if text else "Documents")),
         subtitle=plural(len(found), "hit", "hits"),
-        sections=lambda page: _sections(found, beside, names, is_paged=is_paged),
+        sections=lambda page: _sections(found, beside, names, has_cursor=has_cursor),
     )
 
 
 def _sections(
-    found: Hits, beside: Hits | None, names: tuple[str, str], *, is_paged: bool
+    found: Hits, beside: Hits | None, names: tuple[str, str], *, has_cursor: bool
 ) -> Iterator[Section]:
     if found.query.text:
         codes_first = any(hit.tier for hit in found.hits)
         yield Section("The query", query_blocks(found.query, codes_first=codes_first))
     if beside is None:
         yield Section("Hits", _list(found, "hit", _nothing_beside))
-        yield Section("Notes", remarks(found, is_paged=is_paged))
+        yield Section("Notes", remarks(found, has_cursor=has_cursor))
         return
     sides = []
     for here, there, own, name, other in (
@@ -129,7 +131,7 @@ def _sections(
     ):
         ranks = {hit.id: rank for rank, hit in enumerate(there.hits, 1)}
         moves = partial(_move, ranks, f"“{name}”", other)
-        blocks = [*_list(here, own, moves), *remarks(here, is_paged=is_paged)]
+        blocks = [*_list(here, own, moves), *remarks(here, has_cursor=has_cursor)]
         sides.append(Section(names[own == "right"], blocks))
     yield Section("Hits", [Beside(*sides)])
 
@@ -188,8 +190,6 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
     for word in words:
         mark = mark_of(word)
         told = ", ".join(facts_of(word, fusion, codes_first=codes_first))
-        if mark == "absent":
-            told = told.replace("in 0 documents", KINDS["absent"])
         rows.append([cut(word.surface, PAGE_WORD), told])
         if is_explained:
             idf, times = word.idf or 0.0, word.weight or 0.0
@@ -204,10 +204,7 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
     if asked.text:
         settings = f"fusion {asked.fusion}", *weight_of_keywords(asked)
         yield Paragraph("; ".join(settings), small=True)
-    if not found.hits:
-        yield Paragraph("nothing found")
-    if found.guesses:
-        yield Paragraph("guesses: the nearest vectors; no word of the query is known or found")
+    yield from what_was_found(found)
     legs = [each for hit in found.hits for each in (hit.score, *_parts(hit.explanation))]
     longest = max(legs, default=0.0)
     for rank, hit in enumerate(found.hits, 1):
@@ -226,10 +223,9 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
     yield MarkedText(f"{before}{hit.text[start:end]}{after}", marks)
     if end - start < len(hit.text):
         yield _length_note(end - start, len(hit.text))
-    values = [(name, str(value)) for name, value in (("id", hit.id), *hit.fields.items())]
     facts = [
         (name, cut(value, PAGE_FIELD))
-        for name, value in values
+        for name, value in (("id", hit.id), *fields_outside(hit, start, end))
         if value != head or len(head) > PAGE_TITLE
     ]
     if facts:
@@ -240,18 +236,19 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
         return
     columns = (
         *(Column("what gave the score"), Column("in the score", "score")),
-        *(Column("of the leg", "score"), Column("place by it alone", "count")),
+        *(Column("of the leg", "score"), Column("rank by it alone", "count")),
     )
     no_vector = why_no_vector(found)
     no_word = "not searched" if found.query.fusion == "dense" else "no word found"
-    by_vector = why.rank_without_keywords or _place(why.dense, no_vector)
-    by_words = _place(why.keyword, no_word)
+    by_vector = why.rank_without_keywords or _rank(why.dense, no_vector)
+    by_words = _rank(why.keyword, no_word)
     rows = [
         ("vectors", why.dense.part or 0.0, why.dense.score, by_vector),
         ("keywords", why.keyword.part or 0.0, why.keyword.score, by_words),
         ("both", hit.score, None, None),
     ]
-    yield Table(columns, rows, bars="in the score", longest=longest)
+    bars = "in the score" if longest > 0 else None
+    yield Table(columns, rows, bars=bars, longest=longest)
     yield Paragraph(why_there(why, no_vector), small=True)
 
 
@@ -259,9 +256,9 @@ def _parts(why: Explanation | None) -> tuple[float, float]:
     return (0.0, 0.0) if why is None else (why.dense.part or 0.0, why.keyword.part or 0.0)
 
 
-def _place(place: LegPlace, absent: str) -> Cell:
+def _rank(leg: LegPlace, absent: str) -> Cell:
     """Return the rank in a leg. ``absent``: why a hit has no score."""
-    return place.rank or (absent if place.score is None else "past the candidates")
+    return leg.rank or (absent if leg.score is None else "past the candidates")
 
 
 def _nothing_beside(rank: int, hit: Hit) -> tuple[list[Block], bool]:
@@ -276,7 +273,7 @@ def _move(
     if there is None:
         return [Paragraph(f"not among the {plural(len(ranks), 'hit', 'hits')} of {name}")], True
     if there == rank:
-        return [Link(f"at the same place in {name}", f"{other}-{there}")], False
+        return [Link(f"at the same rank in {name}", f"{other}-{there}")], False
     way = "lower" if there > rank else "higher"
     told = f"moved: rank {there} in {name}, {abs(there - rank)} {way}"
     return [Link(told, f"{other}-{there}")], True
