@@ -472,6 +472,28 @@ def test_pieces_cover_the_text(
     assert not cut[end:].strip()
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "wanted"),
+    [
+        (
+            "markdown",
+            "# A\n\none\n\n(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d\n## C\n\nthree",
+            ["# A\n\none", "(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d", "## C\n\nthree"],
+        ),
+        ("markdown", "one\n\n(b)=\nBB\n--\ntwo", ["one", "(b)=\nBB\n--\ntwo"]),
+        (
+            "rst",
+            "AAA\n===\none\n\n.. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d\n\nCCC\n---\nthree",
+            ["AAA\n===\none", ".. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d", "CCC\n---\nthree"],
+        ),
+    ],
+)
+def test_labels_belong_to_the_heading_below(kind: str, text: str, wanted: list[str]) -> None:
+    """Not to the section before. In CommonMark, a label right above a heading is part of it."""
+    found = pieces.cut(MARKS[kind](text), "heading", Sizes(99, 0, pieces.WORDS))
+    assert [text[piece.start : piece.end] for piece in found] == wanted
+
+
 def test_overlap_in_words() -> None:
     """Each piece of a section begins with the last words of the one before."""
     text = " ".join(f"w{n}" for n in range(100))

@@ -42,6 +42,9 @@ RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
 
+LABEL: Final = re.compile(r"\([^()\s]+\)=|\.\. _[^\n]+:")  # of MyST and of reStructuredText
+MAX_LABEL: Final = 200  # characters, with the blank lines after it
+
 RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
 SHORT: Final = 4  # a shorter underline must be as long as its title
@@ -144,7 +147,8 @@ def markdown(text: str) -> MarkedText:
             named = found["title"]
             if "#" in named:
                 named = CLOSING.sub("", named)
-            headings.append(Heading(found.start(), found.end() - 1, len(hashes), _clean(named)))
+            start = _from_labels(text, found.start())
+            headings.append(Heading(start, found.end() - 1, len(hashes), _clean(named)))
             at = found.end()
         else:
             at, start = found.end(), _paragraph(padded, least, found.start())
@@ -153,7 +157,8 @@ def markdown(text: str) -> MarkedText:
             if start is not None:
                 level = 1 if found["under"][0] == "=" else 2
                 named = _clean(padded[start + 1 : found.start()])
-                headings.append(Heading(start, found.end() - 1, level, named))
+                at_label = _from_labels(text, start)
+                headings.append(Heading(at_label, found.end() - 1, level, named))
         least = at
     return MarkedText(text, headings, title or first_title(headings))
 
@@ -163,6 +168,17 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
         if len(end[1]) >= len(fence):
             return end.end()
     return len(padded)
+
+
+def _from_labels(text: str, at: int) -> int:
+    """Return where the labels right above a heading begin, or ``at`` if there are none."""
+    while True:
+        first = max(at - MAX_LABEL, 0)
+        before = text[first:at].rstrip()
+        start = before.rfind("\n") + 1
+        if LABEL.fullmatch(before, start) is None:
+            return at
+        at = first + start
 
 
 def _paragraph(padded: str, least: int, end: int) -> int | None:
@@ -205,7 +221,8 @@ def rst(text: str) -> MarkedText:
                 continue  # a line of a paragraph
         level = styles.setdefault((line[0], is_over), len(styles) + 1)
         title = ROLE.sub("", named)
-        headings.append(Heading(above if is_over else start, at - 1, level, _clean(title)))
+        begin = _from_labels(text, above if is_over else start)
+        headings.append(Heading(begin, at - 1, level, _clean(title)))
         least = at
     return MarkedText(text, headings, first_title(headings))
 
