@@ -66,6 +66,10 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
     assert told[0] == f"{index}: 13 documents"
     assert told[1].startswith("  done now    1 added, 1 updated, 10 unchanged in ")
     assert "nothing: the files did not change since they were indexed" in fine("update", index)
+    rows = file.read_text().replace('"year": 2020', '"year": 2021', 3)
+    file.write_text(rows.replace("a new one", "a newer one"))
+    told = fine("update", index).splitlines()[1]
+    assert told.endswith("; 1 text encoded, 3 vectors kept or given")
     told = json.loads(fine("update", index, "--sync", "--format", "json"))
     names = ("documents", "added", "updated", "unchanged", "removed")
     assert {name: told[name] for name in names} == dict(zip(names, (12, 0, 0, 12, 1), strict=True))

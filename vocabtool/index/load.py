@@ -80,6 +80,7 @@ class LoadReport:
     - ``updated``: documents that replaced others.
     - ``unchanged``: documents with the same content, or kept because ``on_existing`` is ``"skip"``.
     - ``removed``: documents deleted by a sync.
+    - ``encoded``: texts that the model encoded; a text that the index has keeps its vector.
     - ``zero``: added or updated documents without a vector, found by keywords only.
     - ``not_utf8``: documents whose text is not valid UTF-8.
     - ``skipped``: invalid rows; ``first_skipped`` has the first ones.
@@ -98,6 +99,7 @@ class LoadReport:
     updated: int = 0
     unchanged: int = 0
     removed: int = 0
+    encoded: int = 0
     zero: int = 0
     not_utf8: int = 0
     skipped: int = 0
@@ -142,6 +144,7 @@ class EncodedBatch:
     vectors: Vectors
     source: int
     read: int
+    encoded: int = 0
     not_utf8: int = 0
     cut: Sequence[int] = (0, 0, 0)
     existing: Rows = field(default_factory=lambda: NO_ROWS)
@@ -195,7 +198,7 @@ class Loader:
         self._log = ReadLog()
         self._measure: CountTokens | None = None
         self._start = self._read = 0
-        self._updated = self._unchanged = self._zero = self._not_utf8 = 0
+        self._updated = self._unchanged = self._encoded = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
@@ -258,6 +261,7 @@ class Loader:
                     self._read += each.read
                     self._updated += len(each.existing) - len(each.same)
                     self._unchanged += each.read - (writer.rows - rows)
+                    self._encoded += each.encoded
                     self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
                     self._not_utf8 += each.not_utf8
                     self._cut += each.cut
@@ -280,6 +284,7 @@ class Loader:
             updated=self._updated,
             unchanged=self._unchanged,
             removed=removed,
+            encoded=self._encoded,
             zero=self._zero,
             not_utf8=self._not_utf8,
             too_long=too_long,
@@ -363,6 +368,7 @@ class Loader:
                 vectors=vectors,
                 source=source,
                 read=len(batch),
+                encoded=len(batch) if batch.vectors is None else 0,
                 not_utf8=bad,
                 cut=cut,
             )
@@ -489,20 +495,21 @@ class Loader:
         self, batch: Batch, vectors: Vectors | None, source: int, bad: int
     ) -> EncodedBatch:
         existing, is_same = _compare(self._before, batch, vectors)
-        changed, cut = batch.only(~is_same), [0, 0, 0]
+        changed, cut, encoded = batch.only(~is_same), [0, 0, 0], 0
         if vectors is not None:
             made = vectors[~is_same]
         else:
             twins = _rows_of_texts(self._before, changed.texts)
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
             made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
-            if (new := twins < 0).any():
+            if encoded := int(np.count_nonzero(new := twins < 0)):
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(
             batch=changed,
             vectors=made,
             source=source,
             read=len(batch),
+            encoded=encoded,
             not_utf8=bad,
             cut=cut,
             existing=existing[existing >= 0],

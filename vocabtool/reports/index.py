@@ -63,6 +63,9 @@ def _index_facts(
             done += f", {calibrating:,.1f} s of them calibrating"
         if (new := report.added + report.updated) >= RATED:
             done += f"; {new / max(report.seconds, 1e-9):,.0f} a second"
+        if report.encoded < new and index.can_encode:
+            kept = plural(new - report.encoded, "vector", "vectors")
+            done += f"; {plural(report.encoded, 'text', 'texts')} encoded, {kept} kept or given"
     elif report.resumed:
         done = "nothing: the files did not change since they were indexed"
     yield "done now", done
