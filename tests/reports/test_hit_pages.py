@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import click
+import numpy as np
 import pytest
 
 from tests.html_page import Page, check_inert
@@ -315,3 +317,27 @@ def test_a_page_is_of_one_query(index: Index) -> None:
     """Not of those of standard input."""
     with pytest.raises(click.UsageError, match="--html is for one QUERY"):
         command("search", index.path, "-", "--html", "f.html")
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"title": "Options", "path": "Options > Required"}, "1. Options > Required"),
+        ({"title": "core", "path": "Option"}, "1. core: Option"),
+        ({"title": "notes", "path": ""}, "1. notes"),
+        ({"title": "", "path": ""}, "1. id"),
+    ],
+)
+def test_a_hit_is_named_by_what_is_above_it(
+    tmp_path: Path, fields: dict[str, str], title: str
+) -> None:
+    """By its headings, a definition by its file too; its lines stay, empty fields do not."""
+    made = Index.create(tmp_path / "index", dim=2)
+    text = "def lamp():\n    return 1\n\n\n\nlast"
+    with made.writer() as writer:
+        writer.add([Document("id", text, fields)], vectors=np.ones((1, 2), np.float32))
+    page = page_of(made.search("lamp", explain=True, fusion="dense", vector=[1, 1]))
+    assert f"<h3>{escape(title)}</h3>" in page
+    assert "():\n    return 1\n\nlast</p>" in page
+    assert ("<dt>path</dt>" in page) == (fields["path"] == "Option")
+    assert "keywords not searched" in page

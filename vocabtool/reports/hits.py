@@ -46,10 +46,9 @@ def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = Fa
     """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
-    no_vector = why_no_vector(found)
     answer: list[Block] = [
         *what_was_found(found),
-        *(_hit(number, hit, no_vector) for number, hit in enumerate(found.hits, 1)),
+        *(_hit(number, hit, found) for number, hit in enumerate(found.hits, 1)),
         *remarks(found, has_cursor=has_cursor),
     ]
     if not explained and (found.hits or not found.query.text):
@@ -174,7 +173,7 @@ def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
     return Paragraph(f"facet {name}: {told}")
 
 
-def _hit(number: int, hit: Hit, no_vector: str) -> Item:
+def _hit(number: int, hit: Hit, found: Hits) -> Item:
     told, why = ", ".join(scores_of(hit)), hit.explanation
     start, end, spans = extract(hit, WIDTH)
     # Words of the query are in brackets.
@@ -186,7 +185,7 @@ def _hit(number: int, hit: Hit, no_vector: str) -> Item:
     lines = [_field_of_extract(hit, start, end) + " ".join(shown.split())]
     lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
     if why is not None:
-        lines.append(why_there(why, no_vector))
+        lines.append(why_there(why, found))
     return Item(f"{number:>2}. {hit.id}" + f"  ({told})" * bool(told), lines, indent=4)
 
 
@@ -233,7 +232,7 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
     why = hit.explanation
     if why is None:
         return 0, min(len(hit.text), width), []
-    start = _start_of_extract(hit.text, why, width)
+    start = _start_of_extract(hit.text, why, width) if len(hit.text) > width else 0
     end = min(len(hit.text), start + width)
     return start, end, [span for span in why.highlights if start <= span[0] and span[1] <= end]
 
@@ -265,15 +264,17 @@ def _common_length(one: str, other: str) -> int:
     return sum(accumulate(map(eq, one, other), and_))
 
 
-def why_there(why: Explanation, no_vector: str) -> str:
+def why_there(why: Explanation, found: Hits) -> str:
     """Return the ranks of the hit in both legs, and its rank without keywords."""
     from vocabtool.search.hits import DEEP
 
+    is_dense = found.query.fusion == "dense"
     has_keyword = why.words or why.keyword.rank is not None
     keywords = f"keywords {_rank(why.keyword)}" if has_keyword else "no keyword match"
     has_vector = (why.dense.rank, why.dense.score) != (None, None)
-    told = [f"vectors {_rank(why.dense)}" if has_vector else no_vector, keywords]
-    if why.words:
+    told = [f"vectors {_rank(why.dense)}" if has_vector else why_no_vector(found)]
+    told.append("keywords not searched" if is_dense else keywords)
+    if why.words and not is_dense:
         parts = {True: "", False: "parts of "}
         words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
         told.append(f"by {', '.join(words)}")

@@ -209,10 +209,15 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
     longest = max(legs, default=0.0)
     for rank, hit in enumerate(found.hits, 1):
         moved, stands_out = moves(rank, hit)
-        title = hit.fields.get("title")
-        head = title if isinstance(title, str) and title.strip() else hit.id
+        head = _title_of(hit)
         blocks = chain(moved, _hit_blocks(found, hit, head, longest))
         yield Entry(f"{prefix}-{rank}", f"{rank}. {cut(head)}", [*blocks], stands_out)
+
+
+def _title_of(hit: Hit) -> str:
+    """Return the headings above a piece, the title of a document, or else its id."""
+    title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
+    return (path if path.startswith(title) else f"{title}: {path}") if path else title or hit.id
 
 
 def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Block]:
@@ -226,7 +231,7 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
     facts = [
         (name, cut(value, PAGE_FIELD))
         for name, value in (("id", hit.id), *fields_outside(hit, start, end))
-        if value != head or len(head) > PAGE_TITLE
+        if value and (value != head or len(head) > PAGE_TITLE)
     ]
     if facts:
         yield Facts(facts)
@@ -238,9 +243,8 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
         *(Column("what gave the score"), Column("in the score", "score")),
         *(Column("of the leg", "score"), Column("rank by it alone", "count")),
     )
-    no_vector = why_no_vector(found)
     no_word = "not searched" if found.query.fusion == "dense" else "no word found"
-    by_vector = why.rank_without_keywords or _rank(why.dense, no_vector)
+    by_vector = why.rank_without_keywords or _rank(why.dense, why_no_vector(found))
     by_words = _rank(why.keyword, no_word)
     rows = [
         ("vectors", why.dense.part or 0.0, why.dense.score, by_vector),
@@ -249,7 +253,7 @@ def _hit_blocks(found: Hits, hit: Hit, head: str, longest: float) -> Iterator[Bl
     ]
     bars = "in the score" if longest > 0 else None
     yield Table(columns, rows, bars=bars, longest=longest)
-    yield Paragraph(why_there(why, no_vector), small=True)
+    yield Paragraph(why_there(why, found), small=True)
 
 
 def _parts(why: Explanation | None) -> tuple[float, float]:

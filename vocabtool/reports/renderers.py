@@ -338,6 +338,7 @@ ul { padding-left: 1.25rem; }
 figure { margin: 0 auto; max-width: 36rem; }
 svg { width: 100%; height: auto; }
 a { color: inherit; }
+.lines { white-space: pre-wrap; }
 article { border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; margin: 1rem 0; }
 article p, article .wide { margin: .5rem 0; }
 article.apart { border-left: .35rem solid var(--bar); }
@@ -437,7 +438,7 @@ def _block_element(block: Block) -> str:
         case Link():
             return f"<p>{_link(block)}</p>"
         case MarkedText():
-            return f"<p>{_marked_text(block)}</p>"
+            return f'<p class="lines">{_marked_text(block)}</p>'
         case Entry():
             look = ' class="apart"' if block.stands_out else ""
             inside = f"<h3>{_inert(block.title)}</h3>{_elements(block.blocks)}"
@@ -458,17 +459,19 @@ def _link(link: Link) -> str:
 
 
 def _marked_text(block: MarkedText) -> str:
-    """Return a text on one line, with its marks."""
+    """Return a text with its lines and its marks."""
     shown, at = "", 0
     for start, end, mark in block.spans:
-        word = _on_one_line(block.text[start:end])
-        shown += f'{_on_one_line(block.text[at:start])}<mark class="{mark}">{word}</mark>'
+        word = _lines(block.text[start:end])
+        shown += f'{_lines(block.text[at:start])}<mark class="{mark}">{word}</mark>'
         at = end
-    return shown + _on_one_line(block.text[at:])
+    return shown + _lines(block.text[at:])
 
 
-def _on_one_line(text: str) -> str:
-    return _inert(re.sub(r"\s+", " ", text))
+def _lines(text: str) -> str:
+    """Return a text with one blank line at most between its lines."""
+    lines = re.sub(r"\n(?:[^\S\n]*\n)+", "\n\n", text).split("\n")
+    return "\n".join(_inert(re.sub(r"[^\S\n]", " ", line)) for line in lines)
 
 
 def _list_element(lines: Iterable[str]) -> str:
