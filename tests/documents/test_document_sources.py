@@ -213,7 +213,7 @@ class TestEverySource:
         assert [(d.id, d.text) for d in found] == [row[:2] for row in joined]
         assert {*map(len, (d.fields for d in found))} <= {2, 3}
         assert all("text" not in d.fields and d.fields["title"] for d in found)
-        with pytest.raises(InvalidFile, match="none of the fields 'a', 'b'; the fields are 'id', "):
+        with pytest.raises(InvalidFile, match="none of the fields 'a', 'b'; the fields are '"):
             [*batches(sources(name), field=["a", "b"])]
 
     @pytest.mark.sampled(4)
@@ -361,10 +361,17 @@ def test_a_name_with_blanks_may_be_a_text(tmp_path: Path, monkeypatch: pytest.Mo
     """If there is no such name; not if its folder has no documents, or it may not be read."""
     (tmp_path / "a folder").mkdir()
     (tmp_path / "a b.txt").write_text("a")
-    for name, advised in (("no text", True), ("x " * 999, True), ("a folder", False)):
+    for name, advised in (
+        ("no text", True),
+        ("x " * 999, True),
+        ("no \0 text", True),
+        ("a folder", False),
+    ):
         with pytest.raises(NotFound) as caught:
             list(documents(str(tmp_path / name)))
         assert str(caught.value).endswith("iter(texts)") == advised
+    with pytest.raises(NotFound, match=r"b\.txt/x: no such file"):
+        list(documents(str(tmp_path / "a b.txt/x")))
 
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +14,18 @@ from hypothesis import given
 from hypothesis.strategies import text as drawn
 from numpy.typing import NDArray
 
+from tests import counted_letters
 from tests.builders.judged_collection import printed_json, write_judgements
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Index, Settings, calibrate, errors
-from vocabtool.evaluation.calibrate import RUNS, pseudo_queries, reads_like_language, sentences
+from vocabtool.evaluation.calibrate import (
+    RUNS,
+    PseudoQuery,
+    pseudo_queries,
+    reads_like_language,
+    sentences,
+    terms_of_copies,
+)
 from vocabtool.evaluation.tune import WEIGHTS, CopyStore, score_legs
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -214,7 +223,47 @@ def of(text: str, seed: int = 0, **fields: Any) -> dict[str, tuple[str, str]]:
     """Query and copy by kind."""
     made = pseudo_queries(7, Document("d", text, fields), Cutter(), np.random.default_rng(seed))
     assert all(query.row == 7 for query in made)
+    for query in made:
+        first, last = query.removed
+        assert (text[:first] + text[last:]).strip() == query.copy
     return {query.kind: (query.text, query.copy) for query in made}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "removed", "words"),
+    [
+        (
+            ("title", "body^3"),
+            "fox\n\nred cat. owl dog.",
+            "red cat. ",
+            "fox owl dog owl dog owl dog",
+        ),
+        (
+            ("title", "body^3"),
+            "fox\n\nred cat. owl dog.",
+            "owl dog.",
+            "fox red cat red cat red cat",
+        ),
+        (("title^3", "body"), "fox\n\nfox owl", "fox\n\n", "fox owl"),
+        (("title^3", "body"), "fox\n\nfox owl", "fox owl", "fox fox fox"),
+        (("title^3", "body"), "fox. cat.\n\nowl", "fox. ", "cat owl cat cat"),
+        (("title^3", "body"), "fox cat\n\nred. owl", "cat\n\nred. ", "fox owl fox fox"),
+    ],
+)
+def test_what_is_left_of_a_field_has_its_weight(
+    tmp_path: Path, fields: tuple[str, ...], text: str, removed: str, words: str
+) -> None:
+    """A query that is removed counts no longer, even if its words are elsewhere."""
+    row = dict(zip(("title", "body"), text.split("\n\n"), strict=True))
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
+    index.load(str(tmp_path / "rows.jsonl"), field=fields)
+    start = text.index(removed)
+    span = start, start + len(removed)
+    query = PseudoQuery("hard", 0, removed, text.replace(removed, ""), span)
+    (terms,) = terms_of_copies(index.snapshot(), [query])
+    assert " ".join((terms.words, *terms.repeated)) == words
+    assert terms.count == len(words.split())
 
 
 def test_a_title_is_asked_and_taken_out_also_where_it_is_said_again() -> None:

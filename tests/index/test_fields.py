@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def bm25(index: Index, word: str) -> dict[str, float | None]:
 def assert_weighted(index: Index) -> None:
     for word in ("fox", "cat", "red", "owl", "dog", "2020"):
         assert bm25(index, word) == by_hand(word, {"title": 3, "body": 1})
-    assert index.manifest.searched == FIELDS
+    assert index.manifest.searched_fields == FIELDS
     assert index.manifest.fields == {"title": "string", "body": "string"}
 
 
@@ -84,7 +85,7 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     index = made(path)
     assert_weighted(index)
     assert index.manifest.words == 3 * 5 + 8
-    assert index.stats().searched == FIELDS
+    assert index.stats().searched_fields == FIELDS
     old = [*ROWS[1:], {"id": "a", "title": "fox", "body": "gone"}, {"id": "g", "body": "gone"}]
     index.update(write(path.with_suffix(".jsonl"), old), sync=True)
     index.update(write(path.with_suffix(".jsonl"), ROWS), sync=True)
@@ -100,6 +101,56 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
         again.load(str(tmp_path / f"out.{ending}"), field=FIELDS, id_field="id")
         assert_weighted(again)
         assert contents(again) == contents(index)
+
+
+def test_the_text_may_come_first(tmp_path: Path) -> None:
+    """Where a row lacks it, its title has its weight, and `export` writes no text."""
+    fields, rows = ("text", "title^2"), [{"id": "a", "title": "fox"}, {"id": "b", "text": "fox"}]
+    index = made(tmp_path / "index", rows, field=fields)
+    assert bm25(index, "fox") == by_hand("fox", {"title": 2, "text": 1}, rows)
+    index.export(tmp_path / "out.jsonl")
+    again = Index.create(tmp_path / "again", counted_letters.encode)
+    again.load(str(tmp_path / "out.jsonl"), field=fields, id_field="id")
+    assert [each.text for each in again.documents()] == ["fox", "fox"]
+
+
+@pytest.mark.parametrize("fields", [("title^3", "body"), ("title^3", "text")])
+def test_texts_of_their_own_are_exported(tmp_path: Path, fields: tuple[str, ...]) -> None:
+    """The command that is printed keeps all texts, and says that it has no weights."""
+    index = made(tmp_path / "index", [{"id": "a", "title": "fox", fields[1]: "cat"}], field=fields)
+    with index.writer() as writer:
+        writer.add([Document("x", "own text", {"title": "T cats"})], [[1.0] * 4])
+    done = run("export", str(tmp_path / "index"), "-o", "out.jsonl", cwd=tmp_path)
+    told = done.stderr.decode()
+    assert "without weights" in told
+    asked = told.split("--id-field id ")[1].split()
+    assert asked[:4] == ["--field", "text", "--keep", "title"]
+    again = Index.create(tmp_path / "again", counted_letters.encode)
+    again.load(str(tmp_path / "out.jsonl"), id_field="id", field="text", keep=asked[3::2])
+    assert contents(again) == contents(Index.open(tmp_path / "index", counted_letters.encode))
+
+
+def test_one_name_may_look_weighted(tmp_path: Path) -> None:
+    """Only several fields have weights; of one it is the name, as recorded by version 0.2.0."""
+    rows = [{"id": "a", "cost^eur": "fox", "cost^2": "red"}]
+    for name, text in (("cost^eur", "fox"), ("cost^2", "red")):
+        index = made(tmp_path / name, rows, field=name)
+        again = Index.open(tmp_path / name, counted_letters.encode)
+        assert [each.text for each in again.documents()] == [text]
+        assert again.manifest.sources[0].options.field == name
+        assert index.manifest.searched_fields == ()
+        assert ReadOptions(field=[name]).field == name
+
+
+def test_kept_fields_follow_the_fields(tmp_path: Path) -> None:
+    """They are not written into `keep`, where `replace` would find them."""
+    options = ReadOptions(field=("title", "body", "text"), keep=("body", "x"))
+    assert (options.keep, options.kept_fields) == (("body", "x"), ("body", "x", "title"))
+    assert replace(options, field="text").kept_fields == ("body", "x")
+    write(tmp_path / "rows.jsonl")
+    index = Index.create(tmp_path / "index", counted_letters.encode)
+    index.load(str(tmp_path / "rows.jsonl"), options, field="body", keep=(), on_error="skip")
+    assert index.manifest.fields == {}
 
 
 def test_documents_in_python(tmp_path: Path) -> None:
@@ -169,9 +220,9 @@ def test_weights_of_1_change_no_score(
     folder = tmp_path_factory.mktemp("indexes")
     rows = [{"id": f"{at}", "body": text} for at, text in enumerate(texts)]
     one = made(folder / "one", rows, field="body")
-    same = made(folder / "same", rows, field=["body^1"])
+    same = made(folder / "same", rows, field=["body"])
     two = made(folder / "two", rows, field=["title", "body"])
-    assert (one.manifest.searched, same.manifest.searched) == ((), ())
+    assert (one.manifest.searched_fields, same.manifest.searched_fields) == ((), ())
     assert one.manifest.fields == same.manifest.fields == {}
     assert two.manifest.words == one.manifest.words
     for word in ("fox", "2", "http", "é", "京都"):
@@ -261,9 +312,10 @@ def test_other_fields_are_refused(tmp_path: Path) -> None:
         (("title^", "body"), "got 'title^'"),
         (("^2", "body"), "got '^2'"),
         (("", "body"), "got ''"),
-        ((1, "body"), "got 1"),
+        ((1, "body"), "got (1, 'body')"),
+        ((["a"], "b"), "a name or a list of names, got (['a'], 'b')"),
+        (5, "a name or a list of names, got 5"),
         (("a", "a^2"), "only once, got 'a' again"),
-        ("title^2", "another field to compare with, got only 'title^2'"),
     ],
 )
 def test_no_weights(field: Any, told: str) -> None:
@@ -348,8 +400,11 @@ def test_commands(tmp_path: Path) -> None:
     assert "wanted body and title^2" in told(
         *index, "--field", "body", "--field", "title^2", "--existing", "update", code=3
     )
-    assert "from 1 to 9, got 'title^x'" in told(*index, "--field", "title^x", code=2)
-    assert "another field" in told(*index, "--field", "title^2", code=2)
+    assert "from 1 to 9, got 'title^x'" in told(*index, *fields[2:], "--field", "title^x", code=2)
+    (tmp_path / "cost.jsonl").write_text('{"cost^eur": "fox"}\n')
+    np.save(tmp_path / "one.npy", np.ones((1, 2), np.float32))
+    cost = ("index", "cost.jsonl", "-o", "cost", "--vectors", "one.npy")
+    assert "1 document" in told(*cost, "--field", "cost^eur")
     assert "use 'title', got 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
     shutil.rmtree(tmp_path / "index")
     written = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
 from vocabtool.keywords.cutter import Cutter, Terms, highlights
-from vocabtool.keywords.fields import FieldPlace, places_of
+from vocabtool.keywords.fields import FieldPlace, places_of, weighted_terms
 from vocabtool.keywords.identifiers import is_code_like, is_identifier, is_name
 from vocabtool.keywords.tokens import MAX_TERM, Span
 
@@ -345,3 +346,37 @@ def test_places(
 ) -> None:
     """Where the fields of a text are; nowhere if the text is not made of them."""
     assert places_of(text, values, searched) == [FieldPlace(*each) for each in wanted]
+
+
+@given(
+    st.permutations(["text", "title", "path"]),
+    st.fixed_dictionaries(
+        dict.fromkeys(("text", "title", "path"), st.sampled_from([None, "", "a", "fox\n\nowl"]))
+    ),
+)
+def test_places_in_any_order(names: list[str], row: dict[str, str | None]) -> None:
+    """The places of what the fields of a row contain, whichever of them it lacks."""
+    there = [(name, value) for name in names if (value := row[name])]
+    text = "\n\n".join(value for _, value in there)
+    values = {name: row[name] for name in ("title", "path")}
+    found = places_of(text, values, (*names,))
+    assert [(name, text[start:end]) for name, start, end in found] == there
+
+
+def test_weights_cut_all_texts_at_once() -> None:
+    """Once the texts and once their weighted fields; without weights the values are not read."""
+    calls = list[int]()
+
+    class Counting(Cutter):
+        def terms(self, texts: Sequence[str]) -> list[Terms]:
+            calls.append(len(texts))
+            return super().terms(texts)
+
+    values = [{"t": "fox", "b": f"red {at}"} for at in range(50)]
+    texts = [f"{each['t']}\n\n{each['b']}" for each in values]
+    found = weighted_terms(Counting("none"), texts, values, ("t^3", "b^2"))
+    assert found[7] == Terms("fox red 7", "", 7, 0, ("fox", "fox", "red 7"))
+    assert calls == [50, 100]
+    unread = iter(values)
+    assert weighted_terms(Counting("none"), texts, unread, ("t", "b"))[7].repeated == ()
+    assert (calls[2:], next(unread)) == ([50], values[0])

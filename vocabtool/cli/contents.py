@@ -185,12 +185,17 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 
     `vocabtool index FILE` can make another index of them.
     """
+    from vocabtool.index.contents import is_of_fields
+
     with usage_errors():
         index = open_index(folder, {})
         with step_progress(quiet) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     if not quiet:
-        searched = index.manifest.searched
+        searched, told = index.manifest.searched_fields, "to read them again"
+        if searched and not is_of_fields(index.snapshot(), where):
+            searched = ()
+            told += ", without weights, because some texts are not their fields joined"
         fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
         others = (name for name in index.manifest.fields if name not in weights_of(searched))
         keep = "".join(f" --keep {quote(name)}" for name in others)
@@ -199,7 +204,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
             keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
         elif vectors:
             keep += " --vector-field vector"
-        tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
+        tell(f"{told}: vocabtool index {quote(file)} --id-field id{fields}{keep}")
 
 
 @click.command("copy")

@@ -214,7 +214,7 @@ def index_command(
                     build, list(files), model, read=read, vectors=vectors, notify=notify, **options
                 )
             kinds, held = index.manifest.fields, len(index)
-            lost = [name for name in kinds if name not in read.keep]
+            lost = [name for name in kinds if name not in read.kept_fields]
             if existing == "update" and lost and shards_in(files) is None:
                 names = ", ".join(f"'{safe(name)}'" for name in lost)
                 keep = " ".join(f"--keep {safe(name)}" for name in lost)
@@ -238,7 +238,7 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        for name in read.keep:
+        for name in read.kept_fields:
             if index.manifest.fields.get(name, "null") == "null":
                 tell(f"no document has a value in the field '{safe(name)}'")
 

@@ -10,7 +10,7 @@ import click
 
 from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, EncoderKind, Split, Weighting
 from vocabtool.cli.settings import CONFIG_KEY, folder_of
-from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions, weights_of
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import VocabtoolError
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _checked_fields(
 ) -> tuple[str, ...] | None:
     """Return the fields as given. Raises :class:`click.BadParameter` for an invalid weight."""
     try:
-        weights_of(fields)
+        ReadOptions(field=fields)
     except ValueError as error:
         raise click.BadParameter(str(error).removeprefix("field: ")) from error
     return fields or None

@@ -233,7 +233,7 @@ def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
+    return {name: pa.nulls(count, pa.string()) for name in request.options.kept_fields}
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
@@ -285,13 +285,13 @@ def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
         return [text_column(names, options.single)]
     found = [text_column(names, name) for name in options.fields if name in names]
     if not found:
-        raise BadRow(none_of(options, names))
+        raise BadRow(none_of(options.fields, names))
     return found
 
 
-def none_of(options: ReadOptions, names: Sequence[str] | Mapping[str, object]) -> str:
+def none_of(fields: Sequence[str], names: Sequence[str] | Mapping[str, object]) -> str:
     """Return the message for a row that has none of several fields. ``names``: of its fields."""
-    return f"none of the fields {names_of(options.fields)}; the fields are {names_of(names)}"
+    return f"none of the fields {names_of(fields)}; the fields are {names_of(names)}"
 
 
 def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:

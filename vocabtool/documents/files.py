@@ -209,7 +209,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
         return
     try:
         opened = Path(name).open("rb")  # noqa: SIM115 - an error of the block is not of the name
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise NotFound(f"{name}: no such file") from error
     with opened as file:
         refuse_pointer(file.peek(len(GIT_LFS[0])))

@@ -57,7 +57,7 @@ class Row(NamedTuple):
     """One document before it is put in a batch.
 
     ``number``: from 1. ``id``: ``None`` if the location is the id. ``kept``: in the order of
-    ``ReadOptions.keep``. ``vector``: float32, shape (dim,).
+    ``ReadOptions.kept_fields``. ``vector``: float32, shape (dim,).
     """
 
     number: int
@@ -104,7 +104,7 @@ def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
 
 def batch_of(rows: Sequence[Row], request: Request) -> Batch:
     """Return rows of one source as a batch. All vectors must have the most frequent length."""
-    keep, vectors = request.options.keep, None
+    keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
@@ -145,7 +145,7 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
-                kept = kept_of(item.fields, request.options.keep)
+                kept = kept_of(item.fields, request.options.kept_fields)
                 vector = own_vector(item.fields, request)
                 row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
@@ -208,13 +208,13 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
     options = request.options
     field, id_field = options.single or TEXT, options.id_field
     if isinstance(value, str | bytes):
-        if id_field is None and not options.keep and options.vector_field is None:
+        if id_field is None and not options.kept_fields and options.vector_field is None:
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
-    if options.fields:
-        text = _joined_text(value, request, spell)
+    if several := options.fields:
+        text = joined_text(value, several, spell)
     elif field not in value:
         there = f"the fields are {names_of(value)}: choose one with --field (field=)"
         raise BadRow(f"no field {field!r}; {there}")
@@ -230,9 +230,9 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
             wanted = "expected a string or an integer as id"
             raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
         id_ = spell(given if isinstance(given, str | bytes) else str(given))
-    kept = kept_of(value, options.keep, spell)
+    kept = kept_of(value, options.kept_fields, spell)
     fields = dict(value) if request.whole else {}
-    for name in options.in_text(field):
+    for name in options.hidden_fields(field):
         fields.pop(name, None)
     return Row(number, text, id_, kept, fields, own_vector(value, request))
 
@@ -244,12 +244,13 @@ def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
     return text
 
 
-def _joined_text(value: Mapping[str, object], request: Request, spell: Spelling) -> bytes:
+def joined_text(
+    value: Mapping[str, object], fields: Sequence[str], spell: Spelling = as_bytes
+) -> bytes:
     """Return the texts of several fields, joined. A field that is null counts as missing."""
-    names = [name for name in request.options.fields if value.get(name) is not None]
-    if not names:
-        raise BadRow(none_of(request.options, value))
-    texts = [spell(_text_of(value, name)) for name in names]
+    texts = [spell(_text_of(value, name)) for name in fields if value.get(name) is not None]
+    if not texts:
+        raise BadRow(none_of(fields, value))
     return BETWEEN.encode().join(filter(None, texts))
 
 

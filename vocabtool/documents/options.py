@@ -61,8 +61,8 @@ class ReadOptions:
     ``field``: the field that contains the text. Default: ``text``, or else the only column.
     Several fields, such as ``("title^2", "body")``: their texts, joined by blank lines in this
     order, are the text of a document; they are also kept. A row may lack some of them, but not
-    all. ``NAME^W``, W from 1 to 9: in an index, each occurrence of a word in the field counts W
-    times in the keyword search.
+    all. ``NAME^W`` among several, W from 1 to 9: in an index, each occurrence of a word in the
+    field counts W times in the keyword search.
     ``format``: the format of every file. Default: by the suffix of each file, else ``lines``.
     ``id_field``: the field that contains the id, a string or an integer; a row without it is
     invalid. Default: the location of a document is its id.
@@ -112,8 +112,6 @@ class ReadOptions:
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "field", _checked_field(self.field))
-        named = [name for name in self.fields if name != TEXT and name not in self.keep]
-        object.__setattr__(self, "keep", (*self.keep, *named))
         if self.rules < RULES:
             object.__setattr__(self, "gitignore", False)
         if self.split_size is not None and self.split_size < 1:
@@ -153,7 +151,21 @@ class ReadOptions:
         """The name of the only field; ``None`` for the default, and for several fields."""
         return self.field if isinstance(self.field, str) else None
 
-    def in_text(self, text: str) -> frozenset[str]:
+    @property
+    def kept_fields(self) -> tuple[str, ...]:
+        """The fields to keep: those of ``keep``, and several fields whose texts are joined."""
+        if self.field is None or isinstance(self.field, str):
+            return (*self.keep,)
+        return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))
+
+    @property
+    def field_of_rows(self) -> str | None:
+        """A field that only rows have; ``None`` if texts without fields can be read."""
+        lacking = self.fields[:1] if TEXT not in self.fields else ()
+        asked = (*lacking, self.single, self.id_field)
+        return next((name for name in asked if name is not None), None)
+
+    def hidden_fields(self, text: str) -> frozenset[str]:
         """Return the fields that are not fields of a document besides its text.
 
         ``text``: the name of a single field.
@@ -180,8 +192,7 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
     """Return the weights of fields by name. Raises ``ValueError`` for an invalid weight."""
     found: dict[str, int] = {}
     for each in searched:
-        match = WEIGHTED.fullmatch(each) if isinstance(each, str) else None
-        if match is None:
+        if (match := WEIGHTED.fullmatch(each)) is None:
             wanted = f"NAME or NAME^W, W a whole number from 1 to {MAX_WEIGHT}"
             raise ValueError(f"field: wanted {wanted}, got {each!r}")
         name = match["name"]
@@ -193,14 +204,11 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
 
 def _checked_field(field: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
     """Return one field as a string, several as a tuple, without weights of 1."""
-    if field is None or (isinstance(field, str) and "^" not in field):
+    if field is None or isinstance(field, str):
         return field
-    weights = weights_of((field,) if isinstance(field, str) else (*field,))
-    written = [name if weight == 1 else f"{name}^{weight}" for name, weight in weights.items()]
-    if len(written) > 1:
-        return (*written,)
-    if "^" in "".join(written):
-        raise ValueError(
-            f"field: a weight needs another field to compare with, got only {written[0]!r}"
-        )
-    return written[0] if written else None
+    if not isinstance(field, Sequence) or not all(isinstance(each, str) for each in field):
+        raise ValueError(f"field: wanted a name or a list of names, got {field!r}")
+    if len(field) < 2:
+        return field[0] if field else None
+    weights = weights_of((*field,))
+    return (*(name if weight == 1 else f"{name}^{weight}" for name, weight in weights.items()),)

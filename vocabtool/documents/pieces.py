@@ -26,9 +26,8 @@ from vocabtool.choices import SPLIT_SIZE, Split
 from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
 from vocabtool.documents.files import Readable, refuse_utf16
 from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
-from vocabtool.documents.objects import Row, as_bytes, gather, kept_of
-from vocabtool.documents.options import BETWEEN as BETWEEN_FIELDS
-from vocabtool.documents.options import TEXT
+from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
+from vocabtool.documents.options import BETWEEN, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
@@ -37,7 +36,7 @@ READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a sm
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
 MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
-BETWEEN: Final = " > "  # between the headings of a path
+BETWEEN_HEADINGS: Final = " > "  # between the headings of a path
 NOT_JOINED: Final = frozenset({SOURCE, "line", "start", "end"})  # fields that change with the place
 
 # Where a text is cut, the best places first.
@@ -127,7 +126,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
         while above and above[-1].level >= each.level:
             above.pop()
         above.append(each)
-        found.append((each.at, BETWEEN.join(one.title for one in above if one.title)))
+        found.append((each.at, BETWEEN_HEADINGS.join(one.title for one in above if one.title)))
     return found
 
 
@@ -286,16 +285,13 @@ def read_pieces(
 
     Among several text fields, a piece is the field ``text``.
     """
-    fields = request.options.fields
-    for place in NOT_JOINED.intersection(fields):
+    for place in NOT_JOINED.intersection(request.options.fields):
         raise InvalidFile(f"field {place!r}: a place in a file cannot be searched; leave it out")
-    missing = None if TEXT in fields else next(iter(fields), None)
-    for name in (missing, request.options.single, request.options.id_field):
-        if name is not None:
-            raise InvalidFile(
-                f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
-                "Read it in a run of its own, without --field and --id-field"
-            )
+    if (name := request.options.field_of_rows) is not None:
+        raise InvalidFile(
+            f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
+            "Read it in a run of its own, without --field and --id-field"
+        )
     for batch in gather(_rows(file, request, mark), request, MAX_ROWS):
         yield replace(batch, ids=None, parts=batch.ids)
 
@@ -322,16 +318,15 @@ def _rows(
             line += told.count("\n", counted, start)
             counted = start
         fields: dict[str, object] = {}
-        if request.whole or options.keep:
+        if request.whole or options.kept_fields:
             fields = {"title": title, "path": piece.path, SOURCE: source}
             fields |= {"line": line, "start": start, "end": end}
         id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
-        text = marked.text[piece.start : piece.end]
+        text = as_bytes(marked.text[piece.start : piece.end])
         if options.fields:
-            named = {"title": title, "path": piece.path, TEXT: text}
-            text = BETWEEN_FIELDS.join(filter(None, map(named.get, options.fields)))
-        kept = kept_of(fields, options.keep)
-        yield Row(line, as_bytes(text), as_bytes(id_), kept, fields if request.whole else {})
+            text = joined_text({"title": title, "path": piece.path, TEXT: text}, options.fields)
+        kept = kept_of(fields, options.kept_fields)
+        yield Row(line, text, as_bytes(id_), kept, fields if request.whole else {})
 
 
 def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
@@ -343,7 +338,7 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
     values = {"title": [title] * ("title" in fields)}
     values["path"] = [path for _, path in _paths(marked.headings)] if "path" in fields else []
     for texts in values.values():
-        left -= max(sizes.measure([f"{text}{BETWEEN_FIELDS}" for text in texts]), default=0)
+        left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
     return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
 

@@ -57,7 +57,7 @@ class Columns:
         try:
             names = schema.names
             texts = tuple(names[place] for place in text_columns(names, request.options))
-            kept = tuple(name for name in request.options.keep if name in names)
+            kept = tuple(name for name in request.options.kept_fields if name in names)
             for name in (*kept, *filter(None, (ids, vector))):
                 text_column(names, name)
         except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ class Columns:
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
         if request.whole:
-            hidden = request.options.in_text(self.texts[0])
+            hidden = request.options.hidden_fields(self.texts[0])
             others = part.drop_columns([name for name in self.texts if name in hidden])
             values = [_python_times(column) for column in others.columns]
             fields = pa.record_batch(values, others.schema.names).to_pylist()

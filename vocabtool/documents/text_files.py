@@ -17,7 +17,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -41,8 +41,8 @@ from vocabtool.documents.batch import (
     text_columns,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
-from vocabtool.documents.objects import Row, batch_of, gather, numbers_of, row_of
-from vocabtool.documents.options import BETWEEN, TEXT
+from vocabtool.documents.objects import Row, batch_of, gather, joined_text, numbers_of, row_of
+from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
@@ -51,12 +51,9 @@ MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an 
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    options = request.options
-    missing = None if TEXT in options.fields else next(iter(options.fields), None)
-    for name in (missing, options.single, options.id_field):
-        if name is not None:
-            hint = "use --input-format (format=) if the file has another format"
-            raise InvalidFile(f"text lines have no field {name!r}; {hint}")
+    if (name := request.options.field_of_rows) is not None:
+        hint = "use --input-format (format=) if the file has another format"
+        raise InvalidFile(f"text lines have no field {name!r}; {hint}")
     for first, data in blocks(file, request):
         count = data.count(b"\n") + (not data.endswith(b"\n"))
         if request.ahead.skip_unread(count):
@@ -164,22 +161,14 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         )
         return Batch(
             request.source,
-            strings([_join(v, several) if several else v[text].encode() for v in values]),
+            strings([joined_text(v, several) if several else v[text].encode() for v in values]),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
-            {name: strings([_plain(v.get(name)) for v in values]) for name in options.keep},
+            {name: strings([_plain(v.get(name)) for v in values]) for name in options.kept_fields},
             vectors=None if vector is None else numbers_of([v[vector] for v in values], vector, 2),
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
         return None
-
-
-def _join(value: dict[str, Any], names: Sequence[str]) -> bytes:
-    """Join the texts of several fields. Raises ``LookupError`` if there is none of them."""
-    found = [text for name in names if (text := value.get(name)) is not None]
-    if not found:
-        raise LookupError
-    return BETWEEN.join(text for text in found if text != "").encode()
 
 
 def _plain(value: str | int | None) -> bytes | None:
@@ -263,7 +252,8 @@ class _Rows:
         try:
             texts = text_columns(names, options)
             ids = None if options.id_field is None else text_column(names, options.id_field)
-            self.kept = {name: text_column(names, name) for name in options.keep if name in names}
+            kept = [name for name in options.kept_fields if name in names]
+            self.kept = {name: text_column(names, name) for name in kept}
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
         self.names, self.texts, self.ids = names, texts, ids
@@ -358,7 +348,7 @@ class _Rows:
         fields: list[dict[str, object]] | None = None
         if self.request.whole:
             fields = [{} for _ in range(part.num_rows)]
-            hidden = self.request.options.in_text(self.names[self.texts[0]])
+            hidden = self.request.options.hidden_fields(self.names[self.texts[0]])
             for place, name in enumerate(self.names):
                 if name not in hidden:
                     for row, value in zip(fields, part.column(str(place)).to_pylist(), strict=True):

@@ -171,14 +171,14 @@ def embed(
     for name, number in (numbers | {"workers": workers, "threads": threads}).items():
         if number is not None and number < 1:
             raise ValueError(f"{name}: wanted at least 1, got {number}")
-    for name in options.keep:
+    for name in (keep := options.kept_fields):
         if name in RESERVED:
             raise ValueError(
                 f"keep: the name {name!r} is reserved for a column of every shard "
                 f"({', '.join(RESERVED)}): leave it out of --keep"
             )
-    if len({*options.keep}) < len(options.keep):
-        raise ValueError(f"keep: a field may be named only once, got {', '.join(options.keep)}")
+    if len({*keep}) < len(keep):
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
         watched = facts_of(files or (), "stat")
@@ -197,7 +197,7 @@ def embed(
             field=options.field,
             format=options.format,
             id_field=options.id_field,
-            keep=tuple(options.keep),
+            keep=keep,
             text=text,
             exact=encoder.exact,
             keeps="last" if options.on_duplicate == "last" else "first",

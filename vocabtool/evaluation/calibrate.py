@@ -22,7 +22,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.fields import add_weights, weighted_parts
+from vocabtool.keywords.fields import weighted_terms
 from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows
@@ -63,12 +63,16 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query made from the document in ``row``. ``copy``: the document without the query."""
+    """A query made from the document in ``row``. ``copy``: the document without the query.
+
+    ``removed``: the first and last (exclusive) character of the query in the document.
+    """
 
     kind: Kind
     row: int
     text: str
     copy: str
+    removed: tuple[int, int]
 
 
 def pseudo_queries(
@@ -92,8 +96,10 @@ def pseudo_queries(
         for _ in range(2):
             if left.casefold().startswith(title.casefold()):
                 left = left[len(title) :].lstrip(" .:-\n\t")
+        span = 0, len(document.text.rstrip()) - len(left)
     else:
-        title, left = _words_of(parts[first], cutter), _without(parts, first)
+        title, span = _words_of(parts[first], cutter), _span_of(parts, first)
+        left = _without(document.text, span)
     order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(parts))]
     for at in order:
         content = [word for word in cutter.spans(_words_of(parts[at], cutter)) if not word.stop]
@@ -101,7 +107,8 @@ def pseudo_queries(
             break
     else:
         return []
-    rest = _without(parts, at)
+    removed = _span_of(parts, at)
+    rest = _without(document.text, removed)
     repeated = set(cutter.terms([rest])[0].words.split(" "))
     tossed = generator.random(len(content)) < DROP_RATE
     kept = [
@@ -112,11 +119,19 @@ def pseudo_queries(
     hard = " ".join(kept or [content[int(generator.integers(len(content)))].surface])
     if not title or not left:
         return []
-    return [PseudoQuery("title", row, title, left), PseudoQuery("hard", row, hard, rest)]
+    return [
+        PseudoQuery("title", row, title, left, span),
+        PseudoQuery("hard", row, hard, rest, removed),
+    ]
 
 
-def _without(parts: Sequence[str], place: int) -> str:
-    return "".join((*parts[:place], *parts[place + 1 :])).strip()
+def _span_of(parts: Sequence[str], place: int) -> tuple[int, int]:
+    start = sum(map(len, parts[:place]))
+    return start, start + len(parts[place])
+
+
+def _without(text: str, span: tuple[int, int]) -> str:
+    return (text[: span[0]] + text[span[1] :]).strip()
 
 
 def _words_of(part: str, cutter: Cutter) -> str:
@@ -250,7 +265,7 @@ def calibrate(
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
     words: list[LegScores] = []
-    cut = _terms_of_copies(snapshot, queries)
+    cut = terms_of_copies(snapshot, queries)
     for query, terms, vector, copy in zip(queries, cut, vectors, copied, strict=True):
         store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
         legs.append(score_legs(store, query.text, vector, deep))
@@ -280,19 +295,16 @@ def calibrate(
     return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
-def _terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
+def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
     """Return the terms of the copies, with the weights of the fields that are left in them."""
-    rows = np.array([query.row for query in queries])
-    left = [
-        [
-            part
-            for part in weighted_parts(each.text, each.fields, snapshot.searched_fields)
-            if part[0] in query.copy
-        ]
-        for each, query in zip(snapshot.documents.fetch_documents(rows), queries, strict=True)
-    ]
-    terms = snapshot.cutter.terms([query.copy for query in queries])
-    return add_weights(terms, left, snapshot.cutter)
+    documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
+    return weighted_terms(
+        snapshot.cutter,
+        [each.text for each in documents],
+        [each.fields for each in documents],
+        snapshot.searched_fields,
+        [query.removed for query in queries],
+    )
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:

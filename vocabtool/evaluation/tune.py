@@ -195,8 +195,8 @@ def tune(
     """Choose the weight ``a`` with judged queries; store nothing.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the folds. Raises :class:`VocabtoolError` for fewer than ten judged queries,
-    or without vectors.
+    ``seed``: seed of the folds. Raises :class:`VocabtoolError` for fewer than ten judged queries
+    with a relevant document, or without vectors.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:

@@ -36,7 +36,7 @@ from vocabtool.index.folder import (
     refuse_others,
 )
 from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_version
-from vocabtool.keywords.fields import in_utf8, places_of
+from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
 from vocabtool.search.hits import ValueCount
 from vocabtool.search.settings import Calibration
@@ -73,16 +73,16 @@ def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
-        found = [*map(_in_utf8, snapshot.documents.fetch_documents(part))]
+        found = [*map(_document_in_utf8, snapshot.documents.fetch_documents(part))]
         yield part, found
         start += len(part)
         size = sum(len(each.text) for each in found)
         step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
 
 
-def _in_utf8(document: Document) -> Document:
+def _document_in_utf8(document: Document) -> Document:
     fields = {
-        name: in_utf8(value) if isinstance(value, str) and not value.isascii() else value
+        name: text_in_utf8(value) if isinstance(value, str) and not value.isascii() else value
         for name, value in document.fields.items()
     }
     return Document(document.id, document.text, fields)
@@ -107,7 +107,9 @@ def export(
     ending = path.suffix.lower()
     if ending not in EXPORT_ENDINGS:
         raise ValueError(f"{path}: expected a file that ends in {', '.join(EXPORT_ENDINGS)}")
-    raw, done = snapshot.vectors.raw, 0
+    raw, done, parted = snapshot.vectors.raw, 0, snapshot.searched_fields
+    if TEXT not in weights_of(parted) or not is_of_fields(snapshot, where):
+        parted = ()
     with ExitStack() as opened:
         out = opened.enter_context(whole_file(path))  # closed last, so that it appears last
         if ending == ".jsonl":
@@ -121,7 +123,7 @@ def export(
         take = opened.enter_context(raw.reader()) if vectors else None
         for part, documents in blocks(snapshot, rows):
             found = None if take is None else take(part)
-            write([_as_read(each, snapshot.searched_fields) for each in documents], found)
+            write([_as_read(each, parted) for each in documents], found)
             if found is not None and ending == ".jsonl":
                 matrix.write(found.astype("<f4", copy=False).tobytes())
             done += len(part)
@@ -131,12 +133,23 @@ def export(
 
 
 def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
-    """Return the document with the field ``text`` as its text, if it is one of several fields."""
-    if TEXT not in weights_of(searched):
+    """Return the document with the field ``text``, if it is one of several, as its text."""
+    if not searched:
         return document
     places = places_of(document.text, document.fields, searched)
     own = "".join(document.text[start:end] for name, start, end in places if name == TEXT)
-    return replace(document, text=own if places else document.text)
+    return replace(document, text=own)
+
+
+def is_of_fields(snapshot: Snapshot, where: str | None = None) -> bool:
+    """Whether all texts are joined fields. Documents that are added in Python may have others."""
+    searched = snapshot.searched_fields
+    return bool(searched) and all(
+        places_of(each.text, each.fields, searched)
+        or not (each.text or any(map(each.fields.get, weights_of(searched))))
+        for _, documents in blocks(snapshot, rows_in_order(snapshot, where))
+        for each in documents
+    )
 
 
 def vectors_beside(file: Path) -> Path:
@@ -222,7 +235,7 @@ class IndexStats:
     - ``model``: path or name of the model; ``None`` if the vectors are your own.
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
     - ``calibration``: the calibrated weight of the keyword leg; ``None`` for the default weight.
-    - ``searched``: the fields that texts consist of, with weights; empty for one field.
+    - ``searched_fields``: the fields that texts consist of, with weights; empty for one field.
     - ``files``: bytes on disk by purpose.
     - ``tokens``: number of running words in all texts; ``None`` unless counted.
     - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
@@ -248,7 +261,7 @@ class IndexStats:
     tokens: int | None = None
     tokens_unknown: int | None = None
     unknown_words: tuple[ValueCount, ...] = ()
-    searched: tuple[str, ...] = ()
+    searched_fields: tuple[str, ...] = ()
 
 
 def stats(
@@ -274,7 +287,7 @@ def stats(
         calibration=manifest.calibration,
         files=_sizes(path, snapshot.commit.folder),
         sources=tuple(each.name for each in manifest.sources),
-        searched=manifest.searched,
+        searched_fields=manifest.searched_fields,
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(

@@ -133,7 +133,7 @@ def id_in_utf8(id_: str) -> str:
     return as_bytes(id_).decode("utf-8", "replace")
 
 
-def in_utf8(batch: Batch) -> Batch:
+def batch_in_utf8(batch: Batch) -> Batch:
     return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 

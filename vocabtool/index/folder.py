@@ -165,7 +165,7 @@ class Manifest:
     load: Load | None = None
     chance: Chance | None = None
     sources: tuple[Source, ...] = ()
-    searched: tuple[str, ...] = ()
+    searched_fields: tuple[str, ...] = ()
 
     @property
     def live(self) -> int:

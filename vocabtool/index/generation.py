@@ -42,7 +42,7 @@ from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.fields import add_weights, weighted_parts
+from vocabtool.keywords.fields import weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.store import FieldColumn, KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
@@ -83,7 +83,7 @@ class Snapshot:
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
         self.fields = manifest.fields
-        self.searched_fields = manifest.searched
+        self.searched_fields = manifest.searched_fields
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -267,7 +267,7 @@ class GenerationWriter:
         self.folder = folder
         self.manifest = manifest
         self.rows = manifest.rows
-        self.searched = manifest.searched
+        self.searched_fields = manifest.searched_fields
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
         self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
@@ -302,7 +302,7 @@ class GenerationWriter:
             calibration=manifest.calibration,
             load=manifest.load,
             sources=manifest.sources,
-            searched=manifest.searched,
+            searched_fields=manifest.searched_fields,
         )
         DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
@@ -360,24 +360,19 @@ class GenerationWriter:
         self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
     ) -> list[Terms]:
         """Return the terms of texts, with the weights of fields."""
-        terms, names = self._cutter.terms(texts), weights_of(self.searched)
-        if not names:
-            return terms
+        if not (names := weights_of(self.searched_fields)):
+            return self._cutter.terms(texts)
         stored = {column(self._kinds, name): name for name in names if name in self._kinds}
         there = [(at, stored[name]) for at, name in enumerate(columns, 2) if name in stored]
-        values = [
+        values = (
             {
                 name: value.decode("utf-8", "surrogateescape")
                 for at, name in there
                 if isinstance(value := fact[at], bytes)
             }
             for fact in facts
-        ]
-        parts = [
-            weighted_parts(text, given, self.searched)
-            for text, given in zip(texts, values, strict=True)
-        ]
-        return add_weights(terms, parts, self._cutter)
+        )
+        return weighted_terms(self._cutter, texts, values, self.searched_fields)
 
     def commit(
         self,
@@ -411,7 +406,7 @@ class GenerationWriter:
             fields=dict(self._kinds),
             vectors=self._written,
             keywords=keywords,
-            searched=self.searched,
+            searched_fields=self.searched_fields,
         )
         if codes:
             done = _with_codes(self.folder, done, progress)

@@ -220,7 +220,7 @@ class Loader:
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(str(self._path), (HALF_DONE,))
         for part in self._parts:
-            self._search_fields(part)
+            self._set_searched_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
         self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
@@ -228,7 +228,7 @@ class Loader:
         with closing(SeenIds()) as self._ids:
             return self._load_rest()
 
-    def _search_fields(self, part: Part) -> None:
+    def _set_searched_fields(self, part: Part) -> None:
         """Tell the writer which fields the texts of a part consist of."""
         searched = part.options.searched_fields
         if part.shards is not None and searched:
@@ -238,7 +238,7 @@ class Loader:
                 raise VocabtoolError(
                     f"{part.shards}: embed read the field {embedded}, wanted {' and '.join(names)}"
                 )
-        self._writer.search_fields(searched)
+        self._writer.set_searched_fields(searched)
 
     def _load_rest(self) -> LoadReport:
         began, writer = time.monotonic(), self._writer

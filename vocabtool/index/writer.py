@@ -27,10 +27,10 @@ from vocabtool.index.canaries import ENCODED, compare_canaries
 from vocabtool.index.documents import (
     PLAIN,
     Items,
+    batch_in_utf8,
     batches_of,
     fit_to_kind,
     id_in_utf8,
-    in_utf8,
 )
 from vocabtool.index.folder import Commit, Load, Manifest, recover
 from vocabtool.index.generation import GenerationWriter, Progress
@@ -152,12 +152,12 @@ class Writer:
         self._deletes |= bool(found)
         return len(found)
 
-    def search_fields(self, searched: tuple[str, ...]) -> None:
-        """Search these fields of all documents, as in :attr:`Manifest.searched`.
+    def set_searched_fields(self, searched: tuple[str, ...]) -> None:
+        """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
 
         Raises :class:`VocabtoolError` if the index has rows of other fields or weights.
         """
-        held = self._files.searched
+        held = self._files.searched_fields
         if held != searched and self.rows:
             shown = [" and ".join(each) or "one field" for each in (held, searched)]
             given = " ".join(f"--field {name}" for name in held) or "one --field"
@@ -165,7 +165,7 @@ class Writer:
                 f"{self._path}: the index searches {shown[0]}, wanted {shown[1]}. Use {given}, or "
                 "start over with --force, or name a new folder"
             )
-        self._files.searched = searched
+        self._files.searched_fields = searched
 
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
@@ -244,7 +244,7 @@ class Writer:
                 if on_error == "raise":
                     raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
                 self.left_out.add(place, reason)
-        return in_utf8(batch)
+        return batch_in_utf8(batch)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Commit all changes so far: they are on disk, and readers see them.

@@ -7,7 +7,7 @@ weight W are put into the keyword index W times: once with the text, and W - 1 t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,14 +36,14 @@ def places_of(
     for name in names:
         value = values.get(name)
         if isinstance(value, str) and name != TEXT:
-            held[name] = value if value.isascii() else in_utf8(value)
+            held[name] = value if value.isascii() else text_in_utf8(value)
     if TEXT in names:
         at = names.index(TEXT)
         before, after = (
             sum(len(held[name]) + len(BETWEEN) for name in some if held.get(name))
             for some in (names[:at], names[at + 1 :])
         )
-        held[TEXT] = text[before : len(text) - after]
+        held[TEXT] = text[before : max(before, len(text) - after)]
     found, start = list[FieldPlace](), 0
     for name in names:
         if value := held.get(name):
@@ -53,37 +53,39 @@ def places_of(
     return found if joined == text else []
 
 
-def in_utf8(value: str) -> str:
+def text_in_utf8(value: str) -> str:
     """Replace bytes that are not UTF-8 by U+FFFD, as in the texts of an index."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def weighted_parts(
-    text: str, values: Mapping[str, object], searched: tuple[str, ...]
-) -> list[tuple[str, int]]:
-    """Return the parts of a text that are fields with a weight above 1, and these weights."""
-    weights = weights_of(searched)
-    if max(weights.values(), default=1) == 1:
-        return []
-    places = places_of(text, values, searched)
-    return [(text[start:end], weights[name]) for name, start, end in places if weights[name] > 1]
-
-
-def add_weights(
-    terms: Sequence[Terms], parts: Sequence[Sequence[tuple[str, int]]], cutter: Cutter
+def weighted_terms(
+    cutter: Cutter,
+    texts: Sequence[str],
+    values: Iterable[Mapping[str, object]],
+    searched: tuple[str, ...],
+    removed: Sequence[tuple[int, int]] = (),
 ) -> list[Terms]:
-    """Return the ``terms`` of texts, in which the terms of each part occur as often as it weighs.
+    """Return the terms of texts, in which those of each field occur as often as it weighs.
 
-    ``parts``: as :func:`weighted_parts` returns them for each text. Each repetition is a text of
-    its own, so that no phrase is found across its edges.
+    ``values``, ``searched``: as in :func:`places_of`. ``removed``: of each text, the first and
+    last (exclusive) character of a span that is left out. Each repetition is a text of its own, so
+    that no phrase is found across its edges.
     """
-    found = []
-    for each, weighted in zip(terms, parts, strict=True):
-        more: list[str] = []
-        for cut, (_, weight) in zip(
-            cutter.terms([text for text, _ in weighted]), weighted, strict=True
-        ):
-            more += [cut.words] * (weight - 1) if cut.words else []
-        count = each.count + sum(words.count(" ") + 1 for words in more)
-        found.append(replace(each, repeated=tuple(more), count=count) if more else each)
-    return found
+    gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
+    left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]
+    terms = cutter.terms(left)
+    if max(weights.values(), default=1) == 1:
+        return terms
+    parts = [
+        (at, weights[name], text[start : min(first, end)] + text[max(start, last) : end])
+        for at, (text, held, (first, last)) in enumerate(zip(texts, values, gaps, strict=True))
+        for name, start, end in places_of(text, held, searched)
+        if weights[name] > 1
+    ]
+    cut = cutter.terms([part for _, _, part in parts])
+    for (at, weight, _), more in zip(parts, cut, strict=True):
+        if more.words:
+            repeated = terms[at].repeated + (more.words,) * (weight - 1)
+            count = terms[at].count + more.count * (weight - 1)
+            terms[at] = replace(terms[at], repeated=repeated, count=count)
+    return terms

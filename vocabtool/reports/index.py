@@ -107,8 +107,8 @@ def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
         )
     words = plural(index.manifest.words, "running word", "running words")
     yield "keywords", f"{'not stemmed' if held.language == 'none' else held.language}, {words}"
-    if index.manifest.searched:
-        yield "fields", f"{safe(' and '.join(index.manifest.searched))} are searched together"
+    if searched := index.manifest.searched_fields:
+        yield "fields", f"{safe(' and '.join(searched))} are searched together"
     yield "weight", f"a = {_weight_of(index)}"
 
 

@@ -66,8 +66,9 @@ NO_SIZE = (
 class Stream(Generic[T]):
     """An ordered sequence of elements, read lazily. Each iteration (a pass) reads the source again.
 
-    Every operator returns a new stream and leaves this one unchanged. If a pass is abandoned early,
-    its files are closed and its threads end. Created by :func:`stream` and :meth:`of`.
+    Every operator returns a new stream and leaves this one unchanged. A pass yields each element
+    exactly once. If it is abandoned early, its files are closed and its threads end. Created by
+    :func:`stream` and :meth:`of`.
 
     ``start``: returns a pass without the first n elements, for :meth:`skip`.
     ``size``: returns the size, as far as it is known without reading all elements.
