@@ -86,7 +86,7 @@ def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     fine("delete", index, "b", "c", "d")
     assert repr(Index.open(index)) == f"<Index {index!r}: 1 document>"
-    report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
+    report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0, encoded=1)
     assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
@@ -106,7 +106,7 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
     monkeypatch.setattr(opened.snapshot().model, "known_words", Pieces(2))
-    report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
+    report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0, encoded=300)
     told = lines(index_report(opened, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
     assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]

@@ -147,8 +147,8 @@ def markdown(text: str) -> MarkedText:
             named = found["title"]
             if "#" in named:
                 named = CLOSING.sub("", named)
-            start = _from_labels(text, found.start())
-            headings.append(Heading(start, found.end() - 1, len(hashes), _clean(named)))
+            begin = _from_labels(text, found.start())
+            headings.append(Heading(begin, found.end() - 1, len(hashes), _clean(named)))
             at = found.end()
         else:
             at, start = found.end(), _paragraph(padded, least, found.start())
@@ -157,8 +157,8 @@ def markdown(text: str) -> MarkedText:
             if start is not None:
                 level = 1 if found["under"][0] == "=" else 2
                 named = _clean(padded[start + 1 : found.start()])
-                at_label = _from_labels(text, start)
-                headings.append(Heading(at_label, found.end() - 1, level, named))
+                begin = _from_labels(text, start)
+                headings.append(Heading(begin, found.end() - 1, level, named))
         least = at
     return MarkedText(text, headings, title or first_title(headings))
 

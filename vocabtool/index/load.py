@@ -80,7 +80,6 @@ class LoadReport:
     - ``updated``: documents that replaced others.
     - ``unchanged``: documents with the same content, or kept because ``on_existing`` is ``"skip"``.
     - ``removed``: documents deleted by a sync.
-    - ``encoded``: texts that the model encoded; a text that the index has keeps its vector.
     - ``zero``: added or updated documents without a vector, found by keywords only.
     - ``not_utf8``: documents whose text is not valid UTF-8.
     - ``skipped``: invalid rows; ``first_skipped`` has the first ones.
@@ -91,6 +90,7 @@ class LoadReport:
     - ``notes``: notes about the files, and about texts that are too long.
     - ``too_long``: encoded documents with more tokens than the model reads.
     - ``tokens_cut``: number of their tokens that it does not read, perhaps estimated.
+    - ``encoded``: texts that the model encoded; a text that the index has keeps its vector.
     """
 
     read: int
@@ -99,7 +99,6 @@ class LoadReport:
     updated: int = 0
     unchanged: int = 0
     removed: int = 0
-    encoded: int = 0
     zero: int = 0
     not_utf8: int = 0
     skipped: int = 0
@@ -111,6 +110,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
     too_long: int = 0
     tokens_cut: int = 0
+    encoded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
