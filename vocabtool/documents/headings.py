@@ -49,10 +49,11 @@ RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
 SHORT: Final = 4  # a shorter underline must be as long as its title
 
+# Atomic groups: Python before 3.11.5 matches possessive groups wrongly.
 TAG: Final = re.compile(
     r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
     r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
-    r"(?P<inside>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*+)(?:>|\Z))",
+    r"(?P<inside>(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*))(?:>|\Z))",
     re.DOTALL | re.IGNORECASE,
 )
 RAW: Final = {
@@ -71,9 +72,9 @@ BREAKS: Final = LINE_BREAKS | dict.fromkeys(
 BLANKS: Final = {"td": " ", "th": " "}
 
 PYTHON: Final = re.compile(
-    r"\"\"\"(?:[^\"\\]++|\\.?|\"(?!\"\"))*+(?:\"\"\"|\Z)"
-    r"|'''(?:[^'\\]++|\\.?|'(?!''))*+(?:'''|\Z)"
-    r"|\"(?:[^\"\\\n]++|\\.)*+|'(?:[^'\\\n]++|\\.)*+|\#[^\n]*+"
+    r"\"\"\"(?>(?:[^\"\\]++|\\.?|\"(?!\"\"))*)(?:\"\"\"|\Z)"
+    r"|'''(?>(?:[^'\\]++|\\.?|'(?!''))*)(?:'''|\Z)"
+    r"|\"(?>(?:[^\"\\\n]++|\\.)*)|'(?>(?:[^'\\\n]++|\\.)*)|\#[^\n]*+"
     r"|\n(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)|(?P<at>@)|(?P<other>[^\W\d]))",
     re.DOTALL,
 )

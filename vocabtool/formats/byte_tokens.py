@@ -263,12 +263,13 @@ TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekke
 _ESCAPE: Final = rb"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3]?[0-7]{1,2}"
 _TEXT: Final = _ESCAPE + rb"|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _BYTES: Final = _ESCAPE + rb")"
-# Possessive, because backtracking would try all three possible ends of each octal escape.
+# Atomic, because backtracking would try all three possible ends of each octal escape. Python before
+# 3.11.5 matches possessive groups wrongly.
 LITERAL: Final = re.compile(
     rb"([0-9]{1,10}) ("
-    rb"'(?:[^'\\]|" + _TEXT + rb")*+'|" + rb'"(?:[^"\\]|' + _TEXT + rb')*+"|'
-    rb"b'(?:[^'\\\x80-\xff]|" + _BYTES + rb")*+'|"
-    rb'b"(?:[^"\\\x80-\xff]|' + _BYTES + rb')*+"'
+    rb"'(?>(?:[^'\\]|" + _TEXT + rb")*)'|" + rb'"(?>(?:[^"\\]|' + _TEXT + rb')*)"|'
+    rb"b'(?>(?:[^'\\\x80-\xff]|" + _BYTES + rb")*)'|"
+    rb'b"(?>(?:[^"\\\x80-\xff]|' + _BYTES + rb')*)"'
     rb") ([0-9]{1,9})\r?"
 )
 
