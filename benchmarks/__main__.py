@@ -5,7 +5,8 @@
     python -m benchmarks draw       # write the stored results into the pages again
     python -m benchmarks draw --check   # exit code 1 if a page differs from the results
 
-Results are in ``results/quick`` and ``results/all``, a file for each script. A page shows them
+Results are in ``results/quick`` and ``results/all``, a file for each script (``NAME.json``), and
+perhaps more for single questions that ran alone (``NAME-QUESTION.json``). A page shows them
 between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``: NAME is a script, or ``summary``;
 ``NAME | TITLE`` is the first table whose title begins with TITLE. Pictures are written to
 ``docs/_static``.
@@ -18,7 +19,7 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,6 +34,8 @@ RESULTS: Final = FOLDER / "results"
 REGION: Final = re.compile(
     r"(<!-- figures: (\w+)(?: \| ([^\n]+?))? -->\n).*?(<!-- end figures -->)", re.DOTALL
 )
+
+Run = tuple[dict[str, str], list[Table]]  # facts of the machine, and what was measured
 
 # Arguments of each script in `quick`; in `all` it runs without arguments.
 SCRIPTS: Final[Mapping[str, str]] = {
@@ -181,16 +184,20 @@ PICTURES: Final = (
 )
 
 
-def results() -> dict[str, tuple[dict[str, str], list[Table]]]:
-    """Return the machine's facts and the tables of each script."""
+def results() -> dict[str, list[Run]]:
+    """Return the runs of each script."""
     found = {}
     for name in SCRIPTS:
         for kind in ("all", "quick"):
-            path = RESULTS / kind / f"{name}.json"
-            if path.exists():
-                found[name] = read(path)
+            if (whole := RESULTS / kind / f"{name}.json").exists():
+                alone = sorted((RESULTS / kind).glob(f"{name}-*.json"))
+                found[name] = [read(path) for path in (whole, *alone)]
                 break
     return found
+
+
+def tables_of(runs: Sequence[Run]) -> list[Table]:
+    return [table for _, tables in runs for table in tables]
 
 
 def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
@@ -203,46 +210,47 @@ def cell(tables: list[Table], table: str, row: str, column: str) -> str | None:
     return None
 
 
-def summary(found: Mapping[str, tuple[dict[str, str], list[Table]]]) -> Iterator[str]:
+def summary(found: Mapping[str, list[Run]]) -> Iterator[str]:
     """Return the summary table for the README."""
     yield "| | vocabtool | compared with |"
     yield "|---|---:|---:|"
     for row in SUMMARY:
-        _, tables = found.get(row.script, ({}, []))
+        tables = tables_of(found.get(row.script, []))
         ours = cell(tables, row.table, row.row, row.ours)
         peer = cell(tables, row.table, row.peer_row or row.row, row.peer)
         if ours is not None and peer is not None:
             yield f"| {row.shown} | **{ours}** | {peer}, {row.against} |"
-    machines = {facts["system"] for facts, _ in found.values()}
-    dates = {facts["date"] for facts, _ in found.values()}
+    every = [facts for runs in found.values() for facts, _ in runs]
+    machines, dates = ({facts[name] for facts in every} for name in ("system", "date"))
     yield ""
     yield f"Measured on {', '.join(sorted(machines))} ({', '.join(sorted(dates))})."
 
 
-def shown(
-    name: str, title: str | None, found: Mapping[str, tuple[dict[str, str], list[Table]]]
-) -> str:
+def shown(name: str, title: str | None, found: Mapping[str, list[Run]]) -> str:
     """Return the text for a page between its two marks."""
     if name == "summary":
         return "\n".join(summary(found)) + "\n"
     if name not in found:
         return "Not measured yet for this version.\n"
-    facts, tables = found[name]
     if title is not None:
+        tables = tables_of(found[name])
         chosen = [each.markdown() for each in tables if each.title.startswith(title)]
         if not chosen:
             raise ValueError(f"{name}: no table whose title begins with {title!r}")
         return f"{chosen[0]}\n"
-    versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
-    told = f"`{facts['command']}`, {facts['date']}: {versions}."
-    return "\n\n".join((told, *(table.markdown() for table in tables))) + "\n"
+    parts = []
+    for facts, tables in found[name]:
+        versions = ", ".join(f"{k} {v}" for k, v in facts.items() if k not in ("date", "command"))
+        parts.append(f"`{facts['command']}`, {facts['date']}: {versions}.")
+        parts += (table.markdown() for table in tables)
+    return "\n\n".join(parts) + "\n"
 
 
 def pages() -> Iterator[tuple[Path, str, str]]:
     """Yield each page and picture with figures: path, text, and text with the stored results."""
     found = results()
     for picture in PICTURES:
-        _, tables = found.get(picture.script, ({}, []))
+        tables = tables_of(found.get(picture.script, []))
         bars = {
             label: figure
             for label, (row, column) in picture.bars.items()

@@ -1,6 +1,6 @@
 """Measure the speed of encoders and of the tokenizers of subword models.
 
-    python benchmarks/encoders.py                 all questions, ten minutes
+    python benchmarks/encoders.py                 all questions; ``same`` takes most of an hour
     python benchmarks/encoders.py --only http     one of them
     python benchmarks/encoders.py --json FILE     store the results
 

@@ -282,7 +282,7 @@ def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
     Raises :class:`BadRow` as :func:`text_column`, and if none of several fields exists.
     """
     if not options.fields:
-        return [text_column(names, options.single)]
+        return [text_column(names, options.single_field)]
     found = [text_column(names, name) for name in options.fields if name in names]
     if not found:
         raise BadRow(none_of(options.fields, names))

@@ -172,7 +172,7 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _from_labels(text: str, at: int) -> int:
-    """Return where the labels right above a heading begin, or ``at`` if there are none."""
+    """Return where a heading at ``at`` begins, with the labels that stand right above it."""
     while True:
         first = max(at - MAX_LABEL, 0)
         before = text[first:at].rstrip()

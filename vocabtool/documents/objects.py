@@ -206,7 +206,7 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
     options = request.options
-    field, id_field = options.single or TEXT, options.id_field
+    field, id_field = options.single_field or TEXT, options.id_field
     if isinstance(value, str | bytes):
         if id_field is None and not options.kept_fields and options.vector_field is None:
             return Row(number, spell(value), None, (), {})
@@ -231,9 +231,10 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
             raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
         id_ = spell(given if isinstance(given, str | bytes) else str(given))
     kept = kept_of(value, options.kept_fields, spell)
-    fields = dict(value) if request.whole else {}
-    for name in options.hidden_fields(field):
-        fields.pop(name, None)
+    fields: dict[str, object] = {}
+    if request.whole:
+        hidden = options.hidden_fields(field)
+        fields = {name: held for name, held in value.items() if name not in hidden}
     return Row(number, text, id_, kept, fields, own_vector(value, request))
 
 

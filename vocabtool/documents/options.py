@@ -147,7 +147,7 @@ class ReadOptions:
         return (*weights_of(self.searched_fields),)
 
     @property
-    def single(self) -> str | None:
+    def single_field(self) -> str | None:
         """The name of the only field; ``None`` for the default, and for several fields."""
         return self.field if isinstance(self.field, str) else None
 
@@ -162,7 +162,7 @@ class ReadOptions:
     def field_of_rows(self) -> str | None:
         """A field that only rows have; ``None`` if texts without fields can be read."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
-        asked = (*lacking, self.single, self.id_field)
+        asked = (*lacking, self.single_field, self.id_field)
         return next((name for name in asked if name is not None), None)
 
     def hidden_fields(self, text: str) -> frozenset[str]:

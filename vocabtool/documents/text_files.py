@@ -150,7 +150,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
     """Return ``None`` if a line is not an object with valid fields."""
     options = request.options
-    text, id_field, vector = options.single or TEXT, options.id_field, options.vector_field
+    text, id_field, vector = options.single_field or TEXT, options.id_field, options.vector_field
     several = options.fields
     try:
         values = [orjson.loads(line) for line in lines]

@@ -56,7 +56,7 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
 
 def _rows(file: Readable, request: Request) -> Iterator[Row]:
     options = request.options
-    texts = options.fields or (options.single or TEXT,)
+    texts = options.fields or (options.single_field or TEXT,)
     names = (*texts, options.id_field or TEXT, *options.kept_fields)
     wanted = None if request.whole else frozenset(names)
     number, offset = 0, 0

@@ -96,7 +96,7 @@ class Rows:
 
 
 def open_rows(model: str | Path) -> Rows | None:
-    """Return the vectors of a model's folder or of a file; ``None`` if there are none.
+    """Return the vectors in a model's folder or in a file; ``None`` for a model without vectors.
 
     Raises :class:`InvalidFile` for a damaged file.
     """

@@ -65,7 +65,7 @@ def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = Fa
 
 
 def what_was_found(found: Hits) -> Iterator[Block]:
-    """Yield what precedes the hits: that there are none, or that they are guesses."""
+    """Yield a remark if there are no hits, or if the hits are guesses."""
     if not found.hits:
         yield Paragraph("nothing found")
     if found.guesses:
