@@ -208,7 +208,7 @@ def measured(index: Index, searched: Collection, encoder: str, **settings: Any) 
         **settings,
     )
     values = [
-        ndcg([hit.fields.get("document", hit.id) for hit in found], searched.qrels[query.id])
+        ndcg([str(hit.fields.get("document", hit.id)) for hit in found], searched.qrels[query.id])
         for query, found in zip(queries, hits, strict=True)
     ]
     return Measured(np.array(values), np.array([bool(found.query.m) for found in hits]))
