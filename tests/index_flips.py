@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import random
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 from shutil import copytree
 
-from tests.builders.small_indexes import answers
+from tests.builders.small_indexes import answers, temporary_folder
 from vocabtool import Index, VocabtoolError
 
 
@@ -29,7 +28,7 @@ def asked(path: Path) -> object:
 def main() -> None:
     folder, flips = Path(sys.argv[1]), int(sys.argv[2])
     escaped, other_answers = [], set()
-    with tempfile.TemporaryDirectory() as beside:
+    with temporary_folder() as beside:
         path = Path(copytree(folder, Path(beside) / "index"))
         right = asked(path)
         for file in sorted(each for each in path.rglob("*") if each.is_file()):

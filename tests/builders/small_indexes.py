@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args, get_type_hints
 
 import numpy as np
@@ -18,6 +19,15 @@ DIM: Final = 4
 WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
 QUERIES: Final = ("amber birch", "only00003", "cedar delta", "grove", "SKU-10005")
 Scored = list[tuple[str, float]]
+
+
+def temporary_folder() -> TemporaryDirectory[str]:
+    """A folder for indexes.
+
+    It may stay: right after an index is opened, a thread of tantivy may put a lock file into a
+    folder that is being removed.
+    """
+    return TemporaryDirectory(ignore_cleanup_errors=True)
 
 
 def document(number: int, version: int = 0) -> Document:

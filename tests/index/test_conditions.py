@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import add
+from tests.builders.small_indexes import add, temporary_folder
 from vocabtool import Document, Index, InvalidCondition
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
@@ -137,7 +136,7 @@ def test_against_sqlite(
 ) -> None:
     """Conditions say what SQL says: nulls, precedence, patterns, quotes, over several files too."""
     documents = [Document(*row) for row in rows]
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         snapshot = index_of(Path(folder), documents[:cut], documents[cut:]).snapshot()
         found = [np.flatnonzero(snapshot.where(ours)).tolist() for ours, _ in conditions]
     assert found == says_sqlite(rows, [theirs for _, theirs in conditions])
@@ -383,7 +382,7 @@ def test_dates_are_compared_as_python_compares_them(
     written = [each and (each.replace("T", " ") if blank else each) for each in stored]
     documents = [Document(str(at), "x", {"day": each}) for at, each in enumerate(["-", *written])]
     times = [None if each in (None, *OTHERS) else period(each)[0] for each in stored]
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         snapshot = index_of(Path(folder), documents).snapshot()
         for date in asked:
             for sign, holds in COMPARED.items():
@@ -441,7 +440,7 @@ def test_texts_are_compared_as_python_compares_them(
 ) -> None:
     """``ilike`` after Python's own folding of case, ``startswith`` as it is."""
     documents = [Document(str(at), "x", {"name": each}) for at, each in enumerate(["-", *stored])]
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         snapshot = index_of(Path(folder), documents).snapshot()
         for text in asked:
             for operator, holds in (

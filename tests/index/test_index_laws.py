@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import FUSIONS, Scored, Vectors, add, contents, delete, scored
+from tests.builders.small_indexes import (
+    FUSIONS,
+    Scored,
+    Vectors,
+    add,
+    contents,
+    delete,
+    scored,
+    temporary_folder,
+)
 from vocabtool import Document, Index
 
 DIM = 2
@@ -90,7 +98,7 @@ def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(
 ) -> None:
     """Compared with an index that never held anything else, and whatever the way to it was."""
     draw = random.Random(seed)
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         changed, fresh = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
         put(fresh, content)
         put(changed, others)
@@ -111,7 +119,7 @@ def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(
 def test_the_order_of_adding_does_not_matter(content: Content, metric: Any, seed: int) -> None:
     """Ties are broken by the id, and nothing else tells documents of equal score apart."""
     shuffled = random.Random(seed).sample([*content], len(content))
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
         put(one, content)
         put(other, content, order=shuffled)
@@ -125,7 +133,7 @@ def test_lengths_of_vectors_mean_nothing_under_cosine(content: Content, factor: 
         number: (text, tuple(factor * each for each in vector))
         for number, (text, vector) in content.items()
     }
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         one, other = made(folder, "a"), made(folder, "b")
         put(one, content)
         put(other, longer)
@@ -145,7 +153,7 @@ def test_an_update_is_a_deletion_and_an_addition(
     content: Content, newer: Content, metric: Any
 ) -> None:
     """In one commit or in two: the same documents, the same answers."""
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         updated, replaced = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
         for index in (updated, replaced):
             put(index, content)
@@ -159,7 +167,7 @@ def test_an_update_is_a_deletion_and_an_addition(
 @law(corpora, metrics)
 def test_commits_do_not_matter(content: Content, metric: Any) -> None:
     """A corpus added in one commit, or document by document, answers the same."""
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
         put(one, content)
         for number in content:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -13,6 +12,7 @@ import click
 import numpy as np
 import pytest
 
+from tests.builders.small_indexes import temporary_folder
 from tests.html_page import Page, check_inert
 from tests.some_reports import NASTY
 from vocabtool import Document, Hits, Index, NotFound, save_hits
@@ -49,7 +49,7 @@ def found(index: Index, **more: Any) -> Hits:
 
 
 def page_of(hits: Hits, **options: Any) -> str:
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         save_hits(hits, Path(folder, "page.html"), **options)
         return Path(folder, "page.html").read_text("utf-8")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.small_indexes import temporary_folder
 from tests.builders.small_search import Doc, index_of
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
@@ -206,7 +206,7 @@ def test_found_is_what_fulfils_every_operator(
 ) -> None:
     """As a person would compute it from the texts and fields: nothing less, and nothing more."""
     query = " ".join([word, *(text for text, _ in parts)])
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         hits = index_of(Path(folder), docs, WORDS).search(query, vector=VECTOR, k=99)
     assert ids(hits) == "".join(doc.id for doc in docs if every(parts)(doc))
 

@@ -349,7 +349,7 @@ def removed_if_empty(path: Path) -> Iterator[None]:
         yield
     except BaseException:
         if new and is_index(path) and not read_manifest(path).rows:
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         raise
 
 
