@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "list": "contents:list_command",
     "oov": "oov:oov_command",
     "search": "search:search_command",
+    "serve": "serve:serve_command",
     "similar": "search:similar_command",
     "stats": "contents:stats_command",
     "train": "embed:train_command",

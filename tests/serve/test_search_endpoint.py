@@ -1,0 +1,82 @@
+"""``POST /v1/indexes/{name}/search`` answers what ``Index.search`` answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.builders.small_indexes import DIM, vector
+from vocabtool import Index
+
+SEARCH = "/v1/indexes/small/search"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": "amber birch"},
+        {"query": "amber birch", "k": 3, "explain": True},
+        {"query": "SKU-10005", "vector": vector(3).tolist(), "explain": True},
+        {"query": "cedar", "where": "even", "facets": ["even"], "sort": ["n:desc"]},
+        {"query": "ambre", "empty": "spelling"},
+        {"vector": vector(7).tolist(), "fusion": "dense", "k": 20},
+        {"where": "n > 15"},
+        {"query": "delta -amber", "group_by": "even"},
+    ],
+)
+def test_search(client: httpx.Client, small: Path, asked: dict[str, Any]) -> None:
+    """The answer is the result in Python, with the index and the commit."""
+    index = Index.open(small)
+    answer = client.post(SEARCH, json=asked)
+    assert answer.status_code == 200, answer.text
+    expected = index.search(asked.pop("query", None), **asked).to_dict()
+    expected = json.loads(json.dumps(expected))  # tuples as lists
+    commit = index.manifest.commit
+    assert answer.json() == {**expected, "index": "small", "commit": commit}
+
+
+def test_several_queries(client: httpx.Client, small: Path) -> None:
+    """Several queries in one request, with vectors of their own."""
+    queries, vectors = ["amber", "cedar delta"], [vector(1).tolist(), vector(2).tolist()]
+    asked = {"queries": queries, "vectors": vectors, "k": 2}
+    answer = client.post(SEARCH, json=asked).json()
+    expected = Index.open(small).search_many(queries, vectors=vectors, k=2)
+    assert answer["results"] == json.loads(json.dumps([each.to_dict() for each in expected]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, "search needs a text, a vector, where, sort or facets"),
+        ({"query": "a", "k": 0}, "body.k"),
+        ({"query": "a", "k": 1001}, "body.k"),
+        ({"query": "a", "colour": "red"}, "body.colour"),
+        ({"query": "a" * 10_001}, "body.query"),
+        ({"query": "a", "where": "year > 3"}, "no field 'year'"),
+        ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
+        ({"query": "a", "queries": ["b"]}, "pass queries without query"),
+        ({"query": "a", "vectors": [[1.0]]}, "vectors belong to queries"),
+        ({"query": "a", "cursor": "nonsense"}, "cursor"),
+        ({"query": "a", "sort": ["absent"]}, "absent"),
+    ],
+)
+def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) -> None:
+    """A problem document says what is wrong."""
+    answer = client.post(SEARCH, json=asked)
+    problem = answer.json()
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["status"] == 400
+    assert problem["title"] == "Bad Request"
+    assert told in problem["detail"]
+
+
+def test_no_such_index(client: httpx.Client) -> None:
+    """The problem names the indexes that there are."""
+    answer = client.post("/v1/indexes/other/search", json={"query": "a"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "no index 'other'; the indexes are small"

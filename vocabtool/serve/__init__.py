@@ -1,0 +1,1 @@
+"""Serve indexes over HTTP, with a search page."""

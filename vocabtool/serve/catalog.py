@@ -1,0 +1,116 @@
+"""The indexes that a server has open, and the threads that search them.
+
+An index is opened in a thread, so the server answers at once that it is alive. A new commit is
+picked up within ``REFRESH_SECONDS``. A request reads one commit from beginning to end, because
+``Index.search`` keeps the snapshot with which it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.index.index import Index
+from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
+
+REFRESH_SECONDS: Final = 0.5
+THREADS: Final = 8  # that search at the same time, in each process
+MAX_WAITING: Final = 64  # requests that wait for a thread; further ones are refused
+
+LOG: Final = logging.getLogger("vocabtool.serve")
+Result = TypeVar("Result")
+
+
+@dataclass
+class ServedIndex:
+    """An index under a name. ``problem``: why it is not open, as a message; ``None`` if it is."""
+
+    name: str
+    folder: Path
+    index: Index | None = None
+    problem: str | None = "it is being opened"
+
+    def opened(self) -> Index:
+        """Return the index. Raises :class:`NotReady`."""
+        if self.index is None:
+            raise NotReady(f"index {self.name!r}: {self.problem}; try again")
+        return self.index
+
+    def open(self, model: Mapping[str, Any]) -> None:
+        """Open the index and its model, or note the problem."""
+        try:
+            index = Index.open(self.folder, **model)
+            if index.can_encode:
+                _ = index.encoder
+            self.index, self.problem = index, None
+        except (VocabtoolError, OSError) as error:
+            self.problem = str(error)
+            LOG.error("index %r cannot be opened: %s", self.name, error)
+
+    def refresh(self, model: Mapping[str, Any]) -> None:
+        """Read the newest commit. An index that was replaced, or not open, is opened again."""
+        if self.index is None:
+            self.open(model)
+            return
+        try:
+            self.index.refresh()
+        except (VocabtoolError, OSError) as error:
+            LOG.warning("index %r: %s", self.name, error)
+            self.open(model)
+
+
+@dataclass
+class Catalog:
+    """The served indexes by name. ``model``: arguments of ``Index.open`` for all of them."""
+
+    indexes: Mapping[str, ServedIndex]
+    model: Mapping[str, Any] = field(default_factory=dict)
+    threads: int = THREADS
+    _waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(self.threads, "vocabtool-search")
+        self._opener = ThreadPoolExecutor(1, "vocabtool-open")
+
+    @property
+    def is_ready(self) -> bool:
+        return all(each.index is not None for each in self.indexes.values())
+
+    def find(self, name: str) -> ServedIndex:
+        """Return the index of this name. Raises :class:`UnknownIndex`."""
+        try:
+            return self.indexes[name]
+        except KeyError:
+            there = ", ".join(self.indexes)
+            raise UnknownIndex(f"no index {name!r}; the indexes are {there}") from None
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        """Run a function in one of the threads. Raises :class:`Busy` if too many wait."""
+        if self._waiting >= self.threads + MAX_WAITING:
+            raise Busy(f"{self._waiting} requests are running or waiting; try again")
+        self._waiting += 1
+        work = asyncio.get_running_loop().run_in_executor(self._pool, function)
+        work.add_done_callback(self._count_down)  # also after a request that was given up
+        return await work
+
+    def _count_down(self, _: object) -> None:
+        self._waiting -= 1
+
+    async def keep_open(self) -> None:
+        """Open all indexes, and pick up their new commits until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            for each in self.indexes.values():
+                await loop.run_in_executor(self._opener, each.refresh, self.model)
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        self._opener.shutdown(cancel_futures=True)
+        self._pool.shutdown()

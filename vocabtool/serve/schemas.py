@@ -1,0 +1,253 @@
+"""What requests and answers contain. FastAPI checks requests against these and describes them.
+
+Examples are those of the OpenAPI document; the tests send them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vocabtool.choices import FUSIONS, Fusion, NoResults, Phrases
+from vocabtool.index.conditions import MAX_CHARACTERS
+from vocabtool.search.settings import Settings
+
+MAX_K: Final = 1_000
+MAX_QUERY: Final = 10_000  # characters
+MAX_QUERIES: Final = 100  # in one request
+MAX_DEPTH: Final = 10_000
+MAX_DIM: Final = 65_536
+MAX_NAMES: Final = 20  # fields in sort or facets
+MAX_NAME: Final = 1_000  # characters of a field's name, an id or a cursor
+
+DEFAULT: Final = Settings()
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Vector = Annotated[list[float], Field(min_length=1, max_length=MAX_DIM)]
+
+
+class Strict(BaseModel):
+    """A body in which unknown members are an error, and no value is converted to another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class SearchSettings(Strict):
+    """How vectors and keywords are searched and combined."""
+
+    fusion: Fusion = Field(
+        DEFAULT.fusion, description="How vector and keyword hits are combined.", examples=[*FUSIONS]
+    )
+    a: float | None = Field(
+        None, ge=0, le=1, description="Weight of keyword search; null: the weight of the index."
+    )
+    boost: float = Field(
+        DEFAULT.boost,
+        ge=0,
+        le=1e6,
+        description="A word that the model does not know has the weight 1 + boost.",
+    )
+    code_boost: float = Field(
+        DEFAULT.code_boost,
+        ge=0,
+        le=1e6,
+        description="A whole identifier has at least the weight 1 + code_boost.",
+    )
+    k_rrf: int = Field(
+        DEFAULT.k_rrf, ge=1, le=1_000_000, description="Constant of reciprocal rank fusion."
+    )
+    depth: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_DEPTH,
+        description="Candidates of each leg; null: 100, or all of at most 2,000 documents.",
+    )
+    guarantee: bool = Field(
+        DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
+    )
+    empty: NoResults = Field(
+        DEFAULT.empty,
+        description="What to return if the words of the query are unknown and in no document.",
+    )
+    phrases: Phrases = Field(
+        DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
+    )
+    mmr: float | None = Field(
+        None, ge=0, le=1, description="Order the first hits for variety: 1 counts only scores."
+    )
+    literal: bool = Field(
+        DEFAULT.literal, description="Take -, OR, FIELD: and brackets of a query as text."
+    )
+
+
+class SearchRequest(SearchSettings):
+    """One query, or several in ``queries``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"query": "how to install Xapian", "k": 3, "explain": True},
+                {"queries": ["Xapian", "install"], "fusion": "rrf"},
+            ]
+        },
+    )
+
+    query: str | None = Field(
+        None, max_length=MAX_QUERY, description="The query, with the operators of the language."
+    )
+    queries: Annotated[list[Annotated[str, Field(max_length=MAX_QUERY)]] | None, Field()] = Field(
+        None, min_length=1, max_length=MAX_QUERIES, description="Several queries, instead of one."
+    )
+    vector: Vector | None = Field(None, description="Your own vector of the query.")
+    vectors: list[Vector] | None = Field(
+        None, max_length=MAX_QUERIES, description="Your own vectors, one for each of the queries."
+    )
+    k: int = Field(10, ge=1, le=MAX_K, description="Number of hits.")
+    where: str | None = Field(
+        None, max_length=MAX_CHARACTERS, description="A condition on fields: year >= 2020."
+    )
+    explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
+    sort: list[Name] = Field(
+        [], max_length=MAX_NAMES, description="Fields that order the candidates: year:desc."
+    )
+    facets: list[Name] = Field(
+        [], max_length=MAX_NAMES, description="Fields whose values are counted."
+    )
+    cursor: Name | None = Field(None, description="The cursor of the page before.")
+    group_by: Name | None = Field(
+        None, description="Only the best document with each value of this field is a hit."
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``Index.search`` and ``Index.search_many`` but the queries."""
+        return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
+
+
+class Answer(BaseModel):
+    """An answer. The server may add members in later versions."""
+
+
+class WordAnswer(Answer):
+    """A word of the query."""
+
+    surface: str = Field(description="The word as written.")
+    start: int = Field(description="Its first character in the query, from 0.")
+    end: int = Field(description="The character behind its last one.")
+    known: bool | None = Field(description="Whether the model knows it; null: not known.")
+    identifier: bool = Field(description="Whether it is an identifier, such as a product code.")
+    counts: bool = Field(description="Whether it is searched; stop words are not.")
+    pieces: int | None = Field(description="Number of subword pieces, if the model has any.")
+    document_frequency: int | None = Field(description="Documents that contain it (explain).")
+    part_frequency: int | None = Field(description="Documents with its rarest part (explain).")
+    idf: float | None = Field(description="Inverse document frequency (explain).")
+    weight: float | None = Field(description="Factor of its score (explain).")
+
+
+class QueryAnswer(Answer):
+    """The query as it was understood."""
+
+    text: str = Field(description="The query.")
+    words: list[WordAnswer] = Field(description="Its words.")
+    fusion: str = Field(description="How vector and keyword hits were combined.")
+    a: float | None = Field(description="Chosen weight of the keyword leg.")
+    m: float | None = Field(description="Share of the idf in unknown words that documents have.")
+    weight: float | None = Field(description="Final weight of the keyword leg.")
+    excluded: list[str] = Field(description="Excluded words, as written.")
+    fields: list[str] = Field(description="Fields with a required value, as written.")
+    alternatives: list[str] = Field(description="Parts joined by OR, as written.")
+
+
+class LegAnswer(Answer):
+    """The place of a document in one leg."""
+
+    rank: int | None = Field(description="From 1; null if it is not among the candidates.")
+    score: float | None = Field(description="Similarity or BM25.")
+    part: float | None = Field(description="What the leg adds to the score of the hit.")
+
+
+class MatchedWordAnswer(Answer):
+    """A word of the query that the document contains."""
+
+    surface: str = Field(description="The word as written in the query.")
+    score: float = Field(description="Its part of the BM25 score.")
+    whole: bool = Field(description="False if the document contains only parts of it.")
+
+
+class ExplanationAnswer(Answer):
+    """Why a document has its rank."""
+
+    dense: LegAnswer = Field(description="Its place by vectors.")
+    keyword: LegAnswer = Field(description="Its place by keywords.")
+    words: list[MatchedWordAnswer] = Field(description="Words of the query that it contains.")
+    rank_without_keywords: int | None = Field(description="Its rank by the vector alone.")
+    highlights: list[tuple[int, int]] = Field(
+        description="Start and end of these words in the text, in characters (code points)."
+    )
+    fused_rank: int | None = Field(None, description="Its rank before mmr.")
+    highlight_fields: list[str] = Field([], description="The field of each highlight.")
+
+
+class HitAnswer(Answer):
+    """A document that was found."""
+
+    id: str = Field(description="Its id.")
+    score: float = Field(description="Score of the fusion; higher is better.")
+    tier: int = Field(description="1 or 2 if it contains a whole identifier of the query.")
+    similarity: float | None = Field(description="Similarity to the vector of the query.")
+    bm25: float | None = Field(description="Weighted BM25 score.")
+    text: str = Field(description="Its text.")
+    fields: dict[str, Any] = Field(description="Its kept fields.")
+    explanation: ExplanationAnswer | None = Field(None, description="Only with explain.")
+    further: int | None = Field(None, description="Only with group_by: more of its group.")
+
+
+class SuggestionAnswer(Answer):
+    """A word that is in no document."""
+
+    word: str = Field(description="The word.")
+    spellings: list[str] = Field(description="Words of documents with similar spellings.")
+
+
+class ValueAnswer(Answer):
+    """A value of a field, and in how many documents it is."""
+
+    value: str | int | float | bool = Field(description="The value.")
+    count: int = Field(description="Number of documents.")
+
+
+class HitsAnswer(Answer):
+    """The result of a search."""
+
+    query: QueryAnswer = Field(description="The query as it was understood.")
+    hits: list[HitAnswer] = Field(description="Documents, best first.")
+    notes: list[str] = Field(description="Notes for the user.")
+    guesses: bool = Field(description="True if the hits are merely the nearest vectors.")
+    suggestions: list[SuggestionAnswer] = Field(description="Other spellings.")
+    facets: dict[str, list[ValueAnswer]] = Field(description="Counted values by field.")
+    cursor: str | None = Field(description="Continues after the last hit.")
+
+
+class SearchAnswer(HitsAnswer):
+    """The result of a search, and the commit that was searched."""
+
+    index: str = Field(description="The name of the index.")
+    commit: int = Field(description="The number of the commit that was searched.")
+
+
+class ManySearchAnswer(Answer):
+    """The results of several queries, in their order, all of one commit."""
+
+    results: list[HitsAnswer] = Field(description="One result for each query.")
+    index: str = Field(description="The name of the index.")
+    commit: int = Field(description="The number of the commit that was searched.")
+
+
+class Problem(Answer):
+    """A problem document as in RFC 9457."""
+
+    type: str = Field("about:blank", description="A URI that identifies the kind of problem.")
+    title: str = Field(description="The kind of problem.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong, and what to do.")
