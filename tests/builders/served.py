@@ -14,13 +14,15 @@ import uvicorn
 
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.connection import Connection
 
 
 @contextmanager
 def serving(folders: Mapping[str, Path], **options: Any) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open."""
     catalog = Catalog({name: ServedIndex(name, path) for name, path in folders.items()})
-    config = uvicorn.Config(application(catalog, **options), port=0, log_config=None)
+    app = application(catalog, **options)
+    config = uvicorn.Config(app, port=0, log_config=None, http=Connection, ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -11,6 +11,8 @@ import uvicorn
 
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.connection import Connection
+from vocabtool.serve.guard import Protection
 from vocabtool.system.messages import tell
 
 
@@ -19,12 +21,14 @@ class ServeOptions:
     """Options of ``vocabtool serve``.
 
     ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
+    ``protection``: who may ask, and how much.
     """
 
     indexes: Mapping[str, Path]
     host: str = "127.0.0.1"
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)
+    protection: Protection = field(default_factory=Protection)
 
 
 class Server(uvicorn.Server):
@@ -42,13 +46,16 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model))
+    protection = options.protection
+    catalog = Catalog(indexes, options.model, waiting=protection.limits.waiting)
     config = uvicorn.Config(
-        app,
+        application(catalog, protection),
         host=options.host,
         port=options.port,
         log_config=None,
         access_log=False,
         server_header=False,
+        http=Connection,
+        ws="none",
     )
     Server(config).run()
