@@ -65,7 +65,7 @@ LIMITS = gather(
         help="Requests a second with one key, or without keys from one address; 0: no limit.",
     ),
     click.option(
-        "--timeout",
+        "--max-seconds",
         "seconds",
         type=click.FloatRange(0, min_open=True),
         default=30,
@@ -137,7 +137,7 @@ def serve_command(
     guard = Protection(
         limits=Limits(**limits),
         keys=KeyFile(Path(keys)) if keys else None,
-        hosts=allowed | LOOPBACK_HOSTS if allowed or is_local else None,
+        hosts=allowed | LOOPBACK_HOSTS | {place["host"]} if allowed or is_local else None,
         **protection,
     )
     given = {name: each for name, each in model.items() if each is not None and each is not False}

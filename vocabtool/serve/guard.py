@@ -72,7 +72,8 @@ class Protection:
 
 def must_write(method: str, path: str) -> bool:
     """Return whether a request needs a key for writing: whatever is not known to read."""
-    return method not in ("GET", "HEAD", "OPTIONS") and not READING.fullmatch(path)
+    reads = method in ("GET", "HEAD", "OPTIONS")
+    return not (reads or (method == "POST" and READING.fullmatch(path)))
 
 
 class Guard:
