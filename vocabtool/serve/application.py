@@ -59,6 +59,7 @@ class Application(FastAPI):
 def application(catalog: Catalog, protection: Protection | None = None) -> FastAPI:
     """Return the application that serves these indexes."""
     protection = protection or Protection()
+    catalog.waiting = protection.limits.waiting
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
@@ -46,16 +47,18 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    protection = options.protection
-    catalog = Catalog(indexes, options.model, waiting=protection.limits.waiting)
-    config = uvicorn.Config(
-        application(catalog, protection),
-        host=options.host,
-        port=options.port,
+    app = application(Catalog(indexes, options.model), options.protection)
+    Server(settings(app, host=options.host, port=options.port)).run()
+
+
+def settings(app: FastAPI, **place: Any) -> uvicorn.Config:
+    """Return how uvicorn runs the application. ``place``: ``host`` and ``port``."""
+    return uvicorn.Config(
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
         http=Connection,
         ws="none",
+        **place,
     )
-    Server(config).run()
