@@ -239,8 +239,10 @@ class _Exchange:
             is_below = self.scope["path"].startswith("/v1/")
             policy = (REPORT_POLICY if is_below else PAGE_POLICY).encode()
             close = [(b"connection", b"close")] if self.is_unread and self._is_long else []
-            headers = [*message.get("headers", ()), *HEADERS, *close]
-            message["headers"] = [*headers, (b"content-security-policy", policy)]
+            given = [*message.get("headers", ()), *close]
+            own = {name.lower() for name, _ in given}
+            ours = (*HEADERS, (b"content-security-policy", policy))
+            message["headers"] = given + [each for each in ours if each[0] not in own]
         await self._send(message)
 
 
