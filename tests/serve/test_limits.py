@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from tests.builders.served import serving
 from vocabtool.serve import application
 from vocabtool.serve.catalog import THREADS
+from vocabtool.serve.connection import Connection
 from vocabtool.serve.guard import LOOPBACK_HOSTS, PAGE_POLICY, REPORT_POLICY, Protection
 from vocabtool.serve.limits import MAX_CLIENTS, Limits, Rates
 
@@ -93,6 +98,25 @@ def test_bodies_of_all_requests(small: Path) -> None:
         answer = client.post(SEARCH, json={"query": "amber" * 10})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert client.post(SEARCH, json=ASKED).status_code == 200
+
+
+def test_clients_that_read_nothing() -> None:
+    """A connection whose answers nobody takes is closed at once, with what it holds."""
+
+    async def wait() -> None:
+        closed = asyncio.Event()
+        limits = {"limits": Limits(unread_seconds=0.1)}
+        config = uvicorn.Config(Mock(), http=Connection, ws="none", interface="asgi3")
+        connection = Connection(config, ServerState(), limits)
+        connection.connection_made(Mock(asyncio.Transport, abort=closed.set))
+        connection.pause_writing()  # as the event loop does when the buffer is full
+        connection.resume_writing()
+        connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\nX")
+        connection.pause_writing()
+        await asyncio.wait_for(closed.wait(), 10)
+        connection.connection_lost(ConnectionAbortedError())
+
+    asyncio.run(wait())
 
 
 @pytest.mark.parametrize("size", [100, 101, 5_000, 3_000_000])
