@@ -149,7 +149,7 @@ def test_every_command_has_a_section() -> None:
     from vocabtool.cli.main import COMMANDS
 
     shown = re.findall(
-        r"^\.\. click:: vocabtool\.cli\.(\S+)\n   :prog: vocabtool (\w+)$",
+        r"^\.\. click:: vocabtool\.cli\.(\S+)\n   :prog: vocabtool ([\w-]+)$",
         page_of("commands"),
         re.MULTILINE,
     )

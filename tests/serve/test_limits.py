@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,6 +17,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from tests.builders.served import serving
+from vocabtool.cli.serve import serve_command
 from vocabtool.serve import application
 from vocabtool.serve.catalog import THREADS
 from vocabtool.serve.connection import Connection
@@ -212,6 +214,15 @@ def test_headers(
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "access-control-allow-origin" not in headers
     assert "server" not in headers
+
+
+def test_defaults_of_options() -> None:
+    """The help says the limits that a server has."""
+    defaults = {each.name: each.default for each in serve_command.params}
+    limits = asdict(Limits())
+    assert defaults.pop("documents_body") == f"{limits['documents_body'] >> 20}M"
+    for name in ("rate", "seconds", "waiting", "connections"):
+        assert defaults[name] == limits[name], name
 
 
 def test_policies() -> None:
