@@ -22,6 +22,7 @@ from vocabtool.serve import application
 from vocabtool.serve.catalog import THREADS
 from vocabtool.serve.connection import Connection
 from vocabtool.serve.guard import LOOPBACK_HOSTS, PAGE_POLICY, REPORT_POLICY, Protection
+from vocabtool.serve.keys import KeyFile, make_key
 from vocabtool.serve.limits import MAX_CLIENTS, Limits, Rates
 
 SEARCH = "/v1/indexes/small/search"
@@ -61,6 +62,18 @@ def test_too_many_a_second(small: Path) -> None:
         assert 90 < int(refused.headers["retry-after"]) <= 100
         assert refused.json()["detail"] == "more than 0.01 requests a second"
         assert client.get("/health").status_code != 429
+
+
+def test_too_many_without_a_key(small: Path, tmp_path: Path) -> None:
+    """Who guesses keys is slowed down by address; who has one is not, from the same address."""
+    key = make_key(tmp_path / "keys", "reader", "read")
+    protection = Protection(limits=Limits(rate=0.01), keys=KeyFile(tmp_path / "keys"))
+    with serving({"small": small}, protection=protection) as client:
+        wrong = {"Authorization": "Bearer guess"}
+        statuses = [client.post(SEARCH, json=ASKED, headers=wrong).status_code for _ in range(2)]
+        assert statuses == [401, 429]
+        right = {"Authorization": f"Bearer {key}"}
+        assert client.post(SEARCH, json=ASKED, headers=right).status_code == 200
 
 
 @pytest.fixture

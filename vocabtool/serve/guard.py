@@ -96,6 +96,7 @@ class Guard:
         try:
             async with asyncio.timeout(seconds) as timer:
                 headers = _headers_of(scope)
+                exchange.expect(headers, limits)
                 self._admit(scope, headers, writes=writes)
                 await self._pass_on(exchange, headers)
             return
@@ -129,27 +130,13 @@ class Guard:
                 raise Refused(HTTPStatus.FORBIDDEN, what)
         client = (scope.get("client") or ("",))[0]
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
-            client = self._key_of(protection.keys, headers, client, writes=writes)
+            try:
+                client = _key_of(protection.keys, headers, writes=writes)
+            except Refused:
+                self._count(client)
+                raise
             scope.setdefault("state", {})["key"] = client
         self._count(client)
-
-    def _key_of(
-        self, keys: KeyFile, headers: dict[bytes, str], client: str, *, writes: bool
-    ) -> str:
-        scheme, _, text = headers.get(b"authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            self._count(client)
-            told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
-            raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
-        key = keys.find(text.strip())
-        if key is None:
-            self._count(client)
-            told = "the key is not valid"
-            raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
-        if writes and key.access != "write":
-            told = f"the key {key.name!r} may only read; writing needs one made with --write"
-            raise Refused(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
-        return key.name
 
     def _count(self, client: str) -> None:
         if wait := self._rates.wait(client):
@@ -159,9 +146,7 @@ class Guard:
     async def _pass_on(self, exchange: _Exchange, headers: dict[bytes, str]) -> None:
         """Read the body within its limits, and let the application answer."""
         scope, limits = exchange.scope, self._protection.limits
-        adds = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"]) is not None
-        exchange.expect(headers, limits.documents_body if adds else limits.body, limits.body)
-        if adds or not exchange.is_unread:
+        if exchange.adds_documents or not exchange.is_unread:
             await self._app(scope, exchange.receive, exchange.send)
             return
         content = bytearray()
@@ -187,6 +172,22 @@ class Guard:
             self._held -= len(content)
 
 
+def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
+    """Return the name of the key of a request. Raises :class:`Refused`."""
+    scheme, _, text = headers.get(b"authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
+        raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
+    key = keys.find(text.strip())
+    if key is None:
+        told = "the key is not valid"
+        raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
+    if writes and key.access != "write":
+        told = f"the key {key.name!r} may only read; writing needs one made with --write"
+        raise Refused(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
+    return key.name
+
+
 class _Exchange:
     """A request and its answer: bytes of the body are counted, and the answer gets headers.
 
@@ -195,6 +196,7 @@ class _Exchange:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
+        self.adds_documents = scope["method"] == "POST" and bool(DOCUMENTS.fullmatch(scope["path"]))
         self.content: bytes | None = None
         self.has_started = False
         self.is_unread = False
@@ -204,11 +206,11 @@ class _Exchange:
         self._received = 0
         self._most = 0
 
-    def expect(self, headers: dict[bytes, str], most: int, short: int) -> None:
-        """Check the declared length of the body. Raises :class:`TooLarge`.
+    def expect(self, headers: dict[bytes, str], limits: Limits) -> None:
+        """Check the declared length of the body. Raises :class:`ServeError`.
 
-        Behind an answer, uvicorn reads the rest of a body of at most ``short`` bytes; else the
-        connection is closed.
+        If the answer comes before the end of a long body, the connection is closed, or uvicorn
+        would read the rest.
         """
         declared = headers.get(b"content-length", "0")
         if not (declared.isdecimal() and len(declared) <= MAX_DIGITS):
@@ -216,10 +218,10 @@ class _Exchange:
         length = int(declared)
         is_chunked = b"transfer-encoding" in headers
         self.is_unread = is_chunked or length > 0
-        self._is_long = is_chunked or length > short
-        self._most = most
-        if length > most:
-            raise TooLarge(TOO_LARGE.format(most))
+        self._is_long = is_chunked or length > limits.body
+        self._most = limits.documents_body if self.adds_documents else limits.body
+        if length > self._most:
+            raise TooLarge(TOO_LARGE.format(self._most))
 
     async def receive(self) -> Message:
         if self.content is not None:
