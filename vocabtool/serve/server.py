@@ -28,7 +28,9 @@ class ServeOptions:
 
 
 class Server(uvicorn.Server):
-    """Tells its address when it listens."""
+    """Tells its address when it listens. ``path``: of what it serves there."""
+
+    path = ""
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
@@ -36,7 +38,7 @@ class Server(uvicorn.Server):
             for each in server.sockets:
                 host, port = each.getsockname()[:2]
                 shown = f"[{host}]" if ":" in host else host
-                tell(f"serving http://{shown}:{port}; stop with Ctrl-C")
+                tell(f"serving http://{shown}:{port}{self.path}; stop with Ctrl-C")
 
 
 def run(options: ServeOptions) -> None:
