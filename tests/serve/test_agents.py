@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -525,3 +526,22 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
     assert ran.returncode == 2
     assert told in ran.stderr.decode()
     assert ran.stdout == b""
+
+
+def test_without_the_sdk(tmp_path: Path) -> None:
+    """The message says what to install."""
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')")
+    ran = run("mcp", "x", environ={"PYTHONPATH": str(tmp_path)})
+    assert ran.returncode == 3
+    assert "pip install 'vocabtool[mcp]'" in ran.stderr.decode()
+
+
+def test_a_port_that_is_taken(folders: dict[str, Path]) -> None:
+    with socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        ran = run("mcp", "--http", "--port", port, folders["bare"])
+    assert ran.returncode == 3
+    assert f"error: cannot listen at 127.0.0.1:{port}" in ran.stderr.decode()
+    assert "Traceback" not in ran.stderr.decode()

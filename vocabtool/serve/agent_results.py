@@ -47,7 +47,7 @@ Value = str | int | float | bool | None
 class Result(BaseModel):
     """The structured content of an answer."""
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         """Return the answer as a text."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ Fields = Annotated[
 ]
 
 
-class Found(BaseModel):
+class HitResult(BaseModel):
     """A document that was found."""
 
     id: str
@@ -73,7 +73,7 @@ class SearchResult(Result):
 
     index: str
     commit: int = Field(description="Number of the commit that was searched.")
-    hits: list[Found] = Field(description="Best first.")
+    hits: list[HitResult] = Field(description="Best first.")
     guesses: bool = Field(description="Whether the hits are merely the nearest vectors.")
     unknown_words: list[str] = Field(description="Words that the embedding model does not know.")
     absent_words: list[str] = Field(description="Words that are in no document.")
@@ -81,7 +81,7 @@ class SearchResult(Result):
     notes: list[str]
     cursor: str | None = Field(description="Continues after the last hit; null at the end.")
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         lines = [f"{plural(len(self.hits), 'hit', 'hits')} in index {self.index!r}"]
         if self.guesses:
             lines.append("guesses: no word of the query is known or found")
@@ -114,7 +114,7 @@ class DocumentResult(Result):
     length: int = Field(description="Length of the whole text, in characters.")
     left: int = Field(description="Characters after this part.")
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         end = self.offset + len(self.text)
         fields = "".join(f"{name}: {value}\n" for name, value in self.fields.items())
         rest = f"\n[{self.left} characters left: go on with offset {end}]" if self.left else ""
@@ -129,7 +129,7 @@ class CutWord(BaseModel):
     count: int = Field(description="How often the text contains it.")
     pieces: list[str] = Field(description="The pieces of a subword model, else empty.")
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         cut = f" = {' + '.join(self.pieces)}" if self.pieces else ""
         return f"{self.word}{cut}" + f" ({self.count} times)" * (self.count > 1)
 
@@ -143,11 +143,11 @@ class WordsResult(Result):
     split: list[CutWord] = Field(description=f"Known words of {SPLIT} or more pieces.")
     left_out: int = Field(description="Unknown or split words that are not listed.")
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         lines = [plural(self.words, "word", "words")]
         for what, words in (("unknown to the model", self.unknown), ("split", self.split)):
             if words:
-                lines.append(f"{what}: {'; '.join(each.told() for each in words)}")
+                lines.append(f"{what}: {'; '.join(each.as_text() for each in words)}")
         if not self.unknown:
             lines.append("the model knows all of them")
         if self.left_out:
@@ -173,7 +173,7 @@ class ExplainResult(Result):
     words: list[ExplainedWord] = Field(description="The words of the query.")
     notes: list[str]
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         place = "not found" if self.rank is None else f"rank {self.rank}, score {self.score:.3f}"
         words = [f"word {each.word}: {each.facts}" for each in self.words]
         notes = [f"note: {each}" for each in self.notes]
@@ -203,7 +203,7 @@ class IndexInfo(BaseModel):
     )
     knows_words: bool = Field(default=False, description="Whether the model's words are known.")
 
-    def told(self) -> Iterable[str]:
+    def lines(self) -> Iterable[str]:
         if self.problem is not None:
             yield f"{self.name}: {self.problem}"
             return
@@ -220,8 +220,8 @@ class IndexesResult(Result):
 
     indexes: list[IndexInfo]
 
-    def told(self) -> str:
-        return "\n".join(line for each in self.indexes for line in each.told())
+    def as_text(self) -> str:
+        return "\n".join(line for each in self.indexes for line in each.lines())
 
 
 def search_result(found: Hits, name: str, commit: int, characters: int) -> SearchResult:
@@ -230,13 +230,13 @@ def search_result(found: Hits, name: str, commit: int, characters: int) -> Searc
         start, end, _ = extract(hit, characters)
         outside = (each for each, _ in fields_outside(hit, start, end))
         hits.append(
-            Found(
+            HitResult(
                 id=hit.id,
                 score=hit.score,
                 excerpt=hit.text[start:end],
                 start=start,
                 length=len(hit.text),
-                fields=shown(hit.fields, outside),
+                fields=short_fields(hit.fields, outside),
             )
         )
     words = {each.surface: each for each in found.query.words[:MAX_WORDS] if each.counts}
@@ -354,7 +354,7 @@ def index_info(name: str, index: Index) -> IndexInfo:
     )
 
 
-def shown(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Value]:
+def short_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Value]:
     """Return the first of these fields, with short values."""
     return {name: cut_value(fields[name]) for name in islice(names, MAX_FIELDS)}
 

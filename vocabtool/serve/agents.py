@@ -46,7 +46,7 @@ from vocabtool.serve.agent_results import (
     explain_result,
     index_info,
     search_result,
-    shown,
+    short_fields,
     uri_of,
     words_result,
 )
@@ -63,6 +63,7 @@ MAX_RESOURCE_CHARACTERS: Final = 1_000_000  # of a text that is read as a resour
 MAX_LISTED: Final = 100  # resources; of more documents, none is listed
 MAX_TEXT: Final = 100_000  # characters whose words are looked up
 MAX_BODY: Final = 1 << 20  # bytes of an HTTP request
+MAX_CONNECTIONS: Final = 512  # over HTTP; further ones get the status 503
 URI: Final = "vocabtool://{index}/{id}"
 PATH: Final = "/mcp"
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -105,7 +106,7 @@ Fused = Annotated[
 
 
 def answer(result: Result) -> CallToolResult:
-    content = TextContent(type="text", text=result.told())
+    content = TextContent(type="text", text=result.as_text())
     return CallToolResult(content=[content], structured_content=result.model_dump(mode="json"))
 
 
@@ -120,7 +121,7 @@ class Tools:
         if not name and len(self.catalog.indexes) > 1:
             raise UnknownIndex(f"name one of the indexes: {', '.join(self.catalog.indexes)}")
         name = name or next(iter(self.catalog.indexes))
-        return name, await self.catalog.opened(name)
+        return name, await self.catalog.open(name)
 
     async def search(
         self,
@@ -184,7 +185,7 @@ class Tools:
                 index=name,
                 id=document.id,
                 uri=uri_of(name, document.id),
-                fields=shown(document.fields, document.fields),
+                fields=short_fields(document.fields, document.fields),
                 text=text,
                 offset=offset,
                 length=length,
@@ -234,7 +235,7 @@ class Tools:
         found = []
         for name in self.catalog.indexes:
             try:
-                opened = await self.catalog.opened(name)
+                opened = await self.catalog.open(name)
                 found.append(await self.catalog.run(lambda: index_info(name, opened)))  # noqa: B023 - runs at once
             except VocabtoolError as error:
                 found.append(IndexInfo(name=name, problem=str(error)))
@@ -382,6 +383,7 @@ def run(
         log_config=None,
         access_log=False,
         server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
     )
     server = Server(config)
     server.path = PATH

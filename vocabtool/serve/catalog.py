@@ -90,7 +90,7 @@ class Catalog:
             there = ", ".join(self.indexes)
             raise UnknownIndex(f"no index {name!r}; the indexes are {there}") from None
 
-    async def opened(self, name: str) -> Index:
+    async def open(self, name: str) -> Index:
         """Return an index; wait while it is being opened.
 
         Raises :class:`UnknownIndex` and :class:`NotReady`.

@@ -9,6 +9,7 @@ from typing import Any
 
 import uvicorn
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.system.messages import tell
@@ -33,7 +34,11 @@ class Server(uvicorn.Server):
     path = ""
 
     async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:  # uvicorn has logged the reason
+            where = f"{self.config.host}:{self.config.port}"
+            raise VocabtoolError(f"cannot listen at {where}; choose another --port") from error
         for server in getattr(self, "servers", ()):
             for each in server.sockets:
                 host, port = each.getsockname()[:2]
