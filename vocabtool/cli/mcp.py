@@ -21,7 +21,7 @@ NEEDED: Final = "serving agents needs the MCP SDK: pip install 'vocabtool[mcp]'"
 )
 @PLACE
 @click.option(
-    "--allow-host",
+    "--allowed-host",
     "names",
     multiple=True,
     metavar="NAME",
@@ -48,7 +48,7 @@ def mcp_command(
     given = click.get_current_context().get_parameter_source
     for option in ("host", "port", "names", "no_auth"):
         if not http and given(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--host, --port, --allow-host and --no-auth need --http")
+            raise click.UsageError("--host, --port, --allowed-host and --no-auth need --http")
     if place["host"] not in LOOPBACK and not no_auth:
         raise click.UsageError(
             f"--host {place['host']}: everybody who can connect could read the indexes; add "

@@ -26,7 +26,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, InputRequiredResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import vocabtool
 from vocabtool.choices import Fusion
@@ -325,7 +326,7 @@ class AgentServer(MCPServer[None]):
                 raise ToolError(str(cause)) from cause
             raise
 
-    def http(self, names: Iterable[str] = ()) -> Starlette:
+    def http(self, names: Iterable[str] = ()) -> ASGIApp:
         """Return the application for streamable HTTP.
 
         ``names``: hosts by which clients may call it, beside those of the loopback address. The SDK
@@ -335,7 +336,7 @@ class AgentServer(MCPServer[None]):
         hosts = [f"[{each}]" if ":" in each else each for each in (*LOOPBACK, *names)]
         hosts += [f"{each}:*" for each in hosts]
         origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
-        return self.streamable_http_app(
+        app = self.streamable_http_app(
             streamable_http_path=PATH,
             json_response=True,
             stateless_http=True,
@@ -344,6 +345,16 @@ class AgentServer(MCPServer[None]):
                 allowed_hosts=hosts, allowed_origins=origins
             ),
         )
+
+        async def only_post(scope: Scope, receive: Receive, send: Send) -> None:
+            """Refuse the stream of the method GET: there are no messages to wait for."""
+            if scope["type"] == "http" and scope["method"] != "POST":
+                refusal = Response(status_code=405, headers={"Allow": "POST"})
+                await refusal(scope, receive, send)
+                return
+            await app(scope, receive, send)
+
+        return only_post
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
