@@ -78,3 +78,6 @@ Phrases = Literal["required", "preferred"]
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
 NO_RESULTS: Final[tuple[NoResults, ...]] = get_args(NoResults)
 PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
+
+# Serving.
+Access = Literal["read", "write"]

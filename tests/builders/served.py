@@ -14,14 +14,14 @@ import uvicorn
 
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.server import settings
 
 
 @contextmanager
 def serving(folders: Mapping[str, Path], **options: Any) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open."""
     catalog = Catalog({name: ServedIndex(name, path) for name, path in folders.items()})
-    config = uvicorn.Config(application(catalog, **options), port=0, log_config=None)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(settings(application(catalog, **options), port=0))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -23,6 +23,7 @@ from vocabtool.system.messages import tell
 
 # Module and function of each command. Only the command that runs is imported.
 COMMANDS: Final = {
+    "api-key": "serve:api_key_command",
     "calibrate": "evaluate:calibrate_command",
     "compact": "index:compact_command",
     "copy": "contents:copy_command",

@@ -1,16 +1,16 @@
-"""The command that serves indexes over HTTP: ``serve``."""
+"""Commands for serving indexes over HTTP: ``serve`` and ``api-key``."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from vocabtool.cli.options import INDEX_MODEL, gather
+from vocabtool.cli.options import INDEX_MODEL, gather, read_size
 from vocabtool.errors import UnsupportedFormat
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 SERVE: Final = "serving needs FastAPI and uvicorn: pip install 'vocabtool[serve]'"
 
 PLACE = gather(
@@ -30,23 +30,144 @@ PLACE = gather(
     ),
 )
 
+PROTECTION = gather(
+    "protection",
+    click.option(
+        "--api-keys",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Answer only requests with one of these keys, made by `vocabtool api-key`.",
+    ),
+    click.option("--no-auth", is_flag=True, help="Let anybody ask who can connect."),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A name by which the server may be addressed. Repeat for several. [default: those of "
+        "this machine; with another --host, any]",
+    ),
+    click.option(
+        "--cors",
+        "origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="A site whose pages may ask, such as https://example.org. Repeat for several.",
+    ),
+)
+LIMITS = gather(
+    "limits",
+    click.option(
+        "--rate",
+        type=click.FloatRange(0),
+        default=1_000,
+        show_default=True,
+        help="Requests a second with one key, or without keys from one address; 0: no limit.",
+    ),
+    click.option(
+        "--max-seconds",
+        "seconds",
+        type=click.FloatRange(0, min_open=True),
+        default=30,
+        show_default=True,
+        help="Seconds after which a search is given up.",
+    ),
+    click.option(
+        "--max-waiting",
+        "waiting",
+        type=click.IntRange(0),
+        default=64,
+        show_default=True,
+        help="Requests that may wait for a thread.",
+    ),
+    click.option(
+        "--max-connections",
+        "connections",
+        type=click.IntRange(1),
+        default=512,
+        show_default=True,
+        help="Connections that may be open at a time.",
+    ),
+    click.option(
+        "--max-body",
+        "documents_body",
+        callback=read_size,
+        default="64M",
+        show_default=True,
+        metavar="SIZE",
+        help="Size of a request that adds documents; others have at most 1M.",
+    ),
+)
+
 
 @click.command("serve")
 @click.argument("indexes", nargs=-1, required=True, metavar="[NAME=]DIR...")
 @PLACE
+@PROTECTION
+@LIMITS
 @INDEX_MODEL
-def serve_command(indexes: tuple[str, ...], place: dict[str, Any], model: dict[str, Any]) -> None:
+def serve_command(
+    indexes: tuple[str, ...],
+    place: dict[str, Any],
+    protection: dict[str, Any],
+    limits: dict[str, Any],
+    model: dict[str, Any],
+) -> None:
     """Serve the indexes in DIR over HTTP, with a search page.
 
-    NAME is the index's name in addresses; by default, the name of its folder.
+    NAME is the index's name in addresses; by default, the name of its folder. With a --host
+    that other machines can reach, --api-keys or --no-auth is needed.
     """
+    keys, no_auth = protection.pop("api_keys"), protection.pop("no_auth")
+    if keys and no_auth:
+        raise click.UsageError("pass either --api-keys or --no-auth, not both")
+    is_local = is_loopback(place["host"])
+    if not (is_local or keys or no_auth):
+        what = f"other machines can reach {place['host'] or 'all addresses'}"
+        raise click.UsageError(f"{what}: pass --api-keys FILE, or --no-auth if anybody may ask")
     try:
+        from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection
+        from vocabtool.serve.keys import KeyFile
+        from vocabtool.serve.limits import Limits
         from vocabtool.serve.server import ServeOptions, run
     except ImportError as error:
         raise UnsupportedFormat(SERVE) from error
 
+    allowed = frozenset(name.lower() for name in protection.pop("allowed_hosts"))
+    guard = Protection(
+        limits=Limits(**limits),
+        keys=KeyFile(Path(keys)) if keys else None,
+        hosts=allowed | LOOPBACK_HOSTS | {place["host"]} if allowed or is_local else None,
+        **protection,
+    )
     given = {name: each for name, each in model.items() if each is not None and each is not False}
-    run(ServeOptions(indexes=named_folders(indexes), model=given, **place))
+    run(ServeOptions(indexes=named_folders(indexes), model=given, protection=guard, **place))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@click.command("api-key")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("name")
+@click.option("--write", is_flag=True, help="The key may also add, replace and delete documents.")
+def api_key_command(file: str, name: str, write: bool) -> None:
+    """Make a key for `vocabtool serve --api-keys FILE`, add it to FILE and print it.
+
+    The key is printed once; FILE has only its SHA-256. To revoke a key, delete its line: a server
+    that runs reads FILE again within a second. NAME is for the log of the server.
+    """
+    try:
+        from vocabtool.serve.keys import make_key
+    except ImportError as error:
+        raise UnsupportedFormat(SERVE) from error
+
+    click.echo(make_key(Path(file), name, "write" if write else "read"))
 
 
 def named_folders(given: tuple[str, ...]) -> dict[str, Path]:

@@ -16,18 +16,25 @@ import orjson
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 import vocabtool
 from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
+from vocabtool.serve.guard import Guard, Protection
+from vocabtool.serve.limits import check_condition
 from vocabtool.serve.schemas import Problem, SearchRequest
 
 REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     code: {"model": Problem, "description": told}
     for code, told in {
         400: "The request is wrong; `detail` says how.",
+        401: "The server wants a key, and the request has none that is valid.",
+        403: "The key may only read, or the request comes from a page of another site.",
         404: "There is no such index or document.",
+        413: "The body of the request is too long.",
+        415: "The body of the request is not JSON.",
         429: "Too many requests; `Retry-After` says when to try again.",
         503: "The index or its model is not open; `Retry-After` says when to try again.",
     }.items()
@@ -39,19 +46,31 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(content), status, media_type="application/json")
 
 
-def application(catalog: Catalog) -> FastAPI:
+class Application(FastAPI):
+    """FastAPI whose OpenAPI document says what is answered to a wrong request."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            document = super().openapi()
+            problems.describe(document, has_keys=self.state.protection.keys is not None)
+        return super().openapi()
+
+
+def application(catalog: Catalog, protection: Protection | None = None) -> FastAPI:
     """Return the application that serves these indexes."""
+    protection = protection or Protection()
+    catalog.waiting = protection.limits.waiting
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         opening = asyncio.create_task(catalog.keep_open())
-        yield
+        yield {"limits": protection.limits}  # for each connection
         opening.cancel()
         with suppress(asyncio.CancelledError):
             await opening
         await asyncio.to_thread(catalog.close)
 
-    app = FastAPI(
+    app = Application(
         title="vocabtool",
         summary="Hybrid search in which words that the model does not know weigh more.",
         version=vocabtool.__version__,
@@ -59,12 +78,23 @@ def application(catalog: Catalog) -> FastAPI:
         docs_url=None,  # their pages load scripts from other hosts
         redoc_url=None,
         openapi_url="/openapi.json",
+        redirect_slashes=False,  # or the header Host decides where to
     )
     app.state.catalog = catalog
+    app.state.protection = protection
     app.add_exception_handler(RequestValidationError, problems.of_invalid_request)
     app.add_exception_handler(HTTPException, problems.of_refusal)
-    for kind in (vocabtool.VocabtoolError, ValueError, TypeError, Exception):
+    for kind in (vocabtool.VocabtoolError, ValueError, TypeError):
         app.add_exception_handler(kind, problems.of_error)
+    app.add_middleware(Guard, protection=protection)
+    if protection.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=protection.origins,
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+            expose_headers=("Retry-After",),
+        )
     app.include_router(search_routes(catalog))
     return app
 
@@ -91,6 +121,8 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
 def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[str, Any]:
     """Search and return the answer for JSON."""
+    if request.where is not None:
+        check_condition(request.where)
     asked = request.arguments()
     commit = index.manifest.commit
     if request.queries is None:

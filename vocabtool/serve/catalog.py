@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
+from vocabtool.serve.limits import MAX_WAITING
 from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
-MAX_WAITING: Final = 64  # requests that wait for a thread; further ones are refused
 
 LOG: Final = logging.getLogger("vocabtool.serve")
 Result = TypeVar("Result")
@@ -67,14 +67,19 @@ class ServedIndex:
 
 @dataclass
 class Catalog:
-    """The served indexes by name. ``model``: arguments of ``Index.open`` for all of them."""
+    """The served indexes by name.
+
+    ``model``: arguments of ``Index.open`` for all of them. ``waiting``: requests that may wait for
+    one of the ``threads``; further ones are refused.
+    """
 
     indexes: Mapping[str, ServedIndex]
     model: Mapping[str, Any] = field(default_factory=dict)
     threads: int = THREADS
-    _waiting: int = 0
+    waiting: int = MAX_WAITING
 
     def __post_init__(self) -> None:
+        self._running: set[Future[Any]] = set()
         self._pool = ThreadPoolExecutor(self.threads, "vocabtool-search")
         self._opener = ThreadPoolExecutor(1, "vocabtool-open")
 
@@ -102,16 +107,16 @@ class Catalog:
         return served.opened()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Run a function in one of the threads. Raises :class:`Busy` if too many wait."""
-        if self._waiting >= self.threads + MAX_WAITING:
-            raise Busy(f"{self._waiting} requests are running or waiting; try again")
-        self._waiting += 1
-        work = asyncio.get_running_loop().run_in_executor(self._pool, function)
-        work.add_done_callback(self._count_down)  # also after a request that was given up
-        return await work
+        """Run a function in one of the threads. Raises :class:`Busy` if too many wait.
 
-    def _count_down(self, _: object) -> None:
-        self._waiting -= 1
+        A request that is given up is counted until its function ends.
+        """
+        if len(self._running) >= self.threads + self.waiting:
+            raise Busy(f"{len(self._running)} requests are running or waiting; try again")
+        work = self._pool.submit(function)
+        self._running.add(work)
+        work.add_done_callback(self._running.discard)
+        return await asyncio.wrap_future(work)
 
     async def keep_open(self) -> None:
         """Open all indexes, and pick up their new commits until cancelled."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 RETRY_SECONDS: Final = 1
+MEDIA_TYPE: Final = "application/problem+json"
 MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
 
@@ -59,6 +60,21 @@ class Busy(ServeError):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
+class TooLarge(ServeError):
+    """The body of a request is longer than allowed."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class Refused(ServeError):
+    """A request that is refused before its body is read. ``headers``: of the answer."""
+
+    def __init__(self, status: HTTPStatus, what: str, **headers: str) -> None:
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        super().__init__(what)
+
+
 STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     **dict.fromkeys((FolderInUse, OtherModel, ChangedModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
@@ -76,13 +92,13 @@ def problem(
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers.setdefault("Retry-After", str(RETRY_SECONDS))
     content = orjson.dumps(given | more)
-    return Response(content, status, headers, "application/problem+json")
+    return Response(content, status, headers, MEDIA_TYPE)
 
 
 def of_error(request: Request, error: Exception) -> Response:
     """Return the problem document of an error that a request caused."""
     if isinstance(error, ServeError):
-        return problem(error.status, str(error))
+        return problem(error.status, str(error), getattr(error, "headers", None))
     if isinstance(error, InvalidCondition):
         return problem(HTTPStatus.BAD_REQUEST, str(error), position=error.position)
     for kind, status in STATUSES.items():
@@ -90,7 +106,7 @@ def of_error(request: Request, error: Exception) -> Response:
             return problem(status, str(error))
     if isinstance(error, VocabtoolError | ValueError | TypeError):
         return problem(HTTPStatus.BAD_REQUEST, str(error))
-    LOG.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+    LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
@@ -114,3 +130,22 @@ def faults_told(faults: list[Any]) -> str:
     if len(faults) > MAX_SHOWN:
         told += f"; and {len(faults) - MAX_SHOWN:,} more"
     return told
+
+
+def describe(document: dict[str, Any], *, has_keys: bool) -> None:
+    """Put into an OpenAPI document that problems have a media type of their own, and the keys.
+
+    FastAPI describes all answers as ``application/json``, and wrong requests as answered with 422.
+    """
+    parts = document.setdefault("components", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        parts.get("schemas", {}).pop(name, None)
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+            for status, answer in operation["responses"].items():
+                if status >= "400" and "application/json" in answer.get("content", {}):
+                    answer["content"][MEDIA_TYPE] = answer["content"].pop("application/json")
+    if has_keys:
+        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"key": []}]

@@ -18,12 +18,16 @@ MAX_QUERY: Final = 10_000  # characters
 MAX_QUERIES: Final = 100  # in one request
 MAX_DEPTH: Final = 10_000
 MAX_DIM: Final = 65_536
+MAX_FLOAT32: Final = 3.4e38
 MAX_NAMES: Final = 20  # fields in sort or facets
 MAX_NAME: Final = 1_000  # characters of a field's name, an id or a cursor
 
 DEFAULT: Final = Settings()
 Name = Annotated[str, Field(max_length=MAX_NAME)]
-Vector = Annotated[list[float], Field(min_length=1, max_length=MAX_DIM)]
+Query = Annotated[str, Field(max_length=MAX_QUERY)]
+Number = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
+# fail_fast: a body of a million wrong elements is one error, not a million.
+Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fast=True)]
 
 
 class Strict(BaseModel):
@@ -97,11 +101,11 @@ class SearchRequest(SearchSettings):
     query: str | None = Field(
         None, max_length=MAX_QUERY, description="The query, with the operators of the language."
     )
-    queries: Annotated[list[Annotated[str, Field(max_length=MAX_QUERY)]] | None, Field()] = Field(
+    queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
         None, min_length=1, max_length=MAX_QUERIES, description="Several queries, instead of one."
     )
     vector: Vector | None = Field(None, description="Your own vector of the query.")
-    vectors: list[Vector] | None = Field(
+    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(
         None, max_length=MAX_QUERIES, description="Your own vectors, one for each of the queries."
     )
     k: int = Field(10, ge=1, le=MAX_K, description="Number of hits.")

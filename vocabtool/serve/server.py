@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.connection import Connection
+from vocabtool.serve.guard import Protection
 from vocabtool.system.messages import tell
 
 
@@ -20,12 +23,14 @@ class ServeOptions:
     """Options of ``vocabtool serve``.
 
     ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
+    ``protection``: who may ask, and how much.
     """
 
     indexes: Mapping[str, Path]
     host: str = "127.0.0.1"
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)
+    protection: Protection = field(default_factory=Protection)
 
 
 class Server(uvicorn.Server):
@@ -49,13 +54,18 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model))
-    config = uvicorn.Config(
+    app = application(Catalog(indexes, options.model), options.protection)
+    Server(settings(app, host=options.host, port=options.port)).run()
+
+
+def settings(app: FastAPI, **place: Any) -> uvicorn.Config:
+    """Return how uvicorn runs the application. ``place``: ``host`` and ``port``."""
+    return uvicorn.Config(
         app,
-        host=options.host,
-        port=options.port,
         log_config=None,
         access_log=False,
         server_header=False,
+        http=Connection,
+        ws="none",
+        **place,
     )
-    Server(config).run()

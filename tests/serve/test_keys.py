@@ -1,0 +1,210 @@
+"""Keys: the file that keeps them, the command that makes them, and what a server lets them do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from tests.builders.served import serving
+from vocabtool.cli.main import cli
+from vocabtool.errors import InvalidFile, NotFound
+from vocabtool.serve.guard import Protection, must_write
+from vocabtool.serve.keys import KeyFile, make_key
+
+SEARCH = "/v1/indexes/small/search"
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keys"
+
+
+@pytest.fixture(scope="module")
+def keyed(
+    small: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[httpx.Client, str, str]]:
+    """A client of a server with keys, a key for reading, and one for writing."""
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    read, write = make_key(path, "reader", "read"), make_key(path, "writer", "write")
+    with serving({"small": small}, protection=Protection(keys=KeyFile(path))) as client:
+        yield client, read, write
+
+
+def test_command(file: Path) -> None:
+    """Each key is printed once and kept as its SHA-256, in a file for the owner only."""
+    made = [
+        CliRunner().invoke(cli, ["api-key", str(file), *rest], catch_exceptions=False)
+        for rest in (["reader"], ["writer", "--write"])
+    ]
+    texts = [each.output.strip() for each in made]
+    kept = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kept == [
+        {"name": name, "access": access, "sha256": sha256(text.encode()).hexdigest()}
+        for name, access, text in zip(("reader", "writer"), ("read", "write"), texts, strict=True)
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert all(len(text) > 43 for text in texts)  # 32 random bytes as base64
+    assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"name": "a"}', "line 2.access is missing"),
+        ('{"name": "a", "access": "all", "sha256": "00"}', "line 2.access"),
+        ('{"name": "a", "access": "read", "sha256": "00"}', "64 hexadecimal digits"),
+        ('{"name": "b", "access": "read", "sha256": "%s"}' % ("0" * 64), "already a key"),
+        ('{"name": "a b", "access": "read", "sha256": "%s"}' % ("0" * 64), "letters"),
+        ('"vocabtool_secret"', "line 2: not a line"),
+        ("[" * 100_000, "line 2: not a line"),
+        ("\n".join(["{}"] * 2_000_000), "at most 1,048,576 bytes"),
+    ],
+)
+def test_damaged_files(file: Path, line: str, told: str) -> None:
+    """What is wrong is said with the line, and no part of a key is shown."""
+    make_key(file, "b", "read")
+    before = file.read_text()
+    file.write_text(before + line)
+    with pytest.raises(InvalidFile) as caught:
+        KeyFile(file)
+    assert told in str(caught.value)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(InvalidFile):
+        make_key(file, "c", "read")
+    assert file.read_text() == before + line
+
+
+def test_no_file(file: Path) -> None:
+    with pytest.raises(NotFound):
+        KeyFile(file)
+
+
+def test_reread(file: Path) -> None:
+    """A key is valid until its line is deleted; a file that is not there makes none valid."""
+    now = 0.0
+    text = make_key(file, "a", "write")
+    keys = KeyFile(file, clock=lambda: now)
+    assert keys.find(text) == keys.find(text)
+    assert keys.find(text + "x") is None
+    assert keys.find("") is None
+    other = make_key(file, "b", "read")
+    assert keys.find(other) is None  # not yet
+    now = 1.0
+    found = keys.find(other)
+    assert found is not None
+    assert (found.name, found.access) == ("b", "read")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
+    now = 2.0
+    assert keys.find(text) is None
+    assert keys.find(other) == found
+    content = file.read_bytes()
+    for damage in (file.unlink, lambda: file.write_text("{")):
+        damage()
+        now += 1
+        with pytest.raises(Exception, match="file of keys cannot be read"):
+            keys.find(other)
+    file.write_bytes(content)
+    now += 1
+    assert keys.find(other) == found
+
+
+def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client) -> None:
+    """Searches need a key; so do metrics and the description; whether the server lives does not."""
+    served, read, write = keyed
+    asked = {"query": "amber"}
+    for key in (read, write):
+        answer = served.post(SEARCH, json=asked, headers=bearer(key))
+        assert answer.json() == client.post(SEARCH, json=asked).json()
+    assert served.get("/openapi.json", headers=bearer(read)).json()["security"] == [{"key": []}]
+    wrong: list[dict[str, str]] = [
+        *(
+            {},
+            {"Authorization": "Bearer"},
+            bearer(read[:-1]),
+            bearer(read + "A"),
+            bearer("x" * 10_000),
+        ),
+        *({"Authorization": f"Basic {read}"}, {"Authorization": read}, bearer("\xff")),
+    ]
+    for headers in wrong:
+        sent = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        for path in ("/openapi.json", "/metrics", "/v1/indexes", "/v1/anything"):
+            answer = served.get(path, headers=sent)
+            assert answer.status_code == 401, (path, headers)
+            assert answer.headers["www-authenticate"].startswith('Bearer realm="vocabtool"')
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert read not in answer.text
+    twice = [("Authorization", f"Bearer {read}"), ("Authorization", f"Bearer {read}")]
+    assert served.get("/openapi.json", headers=twice).status_code == 400
+    for path in ("/", "/health", "/ready"):
+        assert served.get(path).status_code != 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "writes"),
+    [
+        *(("POST", SEARCH, False), ("POST", "/v1/words", False), ("POST", "/v1/oov", False)),
+        *(("GET", "/v1/indexes/a/documents/b", False), ("HEAD", "/v1/indexes", False)),
+        *(("PUT", "/v1/indexes/a/documents/b", True), ("DELETE", "/v1/words", True)),
+        *(("POST", "/v1/indexes/a/documents", True), ("POST", "/v1/indexes/a/b/search", True)),
+        *(("POST", "/v1/anything", True), ("PATCH", SEARCH, True)),
+    ],
+)
+def test_who_may_write(
+    keyed: tuple[httpx.Client, str, str], method: str, path: str, *, writes: bool
+) -> None:
+    """A key for reading gets 403 from whatever is not known to read only."""
+    assert must_write(method, path) == writes
+    served, read, write = keyed
+    answer = served.request(method, path, headers=bearer(read))
+    assert (answer.status_code == 403) == writes
+    assert served.request(method, path, headers=bearer(write)).status_code not in (401, 403)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--host", "0.0.0.0"], "--api-keys"),
+        (["--host", ""], "--no-auth"),
+        (["--host", "192.168.0.1"], "--no-auth"),
+        (["--api-keys", "keys", "--no-auth"], "not both"),
+    ],
+)
+def test_refuses_to_start(small: Path, options: list[str], told: str) -> None:
+    """A server that other machines can reach has keys, or is told to have none."""
+    done = CliRunner().invoke(cli, ["serve", str(small), *options])
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+@pytest.mark.parametrize("options", [["--no-auth"], ["--api-keys", "FILE"]])
+def test_starts_for_others(small: Path, file: Path, options: list[str]) -> None:
+    """With keys, or --no-auth, it listens to other machines, and answers to any host name."""
+    key = make_key(file, "reader", "read")
+    command = [sys.executable, "-m", "vocabtool", "serve", str(small), "--host", "0.0.0.0"]
+    command += ["--port", "0", *(str(file) if each == "FILE" else each for each in options)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        port = process.stderr.readline().partition(";")[0].rpartition(":")[2]
+        url = f"http://127.0.0.1:{port}/openapi.json"
+        named: dict[str, Any] = {"headers": {"Host": "search.example.org"} | bearer(key)}
+        assert httpx.get(url, **named).status_code == 200
+        assert httpx.get(url).status_code == (200 if options == ["--no-auth"] else 401)
+    finally:
+        process.terminate()
+        rest = process.communicate()[1]
+    assert key not in rest

@@ -1,0 +1,254 @@
+"""Limits and headers of a server: rates, time, sizes, JSON, host names, pages of other sites."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.builders.served import serving
+from vocabtool.serve import application
+from vocabtool.serve.catalog import THREADS
+from vocabtool.serve.guard import LOOPBACK_HOSTS, PAGE_POLICY, REPORT_POLICY, Protection
+from vocabtool.serve.limits import MAX_CLIENTS, Limits, Rates
+
+SEARCH = "/v1/indexes/small/search"
+ASKED = {"query": "amber"}
+JSON = {"Content-Type": "application/json"}
+
+
+def limited(small: Path, **limits: Any) -> Any:
+    """A server with these limits, as a context that gives a client."""
+    return serving({"small": small}, protection=Protection(limits=Limits(**limits)))
+
+
+def test_rates() -> None:
+    """Two a second, two at once after a pause; each client for itself."""
+    now = 0.0
+    rates = Rates(2, clock=lambda: now)
+    assert [rates.wait("a") for _ in range(4)] == [0, 0, 0.5, 0.5]
+    assert rates.wait("b") == 0
+    now = 0.25
+    assert rates.wait("a") == 0.25
+    now = 0.5
+    assert [rates.wait("a") for _ in range(2)] == [0, 0.5]
+    now = 100
+    assert [rates.wait("a") for _ in range(3)] == [0, 0, 0.5]
+    for number in range(MAX_CLIENTS):
+        rates.wait(str(number))
+    assert rates.wait("a") == 0  # it is forgotten: no more clients than these are kept
+    assert [Rates(0.25).wait("a"), Rates(0).wait("a")] == [0, 0]
+
+
+def test_too_many_a_second(small: Path) -> None:
+    """The answer says after how many seconds a request is allowed."""
+    with limited(small, rate=0.01) as client:
+        assert client.post(SEARCH, json=ASKED).status_code == 200
+        refused = client.post(SEARCH, json=ASKED)
+        assert refused.status_code == 429
+        assert 90 < int(refused.headers["retry-after"]) <= 100
+        assert refused.json()["detail"] == "more than 0.01 requests a second"
+        assert client.get("/health").status_code != 429
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Searches wait until the event is set."""
+    event, search = threading.Event(), application.answer
+
+    def wait(*given: Any) -> Any:
+        assert event.wait(60)
+        return search(*given)
+
+    monkeypatch.setattr(application, "answer", wait)
+    yield event
+    event.set()
+
+
+def test_time_of_a_request(small: Path, held: threading.Event) -> None:
+    """A request is given up after its time; its thread counts until it ends."""
+    with limited(small, seconds=0.2, waiting=1) as client, ThreadPoolExecutor(THREADS) as pool:
+        for answer in pool.map(lambda _: client.post(SEARCH, json=ASKED), range(THREADS)):
+            assert answer.status_code == 503
+            assert answer.headers["retry-after"] == "1"
+            assert "more than 0.2 seconds" in answer.json()["detail"]
+        assert client.post(SEARCH, json=ASKED).status_code == 503  # waited, and never began
+        statuses = [*pool.map(lambda _: client.post(SEARCH, json=ASKED).status_code, range(4))]
+        assert sorted(statuses) == [429, 429, 429, 503]  # one may wait
+        held.set()
+        while (answer := client.post(SEARCH, json=ASKED)).status_code == 429:
+            pass
+        assert answer.status_code == 200
+
+
+def test_bodies_of_all_requests(small: Path) -> None:
+    """Bodies that are read at the same time have a limit together."""
+    with limited(small, bodies=40) as client:
+        assert client.post(SEARCH, json=ASKED).status_code == 200
+        answer = client.post(SEARCH, json={"query": "amber" * 10})
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert client.post(SEARCH, json=ASKED).status_code == 200
+
+
+@pytest.mark.parametrize("size", [100, 101, 5_000, 3_000_000])
+@pytest.mark.parametrize("declared", [True, False])
+def test_size_of_a_body(small: Path, size: int, *, declared: bool) -> None:
+    """A body of the limit is read; one byte more is not, whether its length is declared or not."""
+    start = b'{"query": "'
+    body = start + b"a" * (size - len(start) - 2) + b'"}'
+    content: Any = body if declared else iter([body[:50], body[50:]])
+    with limited(small, body=100) as client:
+        answer = client.post(SEARCH, content=content, headers=JSON)
+        assert answer.status_code == (200 if size == 100 else 413)
+        if size > 100:
+            assert "more than 100 bytes" in answer.json()["detail"]
+        assert client.post(SEARCH, json=ASKED).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"query": "\xff"}', "not valid UTF-8 at byte 11"),
+        (b'{"query": "\xed\xa0\x80"}', "not valid UTF-8 at byte 11"),
+        (b"\xff\xfe{\x00}\x00", "not valid UTF-8"),
+        (b'{"query": "\\ud800"}', "body.query"),
+        (b'{"query": "a", "query": "b"}', "the member 'query' is there twice"),
+        (b'{"x": [{"a": 1, "a": 1}]}', "the member 'a' is there twice"),
+        (b'{"query": "a", "a": NaN}', "NaN is not a number in JSON"),
+        (b'{"vector": [Infinity, 0, 0, 0]}', "Infinity is not a number in JSON"),
+        (b'{"vector": [1e999, 0, 0, 0]}', "body.vector.0"),
+        (b'{"vector": [1e39, 0, 0, 0]}', "body.vector.0"),
+        (b'{"query": "a", "k": 1%s}' % (b"0" * 1_000), "body.k"),
+        (b'{"query": "a", "k": 1%s}' % (b"0" * 10_000), "not valid JSON"),
+        (b'{"query": "a", "k": 1e3}', "body.k"),
+        (b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "nested too deeply"),
+        (b"{%s}" % b",".join(b'"%d":1' % n for n in range(2_000)), "at most 1,000 members"),
+        (b'{"vector": [%s]}' % b",".join([b'""'] * 60_000), "body.vector.0"),
+        (b'{"query": "a"', "not valid JSON"),
+        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        (b'{"query": "a"} {"query": "b"}', "not valid JSON"),
+        (b"null", "body"),
+        (b"", "body"),
+        (b'{"where": "%s"}' % b" or ".join([b"even"] * 101), "at most 100 tests"),
+        (b'{"where": "n in (%s)"}' % b",".join([b"1"] * 1_001), "at most 1,000 values"),
+        (b'{"where": "%seven"}' % (b"not " * 30), "20 nested"),
+        (b'{"query": "a", "identifier": "(a+)+$"}', "body.identifier"),
+        (b'{"query": "a", "rerank": "/etc/passwd"}', "body.rerank"),
+    ],
+)
+def test_wrong_bodies(client: httpx.Client, content: bytes, told: str) -> None:
+    """Each gets a problem document of 400 that says what is wrong."""
+    answer = client.post(SEARCH, content=content, headers=JSON)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert told in answer.json()["detail"]
+    assert len(answer.content) < 2_000
+
+
+def test_conditions_at_the_limit(client: httpx.Client) -> None:
+    """As many tests and values as allowed."""
+    for where in (" or ".join(["even"] * 100), f"n in ({','.join(['1'] * 1_000)})"):
+        assert client.post(SEARCH, json={"where": where}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "json", ""])
+def test_other_media_types(client: httpx.Client, kind: str) -> None:
+    """A page of another site may send these without asking; they are no JSON."""
+    headers = {"Content-Type": kind} if kind else {}
+    answer = client.post(SEARCH, content=b'{"query": "a"}', headers=headers)
+    assert answer.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("ask", "policy"),
+    [
+        (lambda client: client.post(SEARCH, json=ASKED), REPORT_POLICY),
+        (lambda client: client.post(SEARCH, json={}), REPORT_POLICY),
+        (lambda client: client.post(SEARCH, content=b"a"), REPORT_POLICY),
+        (lambda client: client.get("/openapi.json"), PAGE_POLICY),
+        (lambda client: client.get("/absent"), PAGE_POLICY),
+        (lambda client: client.put("/openapi.json"), PAGE_POLICY),
+    ],
+)
+def test_headers(
+    client: httpx.Client, ask: Callable[[httpx.Client], httpx.Response], policy: str
+) -> None:
+    """Every answer forbids scripts but the server's own, and other sites to load it."""
+    headers = ask(client).headers
+    assert headers["content-security-policy"] == policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in headers
+    assert "server" not in headers
+
+
+def test_policies() -> None:
+    """No script that stands in a page, none of another host; a report has no script at all."""
+    assert "script-src 'self';" in PAGE_POLICY
+    assert "unsafe" not in PAGE_POLICY
+    assert "script-src" not in REPORT_POLICY
+    for policy in (PAGE_POLICY, REPORT_POLICY):
+        assert "default-src 'none'" in policy
+        assert "http" not in policy
+
+
+@pytest.fixture(scope="module")
+def local(small: Path) -> Iterator[httpx.Client]:
+    """A server as it starts by default, for one other site."""
+    protection = Protection(hosts=LOOPBACK_HOSTS, origins=("https://example.org",))
+    with serving({"small": small}, protection=protection) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(("localhost", 200), ("LOCALHOST:8765", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200)),
+        *(("evil.example", 400), ("127.0.0.1.evil.example", 400), ("localhost.", 400)),
+        *(("localhost@evil.example", 400), ("[", 400), ("evil.example#localhost", 400)),
+        *(("", 400), ("localhost:x", 400), ("localhost:1:2", 400)),
+    ],
+)
+def test_host_names(local: httpx.Client, host: str, status: int) -> None:
+    """A name that another site made lead here is refused (DNS rebinding)."""
+    assert local.get("/openapi.json", headers={"Host": host}).status_code == status
+
+
+def test_pages_of_other_sites(local: httpx.Client) -> None:
+    """Pages may ask if they are the server's own, or of a listed site; preflights say so."""
+    host = local.base_url.netloc.decode()
+    for origin, status, allowed in (
+        (f"http://{host}", 200, None),
+        ("https://example.org", 200, "https://example.org"),
+        *((each, 403, None) for each in ("https://evil.example", "null", "http://example.org", "")),
+    ):
+        answer = local.post(SEARCH, json=ASKED, headers={"Origin": origin})
+        assert answer.status_code == status, origin
+        assert answer.headers.get("access-control-allow-origin") == allowed
+        wanted = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        preflight = local.options(SEARCH, headers=wanted)
+        assert preflight.headers.get("access-control-allow-origin") == allowed
+
+
+def test_errors_of_the_server(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to an error that nobody foresaw shows nothing of it."""
+
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(application, "answer", fail)
+    answer = client.post(SEARCH, json=ASKED)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        **{"type": "about:blank", "title": "Internal Server Error", "status": 500},
+        "detail": "an error of the server; its log has the details",
+    }
+    assert answer.headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,254 @@
+"""What stands before every endpoint: headers of answers, hosts, keys, rates, sizes and time.
+
+A pure ASGI middleware: it costs some microseconds a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from vocabtool.serve import problems
+from vocabtool.serve.keys import KeyFile
+from vocabtool.serve.limits import Limits, Rates, check_json
+from vocabtool.serve.problems import Busy, Refused, ServeError, TooLarge
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+# Reports are whole pages with bars drawn by style attributes, and no script.
+REPORT_POLICY: Final = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
+)
+HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+LOOPBACK_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@]*)(?::[0-9]{1,5})?")
+ONCE: Final = (b"host", b"authorization", b"origin", b"content-type", b"content-length")
+JSON: Final = re.compile(
+    r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
+)
+ALIVE: Final = ("/health", "/ready")  # always answered: whoever asks watches the server
+KEYED: Final = ("/metrics", "/openapi.json")  # and all below /v1/; the page has nothing secret
+READING: Final = re.compile(r"/v1/(?:words|oov|indexes/[^/]+/search)")  # by POST
+DOCUMENTS: Final = re.compile(r"/v1/indexes/[^/]+/documents")  # by POST: lines, not JSON
+MAX_DIGITS: Final = 15  # of a length
+TOO_LARGE: Final = "the body has more than {:,} bytes; send less at a time"
+HAVE_BODIES: Final = ("POST", "PUT", "PATCH")
+WRONG_KEY: Final = 'Bearer realm="vocabtool", error="invalid_token"'
+READING_KEY: Final = 'Bearer realm="vocabtool", error="insufficient_scope"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protection:
+    """Who may ask, and how much.
+
+    ``keys``: ``None`` if no key is needed. ``hosts``: names by which the server may be addressed,
+    in lower case; ``None``: any. ``origins``: sites whose pages may ask, such as
+    ``https://example.org``.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    keys: KeyFile | None = None
+    hosts: frozenset[str] | None = None
+    origins: tuple[str, ...] = ()
+
+
+def must_write(method: str, path: str) -> bool:
+    """Return whether a request needs a key for writing: whatever is not known to read."""
+    reads = method in ("GET", "HEAD", "OPTIONS")
+    return not (reads or (method == "POST" and READING.fullmatch(path)))
+
+
+class Guard:
+    """The middleware. ``protection``: its settings."""
+
+    def __init__(self, app: ASGIApp, protection: Protection) -> None:
+        self._app = app
+        self._protection = protection
+        self._rates = Rates(protection.limits.rate)
+        self._held = 0  # bytes of bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send)
+        limits, writes = self._protection.limits, must_write(scope["method"], scope["path"])
+        seconds = limits.writing_seconds if writes else limits.seconds
+        error: Exception
+        try:
+            async with asyncio.timeout(seconds) as timer:
+                headers = _headers_of(scope)
+                self._admit(scope, headers, writes=writes)
+                await self._pass_on(exchange, headers)
+            return
+        except ClientDisconnect:
+            return
+        except TimeoutError as raised:
+            told = f"the request took more than {seconds:g} seconds; try again, or ask for less"
+            out_of_time = Refused(HTTPStatus.SERVICE_UNAVAILABLE, told)
+            error = out_of_time if timer.expired() else raised
+        except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
+            error = raised
+        answer = problems.of_error(Request(scope), error)
+        if not exchange.has_started:  # else uvicorn closes the connection
+            await answer(scope, receive, exchange.send)
+
+    def _admit(self, scope: Scope, headers: dict[bytes, str], *, writes: bool) -> None:
+        """Check host, origin, key and rate. Raises :class:`ServeError`."""
+        protection, path = self._protection, scope["path"]
+        host = headers.get(b"host", "").lower()
+        name = HOST.fullmatch(host)
+        if name is None or (protection.hosts is not None and name[1] not in protection.hosts):
+            what = f"this server does not have the name {host!r:.100}; start it with --allowed-host"
+            raise ServeError(what)
+        if path in ALIVE:
+            return
+        origin = headers.get(b"origin")
+        if writes or scope["method"] == "POST":
+            own = origin is None or origin.lower().partition("://")[2] == host
+            if not own and origin not in protection.origins:
+                what = f"pages of {origin!r:.100} may not ask; start the server with --cors ORIGIN"
+                raise Refused(HTTPStatus.FORBIDDEN, what)
+        client = (scope.get("client") or ("",))[0]
+        if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
+            client = self._key_of(protection.keys, headers, client, writes=writes)
+            scope.setdefault("state", {})["key"] = client
+        self._count(client)
+
+    def _key_of(
+        self, keys: KeyFile, headers: dict[bytes, str], client: str, *, writes: bool
+    ) -> str:
+        scheme, _, text = headers.get(b"authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            self._count(client)
+            told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
+            raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
+        key = keys.find(text.strip())
+        if key is None:
+            self._count(client)
+            told = "the key is not valid"
+            raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
+        if writes and key.access != "write":
+            told = f"the key {key.name!r} may only read; writing needs one made with --write"
+            raise Refused(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
+        return key.name
+
+    def _count(self, client: str) -> None:
+        if wait := self._rates.wait(client):
+            told = f"more than {self._protection.limits.rate:g} requests a second"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, told, Retry_After=str(ceil(wait)))
+
+    async def _pass_on(self, exchange: _Exchange, headers: dict[bytes, str]) -> None:
+        """Read the body within its limits, and let the application answer."""
+        scope, limits = exchange.scope, self._protection.limits
+        adds = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"]) is not None
+        exchange.expect(headers, limits.documents_body if adds else limits.body, limits.body)
+        if adds or not exchange.is_unread:
+            await self._app(scope, exchange.receive, exchange.send)
+            return
+        content = bytearray()
+        try:
+            while exchange.is_unread:
+                message = await exchange.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece = message.get("body", b"")
+                content += piece
+                self._held += len(piece)
+                if self._held > limits.bodies:
+                    raise Busy("the bodies of other requests need all memory; try again")
+            if content and scope["method"] in HAVE_BODIES:
+                kind = headers.get(b"content-type", "")
+                if not JSON.fullmatch(kind):
+                    told = f"wanted Content-Type: application/json, got {kind!r:.100}"
+                    raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+                check_json(bytes(content))
+            exchange.content = bytes(content)
+            await self._app(scope, exchange.receive, exchange.send)
+        finally:
+            self._held -= len(content)
+
+
+class _Exchange:
+    """A request and its answer: bytes of the body are counted, and the answer gets headers.
+
+    ``content``: the body, if it was read before the application asks for it.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.content: bytes | None = None
+        self.has_started = False
+        self.is_unread = False
+        self._is_long = False
+        self._receive = receive
+        self._send = send
+        self._received = 0
+        self._most = 0
+
+    def expect(self, headers: dict[bytes, str], most: int, short: int) -> None:
+        """Check the declared length of the body. Raises :class:`TooLarge`.
+
+        Behind an answer, uvicorn reads the rest of a body of at most ``short`` bytes; else the
+        connection is closed.
+        """
+        declared = headers.get(b"content-length", "0")
+        if not (declared.isdecimal() and len(declared) <= MAX_DIGITS):
+            raise ServeError(f"Content-Length: wanted a number of bytes, got {declared!r:.100}")
+        length = int(declared)
+        is_chunked = b"transfer-encoding" in headers
+        self.is_unread = is_chunked or length > 0
+        self._is_long = is_chunked or length > short
+        self._most = most
+        if length > most:
+            raise TooLarge(TOO_LARGE.format(most))
+
+    async def receive(self) -> Message:
+        if self.content is not None:
+            content, self.content = self.content, None
+            return {"type": "http.request", "body": content, "more_body": False}
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            if self._received > self._most:
+                raise TooLarge(TOO_LARGE.format(self._most))
+            self.is_unread = message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_started = True
+            is_below = self.scope["path"].startswith("/v1/")
+            policy = (REPORT_POLICY if is_below else PAGE_POLICY).encode()
+            close = [(b"connection", b"close")] if self.is_unread and self._is_long else []
+            headers = [*message.get("headers", ()), *HEADERS, *close]
+            message["headers"] = [*headers, (b"content-security-policy", policy)]
+        await self._send(message)
+
+
+def _headers_of(scope: Scope) -> dict[bytes, str]:
+    """Return headers by name. Raises :class:`ServeError` if one that counts is there twice."""
+    found: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in found and name in ONCE:
+            raise ServeError(f"the header {name.decode('latin-1')} is there twice")
+        found[name] = value.decode("latin-1")
+    return found

@@ -1,0 +1,146 @@
+"""Keys of a server: random, kept as SHA-256 in a file with one JSON line for each key.
+
+    {"name": "team", "access": "read", "sha256": "5e88..."}
+
+A key has 256 random bits, so a fast hash without salt is enough: nobody can try them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Final
+
+from vocabtool.choices import Access
+from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.serve.problems import LOG, NotReady
+from vocabtool.system.own_files import from_json, whole_file
+
+PREFIX: Final = "vocabtool_"  # tools that look for leaked keys can recognise ours
+KEY_BYTES: Final = 32
+MAX_KEY: Final = 200  # characters of what a request presents as its key
+MAX_KEYS: Final = 1_000
+MAX_FILE: Final = 1 << 20  # bytes
+REREAD_SECONDS: Final = 1.0
+NAME: Final = re.compile(r"[\w.@+-]{1,100}")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """A key as it is kept. ``access``: a key for writing may also read."""
+
+    name: str
+    access: Access
+    sha256: str
+
+
+def make_key(path: Path, name: str, access: Access) -> str:
+    """Add a new key to a file, which is made if it is missing, and return the key.
+
+    The file is replaced atomically; a new one has the mode 0600. Raises :class:`InvalidFile` if
+    the file is damaged or already has a key of this name.
+    """
+    before = path.read_bytes() if path.exists() else b""
+    text = PREFIX + secrets.token_urlsafe(KEY_BYTES)
+    key = Key(name=name, access=access, sha256=_digest(text))
+    lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
+    after = b"".join(line + b"\n" for line in lines)
+    with reading(str(path)):
+        decode_keys(after)
+    with whole_file(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(after)
+    return text
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def decode_keys(content: bytes) -> tuple[Key, ...]:
+    """Return the keys of a file; empty lines are skipped. Raises :class:`InvalidFile`."""
+    if len(content) > MAX_FILE:
+        raise InvalidFile(f"a file of keys has at most {MAX_FILE:,} bytes, got {len(content):,}")
+    keys: dict[str, Key] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):  # the line may be a key itself: it is not shown
+            raise InvalidFile(f"line {number}: not a line that `vocabtool api-key` wrote")
+        key: Key = from_json(Key, value, f"line {number}")
+        if not NAME.fullmatch(key.name):
+            wanted = "1 to 100 letters, digits and any of _ . @ + -"
+            raise InvalidFile(f"line {number}: a key's name has {wanted}, got {key.name!r:.120}")
+        if not DIGEST.fullmatch(key.sha256):
+            raise InvalidFile(f"line {number}: sha256 must be 64 hexadecimal digits")
+        if key.name in keys:
+            raise InvalidFile(f"line {number}: there is already a key named {key.name!r}")
+        keys[key.name] = key
+    if len(keys) > MAX_KEYS:
+        raise InvalidFile(f"at most {MAX_KEYS:,} keys, got {len(keys):,}")
+    return tuple(keys.values())
+
+
+class KeyFile:
+    """The keys of a file. It is read again when it changes, so a key can be revoked.
+
+    ``clock``: seconds, for tests. The constructor raises :class:`NotFound` and
+    :class:`InvalidFile`.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._problem = False
+        self._read()
+
+    def find(self, text: str) -> Key | None:
+        """Return the key that this text is; the time does not depend on how much of it is right.
+
+        Raises :class:`NotReady` while the file is missing or damaged: no key is valid then.
+        """
+        if self._clock() - self._checked >= REREAD_SECONDS:
+            self._refresh()
+        if self._problem:
+            raise NotReady("the file of keys cannot be read; the log of the server says why")
+        if len(text) > MAX_KEY:
+            return None
+        digest, found = _digest(text), None
+        for key in self._keys:
+            if compare_digest(key.sha256, digest):
+                found = key
+        return found
+
+    def _refresh(self) -> None:
+        try:
+            if self._state() != self._seen or self._problem:
+                self._read()
+            self._checked = self._clock()
+        except (VocabtoolError, OSError) as error:
+            if not self._problem:
+                LOG.error("no key is valid: %s", error)
+            self._problem, self._checked = True, self._clock()
+
+    def _read(self) -> None:
+        with reading(str(self._path)):
+            self._seen = self._state()  # before the content: a later change is seen
+            with self._path.open("rb") as file:
+                self._keys = decode_keys(file.read(MAX_FILE + 1))
+        self._problem, self._checked = False, self._clock()
+
+    def _state(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,126 @@
+"""Limits of a server, what a request may send as JSON, and how many requests a client may make."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from vocabtool.errors import InvalidCondition
+from vocabtool.index.conditions import Condition, Junction, Not, Test, parse
+from vocabtool.serve.problems import ServeError
+
+MAX_MEMBERS: Final = 1_000  # of one JSON object: each unknown one would be an error of its own
+MAX_WHERE_TESTS: Final = 100  # each looks at every document
+MAX_WHERE_VALUES: Final = 1_000
+MAX_WAITING: Final = 64  # requests
+MAX_CLIENTS: Final = 10_000  # whose requests are counted; the longest idle ones are forgotten
+MAX_PIPELINED: Final = 16  # requests sent in one connection before the first is answered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Limits of each process of a server.
+
+    - ``body``: bytes of a request; ``documents_body``: of a request that adds documents.
+    - ``bodies``: bytes of all requests that are held at a time, but those that add documents.
+    - ``header_bytes``: bytes of a request before its body.
+    - ``connections``: open at a time.
+    - ``waiting``: requests that wait for a thread.
+    - ``rate``: requests a second with one key, or without keys from one address; 0: no limit.
+    - ``seconds``: until a request is given up; ``writing_seconds``: one that writes.
+    - ``header_seconds``: until a request's headers are complete.
+    - ``stall_seconds``: without a byte of the body of a request.
+    - ``unread_seconds``: in which a client takes nothing of an answer.
+    """
+
+    body: int = 1 << 20
+    documents_body: int = 64 << 20
+    bodies: int = 64 << 20
+    header_bytes: int = 32 << 10
+    connections: int = 512
+    waiting: int = MAX_WAITING
+    rate: float = 1_000
+    seconds: float = 30
+    writing_seconds: float = 300
+    header_seconds: float = 10
+    stall_seconds: float = 10
+    unread_seconds: float = 60
+
+
+class Rates:
+    """Counts requests: ``rate`` a second for each client, and as many at once after a pause.
+
+    A token bucket for each client. ``clock``: seconds, for tests.
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = max(1.0, rate)
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
+
+    def wait(self, client: str) -> float:
+        """Count a request. Return 0, or the seconds after which one is allowed."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        left, before = self._left.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - before) * self._rate)
+        wait = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._left[client] = (left if wait else left - 1, now)
+        if len(self._left) > MAX_CLIENTS:
+            del self._left[next(iter(self._left))]
+        return wait
+
+
+def check_json(content: bytes) -> None:
+    """Check a body: UTF-8, no member twice, numbers as in RFC 8259. Raises :class:`ServeError`."""
+    try:
+        json.loads(
+            content.decode(), object_pairs_hook=_check_members, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise ServeError(f"body: not valid UTF-8 at byte {error.start:,}") from error
+    except RecursionError as error:
+        raise ServeError("body: its lists and objects are nested too deeply") from error
+    except ValueError as error:
+        raise ServeError(f"body: not valid JSON: {error}") from error
+
+
+def _check_members(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > MAX_MEMBERS:
+        what = f"an object has at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
+        raise ValueError(what)
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"the member {name!r:.100} is there twice")
+        names.add(name)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def check_condition(where: str) -> None:
+    """Check how much work a condition is. Raises :class:`InvalidCondition`."""
+    tests = values = 0
+    left: list[Condition] = [parse(where)]
+    while left:
+        match left.pop():
+            case Not(condition):
+                left.append(condition)
+            case Junction(_, conditions):
+                left += conditions
+            case Test() as test:
+                tests, values = tests + 1, values + len(test.values)
+                for count, most, what in (
+                    (tests, MAX_WHERE_TESTS, "tests"),
+                    (values, MAX_WHERE_VALUES, "values"),
+                ):
+                    if count > most:
+                        told = f"where: a request has at most {most:,} {what}"
+                        raise InvalidCondition(told, where, test.position)
