@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
@@ -14,9 +14,11 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 import httpx
+import httpx2
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, MCPError, StdioServerParameters, UriTemplate
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from tests.builders.small_indexes import DIM, add, made, vectors
@@ -25,11 +27,11 @@ from tests.conftest import ROOT
 from vocabtool import Document, Index
 from vocabtool.serve.agent_results import EXPLAINED, MAX_VALUE, MAX_WORDS
 from vocabtool.serve.agents import (
-    MAX_BODY,
     MAX_HITS,
     MAX_RESOURCE_CHARACTERS,
     URI,
 )
+from vocabtool.serve.keys import make_key
 
 GLOVE: Final = ROOT / "data" / "small_glove.txt"
 COMMAND: Final = [sys.executable, "-m", "vocabtool", "mcp"]
@@ -44,6 +46,7 @@ DOCUMENTS: Final = [
     Document(STRANGE, "a text with a strange name", {"note": "x" * 300, "ratio": 0.5, "old": True}),
     Document("long", LONG, {}),
 ]
+MANY_TESTS: Final = " or ".join(["year = 1"] * 101)
 TOOLS: Final = ["search", "get_document", "unknown_words", "explain", "list_indexes"]
 
 
@@ -366,6 +369,8 @@ def test_list_indexes(agent: Agent) -> None:
         ("search", {"query": "a", "characters": 2_000, "k": 50}, "continue with the cursor"),
         ("search", {"query": "a", "where": "colour = 3"}, "no field 'colour'"),
         ("search", {"query": "a", "where": "year ="}, "expected a value, got the end"),
+        ("search", {"query": "a", "where": MANY_TESTS}, "at most 100 tests"),
+        ("explain", {"query": "a", "id": "redis", "where": MANY_TESTS}, "at most 100 tests"),
         ("search", {"query": "a", "cursor": "nonsense"}, "cursor"),
         ("search", {"query": ""}, "search needs a text"),
         ("search", {"query": "a", "index": "other"}, "no index 'other'; the indexes are notes, "),
@@ -476,6 +481,7 @@ def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> No
 
 
 CALL: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ALLOWED: Final = ("--allowed-host", "search.example", "--cors", "https://app.example")
 ACCEPTED: Final = {"accept": "application/json, text/event-stream"}
 
 
@@ -485,10 +491,11 @@ ACCEPTED: Final = {"accept": "application/json, text/event-stream"}
         ({}, 200),
         ({"host": "localhost:1"}, 200),
         ({"host": "search.example"}, 200),
-        ({"host": "evil.example"}, 421),
-        ({"host": "localhost.evil.example:8765"}, 421),
-        ({"origin": "http://localhost:6274"}, 200),
-        ({"origin": "https://search.example"}, 200),
+        ({"host": "evil.example"}, 400),
+        ({"host": "localhost.evil.example:8765"}, 400),
+        ({"host": "search.example", "origin": "https://search.example"}, 200),
+        ({"origin": "http://localhost:6274"}, 403),
+        ({"origin": "https://app.example"}, 200),
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
     ],
@@ -496,7 +503,7 @@ ACCEPTED: Final = {"accept": "application/json, text/event-stream"}
 def test_other_hosts_are_refused(
     allowing: httpx.Client, headers: dict[str, str], status: int
 ) -> None:
-    """As the SDK refuses them, so that no web page reaches the server."""
+    """So that no web page reaches the server, but those that were allowed."""
     answer = allowing.post("/mcp", json=CALL, headers=ACCEPTED | headers)
     assert answer.status_code == status, answer.text
 
@@ -505,7 +512,7 @@ def test_other_hosts_are_refused(
 def allowing(folders: dict[str, Path]) -> Iterator[httpx.Client]:
     """A client of a server that another host name may reach."""
     with (
-        listening("--allowed-host", "search.example", folders["bare"]) as address,
+        listening(*ALLOWED, folders["bare"]) as address,
         httpx.Client(base_url=address.removesuffix("/mcp")) as client,
     ):
         yield client
@@ -513,18 +520,21 @@ def allowing(folders: dict[str, Path]) -> Iterator[httpx.Client]:
 
 def test_requests_are_bounded(allowing: httpx.Client) -> None:
     """No large body, no other path or type, no stream that stays open."""
-    assert allowing.post("/mcp", content=b" " * (MAX_BODY + 1), headers=ACCEPTED).status_code == 413
+    assert (
+        allowing.post("/mcp", content=b" " * ((1 << 20) + 1), headers=ACCEPTED).status_code == 413
+    )
     assert allowing.post("/", json=CALL, headers=ACCEPTED).status_code == 404
     assert allowing.get("/mcp", headers=ACCEPTED).status_code == 405
-    assert allowing.post("/mcp", content=b"{}", headers=ACCEPTED).status_code == 400
+    assert allowing.post("/mcp", content=b"{}", headers=ACCEPTED).status_code == 415
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--http", "--host", "0.0.0.0", "x"], "--no-auth"),
-        (["--port", "8000", "x"], "need --http"),
-        (["--allowed-host", "a", "x"], "need --http"),
+        (["--port", "8000", "x"], "--port needs --http"),
+        (["--api-keys", "a", "x"], "--api-keys needs --http"),
+        (["--http", "--api-keys", "a", "--no-auth", "x"], "not both"),
         (["a=x", "a=y"], "two indexes have the name 'a'"),
         ([], "Missing argument"),
     ],
@@ -553,3 +563,26 @@ def test_a_port_that_is_taken(folders: dict[str, Path]) -> None:
     assert ran.returncode == 3
     assert f"error: cannot listen at 127.0.0.1:{port}" in ran.stderr.decode()
     assert "Traceback" not in ran.stderr.decode()
+
+
+@asynccontextmanager
+async def with_key(address: str, key: str) -> AsyncIterator[Any]:
+    """A connection of the SDK's client that sends a key."""
+    headers = {"authorization": f"Bearer {key}"}
+    async with (
+        httpx2.AsyncClient(headers=headers) as client,
+        streamable_http_client(address, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def test_keys(tmp_path: Path, folders: dict[str, Path]) -> None:
+    """A key for reading is enough, and without one nothing is answered."""
+    keys = tmp_path / "keys"
+    key = make_key(keys, "team", "read")
+    with listening("--api-keys", keys, folders["bare"]) as address:
+        for given, status in ((key, 200), ("vocabtool_wrong", 401), ("", 401)):
+            headers = ACCEPTED | ({"authorization": f"Bearer {given}"} if given else {})
+            assert httpx.post(address, json=CALL, headers=headers).status_code == status
+        with connected(with_key(address, key)) as agent:
+            assert agent.result("search", query="amber")["hits"]

@@ -7,14 +7,12 @@ answer has structured content and the same as a short text. It only reads. Searc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from inspect import cleandoc
-from pathlib import Path
 from typing import Annotated, Any, Final
 
-import uvicorn
 from mcp.server.mcpserver import Context, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import (
     ResourceError,
@@ -26,8 +24,12 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, InputRequiredResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
 
 import vocabtool
 from vocabtool.choices import Fusion
@@ -52,9 +54,11 @@ from vocabtool.serve.agent_results import (
     words_result,
 )
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.guard import Guard, Protection
+from vocabtool.serve.limits import check_condition
 from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told
 from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
-from vocabtool.serve.server import Server
+from vocabtool.serve.server import ServeOptions, Server, settings
 from vocabtool.system.messages import tell
 
 MAX_HITS: Final = 50
@@ -63,11 +67,9 @@ MAX_EXCERPT: Final = 2_000  # characters
 MAX_RESOURCE_CHARACTERS: Final = 1_000_000  # of a text that is read as a resource
 MAX_LISTED: Final = 100  # resources; of more documents, none is listed
 MAX_TEXT: Final = 100_000  # characters whose words are looked up
-MAX_BODY: Final = 1 << 20  # bytes of an HTTP request
-MAX_CONNECTIONS: Final = 512  # over HTTP; further ones get the status 503
 URI: Final = "vocabtool://{index}/{id}"
 PATH: Final = "/mcp"
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+CORS_HEADERS: Final = ("Authorization", "Content-Type", "Mcp-Protocol-Version", "Mcp-Session-Id")
 
 INSTRUCTIONS: Final = """Search the user's documents. Begin with `list_indexes` if you do not know
 what there is. `search` returns excerpts; `get_document` reads on. Words that the embedding model
@@ -152,6 +154,8 @@ class Tools:
         if k * characters > MAX_RESULT_CHARACTERS:
             told = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
             raise ValueError(f"{told}; ask for fewer hits, and continue with the cursor")
+        if where:
+            check_condition(where)
         name, opened = await self.open(index)
         asked: dict[str, Any] = {"k": k, "where": where or None, "cursor": cursor or None}
 
@@ -220,6 +224,8 @@ class Tools:
         Pass the arguments of the search. The facts of a word are whether the model knows it, how
         many documents contain it, and how much it counts.
         """
+        if where:
+            check_condition(where)
         name, opened = await self.open(index)
 
         def run() -> ExplainResult:
@@ -326,35 +332,50 @@ class AgentServer(MCPServer[None]):
                 raise ToolError(str(cause)) from cause
             raise
 
-    def http(self, names: Iterable[str] = ()) -> ASGIApp:
+    def http(self, protection: Protection) -> Starlette:
         """Return the application for streamable HTTP.
 
-        ``names``: hosts by which clients may call it, beside those of the loopback address. The SDK
-        refuses other ``Host`` and ``Origin`` headers, so that no web page can reach it by DNS
-        rebinding.
+        The guard checks keys and bounds requests. The SDK, too, refuses other ``Host`` and
+        ``Origin`` headers, so that no web page can reach it by DNS rebinding.
         """
-        hosts = [f"[{each}]" if ":" in each else each for each in (*LOOPBACK, *names)]
+        hosts = [*(protection.hosts or ())]
         hosts += [f"{each}:*" for each in hosts]
         origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
         app = self.streamable_http_app(
             streamable_http_path=PATH,
             json_response=True,
             stateless_http=True,
-            max_request_body_size=MAX_BODY,
+            max_request_body_size=protection.limits.body,
             transport_security=TransportSecuritySettings(
-                allowed_hosts=hosts, allowed_origins=origins
+                enable_dns_rebinding_protection=protection.hosts is not None,
+                allowed_hosts=hosts,
+                allowed_origins=[*origins, *protection.origins],
             ),
         )
 
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Any]]:
+            async with self.session_manager.run():
+                yield {"limits": protection.limits}  # for each connection
+
         async def only_post(scope: Scope, receive: Receive, send: Send) -> None:
             """Refuse the stream of the method GET: there are no messages to wait for."""
-            if scope["type"] == "http" and scope["method"] != "POST":
+            if scope["method"] != "POST":
                 refusal = Response(status_code=405, headers={"Allow": "POST"})
                 await refusal(scope, receive, send)
                 return
             await app(scope, receive, send)
 
-        return only_post
+        middleware = [Middleware(Guard, protection=protection)]
+        if protection.origins:
+            cors = Middleware(
+                CORSMiddleware,
+                allow_origins=protection.origins,
+                allow_methods=("POST",),
+                allow_headers=CORS_HEADERS,
+            )
+            middleware.insert(0, cors)
+        return Starlette(routes=[Mount("/", only_post)], middleware=middleware, lifespan=lifespan)
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
@@ -371,31 +392,15 @@ def tool_of(function: Callable[..., Any]) -> Tool:
     return tool
 
 
-def run(
-    folders: Mapping[str, Path],
-    model: Mapping[str, Any],
-    *,
-    http: bool,
-    host: str,
-    port: int,
-    names: Iterable[str],
-) -> None:
-    """Serve the indexes in these folders until the client leaves or a signal stops it."""
-    indexes = {name: ServedIndex(name, folder) for name, folder in folders.items()}
-    agents = AgentServer(Catalog(indexes, model))
+def run(options: ServeOptions, *, http: bool) -> None:
+    """Serve agents until the client leaves or a signal stops it."""
+    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
+    limits = options.protection.limits
+    agents = AgentServer(Catalog(indexes, options.model, waiting=limits.waiting))
     if not http:
         tell("serving agents on standard input and output")
         agents.run("stdio")  # the SDK sends whatever else is printed to standard error
         return
-    config = uvicorn.Config(
-        agents.http(names),
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-    )
-    server = Server(config)
+    server = Server(settings(agents.http(options.protection), host=options.host, port=options.port))
     server.path = PATH
     server.run()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
@@ -58,7 +58,7 @@ def run(options: ServeOptions) -> None:
     Server(settings(app, host=options.host, port=options.port)).run()
 
 
-def settings(app: FastAPI, **place: Any) -> uvicorn.Config:
+def settings(app: ASGIApp, **place: Any) -> uvicorn.Config:
     """Return how uvicorn runs the application. ``place``: ``host`` and ``port``."""
     return uvicorn.Config(
         app,
