@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "index": "index:index_command",
     "inspect": "inspect:inspect_command",
     "list": "contents:list_command",
+    "mcp": "mcp:mcp_command",
     "oov": "oov:oov_command",
     "search": "search:search_command",
     "serve": "serve:serve_command",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from vocabtool.cli.options import INDEX_MODEL, gather, read_size
 from vocabtool.errors import UnsupportedFormat
+
+if TYPE_CHECKING:
+    from vocabtool.serve.guard import Protection
 
 SERVE: Final = "serving needs FastAPI and uvicorn: pip install 'vocabtool[serve]'"
 
@@ -118,30 +121,42 @@ def serve_command(
     NAME is the index's name in addresses; by default, the name of its folder. With a --host
     that other machines can reach, --api-keys or --no-auth is needed.
     """
-    keys, no_auth = protection.pop("api_keys"), protection.pop("no_auth")
+    guard = protection_of(place["host"], protection, limits)
+    try:
+        from vocabtool.serve.server import ServeOptions, run
+    except ImportError as error:
+        raise UnsupportedFormat(SERVE) from error
+
+    given = {name: each for name, each in model.items() if each is not None and each is not False}
+    run(ServeOptions(indexes=named_folders(indexes), model=given, protection=guard, **place))
+
+
+def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
+    """Return who may ask, from the options PROTECTION and LIMITS.
+
+    Raises :class:`click.UsageError` if other machines can reach ``host`` and nobody said who may.
+    """
+    keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:
         raise click.UsageError("pass either --api-keys or --no-auth, not both")
-    is_local = is_loopback(place["host"])
+    is_local = is_loopback(host)
     if not (is_local or keys or no_auth):
-        what = f"other machines can reach {place['host'] or 'all addresses'}"
+        what = f"other machines can reach {host or 'all addresses'}"
         raise click.UsageError(f"{what}: pass --api-keys FILE, or --no-auth if anybody may ask")
     try:
         from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection
         from vocabtool.serve.keys import KeyFile
         from vocabtool.serve.limits import Limits
-        from vocabtool.serve.server import ServeOptions, run
     except ImportError as error:
         raise UnsupportedFormat(SERVE) from error
 
-    allowed = frozenset(name.lower() for name in protection.pop("allowed_hosts"))
-    guard = Protection(
+    allowed = frozenset(name.lower() for name in given.pop("allowed_hosts"))
+    return Protection(
         limits=Limits(**limits),
         keys=KeyFile(Path(keys)) if keys else None,
-        hosts=allowed | LOOPBACK_HOSTS | {place["host"]} if allowed or is_local else None,
-        **protection,
+        hosts=allowed | LOOPBACK_HOSTS | {host} if allowed or is_local else None,
+        **given,
     )
-    given = {name: each for name, each in model.items() if each is not None and each is not False}
-    run(ServeOptions(indexes=named_folders(indexes), model=given, protection=guard, **place))
 
 
 def is_loopback(host: str) -> bool:

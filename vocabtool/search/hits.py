@@ -346,7 +346,7 @@ def explain_hits(
         deep = store.vectors.near(vector, np.empty(0, np.int64), DEEP, allowed).nearest
         found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
         alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
-    matched = _matched_words(store, query, candidates.rows[places])
+    matched = matched_words(store, query, candidates.rows[places])
     marked_words = []  # the words that were searched
     for word in query.words:
         if word.word.phrase is not None:
@@ -368,7 +368,8 @@ def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str
     return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 
 
-def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+    """Return the words of a query that each row contains."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

@@ -95,6 +95,17 @@ class Catalog:
             there = ", ".join(self.indexes)
             raise UnknownIndex(f"no index {name!r}; the indexes are {there}") from None
 
+    async def open(self, name: str) -> Index:
+        """Return an index; wait while it is being opened.
+
+        Raises :class:`UnknownIndex` and :class:`NotReady`.
+        """
+        served = self.find(name)
+        if served.index is None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._opener, served.refresh, self.model)
+        return served.opened()
+
     async def run(self, function: Callable[[], Result]) -> Result:
         """Run a function in one of the threads. Raises :class:`Busy` if too many wait.
 

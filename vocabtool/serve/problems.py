@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,17 +120,16 @@ def of_refusal(_: Request, error: Exception) -> Response:
 def of_invalid_request(_: Request, error: Exception) -> Response:
     """Return the problem document of a request that does not fit its description."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
-    faults = [*error.errors()]
-    told = "; ".join(_told(faults))
+    return problem(HTTPStatus.BAD_REQUEST, faults_told([*error.errors()]))
+
+
+def faults_told(faults: list[Any]) -> str:
+    """Return the faults of a request in words, as pydantic found them; of many, the first."""
+    shown = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:MAX_SHOWN])
+    told = "; ".join(shown)
     if len(faults) > MAX_SHOWN:
         told += f"; and {len(faults) - MAX_SHOWN:,} more"
-    return problem(HTTPStatus.BAD_REQUEST, told)
-
-
-def _told(faults: list[Any]) -> Iterator[str]:
-    for fault in faults[:MAX_SHOWN]:
-        place = ".".join(map(str, fault["loc"]))
-        yield f"{place}: {fault['msg']}"
+    return told
 
 
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:

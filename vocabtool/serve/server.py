@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.connection import Connection
@@ -33,15 +34,21 @@ class ServeOptions:
 
 
 class Server(uvicorn.Server):
-    """Tells its address when it listens."""
+    """Tells its address when it listens. ``path``: of what it serves there."""
+
+    path = ""
 
     async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:  # uvicorn has logged the reason
+            where = f"{self.config.host}:{self.config.port}"
+            raise VocabtoolError(f"cannot listen at {where}; choose another --port") from error
         for server in getattr(self, "servers", ()):
             for each in server.sockets:
                 host, port = each.getsockname()[:2]
                 shown = f"[{host}]" if ":" in host else host
-                tell(f"serving http://{shown}:{port}; stop with Ctrl-C")
+                tell(f"serving http://{shown}:{port}{self.path}; stop with Ctrl-C")
 
 
 def run(options: ServeOptions) -> None:
@@ -51,7 +58,7 @@ def run(options: ServeOptions) -> None:
     Server(settings(app, host=options.host, port=options.port)).run()
 
 
-def settings(app: FastAPI, **place: Any) -> uvicorn.Config:
+def settings(app: ASGIApp, **place: Any) -> uvicorn.Config:
     """Return how uvicorn runs the application. ``place``: ``host`` and ``port``."""
     return uvicorn.Config(
         app,

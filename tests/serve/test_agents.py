@@ -1,0 +1,588 @@
+"""``vocabtool mcp`` answers the client of the MCP SDK what the Python API answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import socket
+from time import monotonic, sleep
+from typing import Any, Final
+
+import httpx
+import httpx2
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, MCPError, StdioServerParameters, UriTemplate
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent, TextResourceContents
+
+from tests.builders.small_indexes import DIM, add, made, vectors
+from tests.cli.running import environment, run
+from tests.conftest import ROOT
+from vocabtool import Document, Index
+from vocabtool.serve.agent_results import EXPLAINED, MAX_VALUE, MAX_WORDS
+from vocabtool.serve.agents import (
+    MAX_HITS,
+    MAX_RESOURCE_CHARACTERS,
+    URI,
+)
+from vocabtool.serve.keys import make_key
+
+GLOVE: Final = ROOT / "data" / "small_glove.txt"
+COMMAND: Final = [sys.executable, "-m", "vocabtool", "mcp"]
+LONG: Final = (
+    " ".join(f"filler{number}" for number in range(2_000)) + " the zanzibar report. The end"
+)
+STRANGE: Final = "a/b c/Größe?x=1&y#2%20,..\\/../z"
+DOCUMENTS: Final = [
+    Document("redis", "Redis keeps the sessions in memory", {"year": 2020, "lang": "en"}),
+    Document("power", "after a power failure the users log in", {"year": 2021, "lang": "en"}),
+    Document("laptop", "the battery of a laptop loses power", {"year": 2022, "lang": "de"}),
+    Document(STRANGE, "a text with a strange name", {"note": "x" * 300, "ratio": 0.5, "old": True}),
+    Document("long", LONG, {}),
+]
+MANY_TESTS: Final = " or ".join(["year = 1"] * 101)
+TOOLS: Final = ["search", "get_document", "unknown_words", "explain", "list_indexes"]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The SDK's client, called from outside its event loop."""
+
+    client: Client
+    portal: BlockingPortal
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a method of the client returns."""
+        return self.portal.call(getattr(self.client, method), *arguments)
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        found = self.ask("call_tool", tool, arguments)
+        assert isinstance(found, CallToolResult)
+        return found
+
+    def result(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of a call that succeeds; its text is not empty."""
+        found = self.call(tool, **arguments)
+        assert not found.is_error, found.content
+        assert found.structured_content is not None
+        assert text_of(found)
+        content: dict[str, Any] = found.structured_content
+        return content
+
+    def error(self, tool: str, **arguments: Any) -> str:
+        """The message of a call that fails."""
+        found = self.call(tool, **arguments)
+        assert found.is_error
+        assert found.structured_content is None
+        return text_of(found)
+
+    def hits_of(self, query: str, **more: Any) -> dict[str, Any]:
+        """The first search by words that finds something: a new commit is seen in a moment."""
+        until = monotonic() + 60
+        while True:
+            found = self.call("search", query=query, fusion="keyword", **more).structured_content
+            if found is not None and found["hits"]:
+                return dict(found)
+            assert monotonic() < until
+            sleep(0.05)
+
+    def read(self, uri: str) -> str:
+        (content,) = self.ask("read_resource", uri).contents
+        assert isinstance(content, TextResourceContents)
+        assert content.mime_type == "text/plain"
+        return content.text
+
+
+def text_of(found: CallToolResult) -> str:
+    (content,) = found.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+@contextmanager
+def connected(server: Any) -> Iterator[Agent]:
+    with start_blocking_portal() as portal:
+        client = Client(server, read_timeout_seconds=120)
+        with portal.wrap_async_context_manager(client):
+            yield Agent(client, portal)
+
+
+@contextmanager
+def over_stdio(*arguments: str | Path) -> Iterator[Agent]:
+    command, *rest = [*COMMAND, *map(str, arguments)]
+    started = StdioServerParameters(command=command, args=rest, env=environment())
+    with connected(started) as agent:
+        yield agent
+
+
+@contextmanager
+def listening(*arguments: str | Path) -> Iterator[str]:
+    """The address of a server over HTTP."""
+    command = [*COMMAND, "--http", "--port", "0", *map(str, arguments)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as server:
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        try:
+            assert told.startswith("vocabtool: serving http://"), told
+            yield told.removeprefix("vocabtool: serving ").partition(";")[0]
+        finally:
+            server.terminate()
+            rest = server.stderr.read()
+    assert "Traceback" not in rest
+
+
+@contextmanager
+def over_http(*arguments: str | Path) -> Iterator[Agent]:
+    with listening(*arguments) as address, connected(address) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An index with a model of whole words, one with subwords, one without a vocabulary."""
+    folder = tmp_path_factory.mktemp("agents")
+    notes = Index.create(folder / "notes", GLOVE, weights="none")
+    add(notes, DOCUMENTS)
+    entries = folder / "vocab.txt"
+    entries.write_text("\n".join(("[PAD]", "[UNK]", "i", "love", "ant", "##elo", "##pe", "##s")))
+    pieces = Index.create(folder / "pieces", dim=DIM, vocabulary=entries, rule="bert-uncased")
+    add(pieces, [Document("a", "I love Xapian")], vectors([0]))
+    made(folder / "bare", range(150))
+    return {name: folder / name for name in ("notes", "pieces", "bare")}
+
+
+@pytest.fixture(scope="module", params=[over_stdio, over_http], ids=["stdio", "http"])
+def agent(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Iterator[Agent]:
+    with request.param(*(f"{name}={folder}" for name, folder in folders.items())) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def notes(folders: dict[str, Path]) -> Index:
+    return Index.open(folders["notes"])
+
+
+def test_tools_are_described(agent: Agent) -> None:
+    """Every argument and member has a type; nothing else may be passed; nothing is written."""
+    tools = {each.name: each for each in agent.ask("list_tools").tools}
+    assert [*tools] == TOOLS
+    for each in tools.values():
+        assert each.description is not None and len(each.description) > 60
+        assert each.annotations.read_only_hint is True
+        assert each.input_schema["additionalProperties"] is False
+        for argument in each.input_schema["properties"].values():
+            assert argument["description"]
+        assert each.output_schema["type"] == "object"
+    schema = tools["search"].input_schema
+    assert schema["required"] == ["query"]
+    assert schema["properties"]["k"] | {"title": "", "description": ""} == {
+        **{"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10},
+        **{"title": "", "description": ""},
+    }
+    assert "coverage" in schema["properties"]["fusion"]["enum"]
+    assert agent.client.instructions is not None
+    assert "list_indexes" in agent.client.instructions
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": "does Redis lose power", "k": 3},
+        {"query": "power laptop", "fusion": "keyword"},
+        {"query": "memory", "fusion": "dense", "k": 2},
+        {"query": "power", "where": "lang = 'de' or year < 2021"},
+    ],
+)
+def test_search(agent: Agent, notes: Index, asked: dict[str, Any]) -> None:
+    """Ids, scores and the cursor are those of Python; excerpts are parts of the texts."""
+    asked = dict(asked)
+    found = agent.result("search", index="notes", **asked)
+    expected = notes.search(asked.pop("query"), **asked, explain=True)
+    assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [
+        (hit.id, hit.score) for hit in expected
+    ]
+    texts = {each.id: each.text for each in DOCUMENTS}
+    for hit in found["hits"]:
+        text, start = texts[hit["id"]], hit["start"]
+        assert hit["excerpt"] == text[start : start + 300]
+        assert hit["length"] == len(text)
+    assert found["cursor"] == expected.cursor
+    assert found["notes"] == [*expected.notes]
+    assert (found["index"], found["commit"]) == ("notes", notes.manifest.commit)
+
+
+def test_what_the_words_of_a_query_are(agent: Agent) -> None:
+    """Words that the model does not know, words in no document, and other spellings."""
+    found = agent.result("search", query="Redis power xyzzy frobnicate", index="notes")
+    assert found["unknown_words"] == ["Redis", "xyzzy", "frobnicate"]
+    assert found["absent_words"] == ["xyzzy", "frobnicate"]
+    told = text_of(agent.call("search", query="Redis power xyzzy", index="notes"))
+    assert "unknown to the model: Redis, xyzzy\nin no document: xyzzy" in told
+    assert told.startswith("5 hits in index 'notes'\n1. id: redis (score ")
+    found = agent.result("search", query="zanzibra", index="notes")
+    assert found["hits"] == []
+    assert found["spellings"] == {"zanzibra": ["zanzibar"]}
+
+
+def test_an_excerpt_is_around_the_word(agent: Agent) -> None:
+    """The word stands at the end of a long text; a field that is not in the excerpt is shown."""
+    (hit,) = agent.result(
+        "search", query="zanzibar", index="notes", characters=60, fusion="keyword"
+    )["hits"]
+    assert "the zanzibar report" in hit["excerpt"]
+    assert hit["excerpt"] == LONG[hit["start"] : hit["start"] + 60]
+    assert hit["fields"] == {}
+    (hit,) = agent.result("search", query="strange", index="notes", fusion="keyword")["hits"]
+    assert hit["fields"] == {"note": "x" * MAX_VALUE + "…", "ratio": 0.5, "old": True}
+
+
+def test_pages(agent: Agent, folders: dict[str, Path]) -> None:
+    """Cursors lead through all hits, and through all documents of a list."""
+    index = Index.open(folders["bare"])
+    for query, where in (("amber", None), ("", "even")):
+        asked = {"index": "bare", "query": query, "where": where or "", "k": 10}
+        ids: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            found = agent.result("search", cursor=cursor, **asked)
+            ids += [hit["id"] for hit in found["hits"]]
+            cursor = found["cursor"]
+        assert ids == [hit.id for hit in index.search(query or None, k=200, where=where)]
+        assert len(ids) > 20
+
+
+def test_documents(agent: Agent) -> None:
+    """A document with a strange id, and a long one in parts."""
+    found = agent.result("get_document", id=STRANGE, index="notes")
+    assert found["text"] == "a text with a strange name"
+    assert found["fields"] == {"note": "x" * MAX_VALUE + "…", "ratio": 0.5, "old": True}
+    assert (found["offset"], found["length"], found["left"]) == (0, 26, 0)
+    text, left = "", 1
+    while left:
+        found = agent.result(
+            "get_document", id="long", index="notes", offset=len(text), characters=7_001
+        )
+        assert found["offset"] == len(text)
+        text += found["text"]
+        left = found["left"]
+        assert len(text) + left == found["length"] == len(LONG)
+    assert text == LONG
+    told = text_of(agent.call("get_document", id="long", index="notes", characters=10))
+    assert told == (
+        f"long (characters 0 to 10 of {len(LONG)})\n\nfiller0 fi\n"
+        f"[{len(LONG) - 10} characters left: go on with offset 10]"
+    )
+
+
+def test_unknown_words(agent: Agent) -> None:
+    """Whole words, subwords in pieces, and more words than an answer lists."""
+    found = agent.result("unknown_words", text="Redis and xyzzy and Redis", index="notes")
+    assert found == {
+        "index": "notes",
+        "words": 5,
+        "unknown": [
+            {"word": "redis", "count": 2, "pieces": []},
+            {"word": "xyzzy", "count": 1, "pieces": []},
+        ],
+        "split": [],
+        "left_out": 0,
+    }
+    found = agent.result("unknown_words", text="I love antelopes Xapian", index="pieces")
+    assert [each["word"] for each in found["unknown"]] == ["xapian"]
+    assert found["split"] == [
+        {"word": "antelopes", "count": 1, "pieces": ["ant", "##elo", "##pe", "##s"]}
+    ]
+    many = " ".join(f"xyzzy{number}q" for number in range(MAX_WORDS + 7))
+    found = agent.result("unknown_words", text=many, index="notes")
+    assert (len(found["unknown"]), found["left_out"]) == (MAX_WORDS, 7)
+
+
+def test_explain(agent: Agent, notes: Index) -> None:
+    """The rank and score of the search, and the reasons in words."""
+    asked = {"query": "does Redis lose power", "index": "notes"}
+    hits = [*notes.search("does Redis lose power", explain=True)]
+    for rank, hit in enumerate(hits, 1):
+        found = agent.result("explain", id=hit.id, **asked)
+        assert (found["rank"], found["score"]) == (rank, hit.score)
+        assert found["why"].startswith("vectors rank ")
+    found = agent.result("explain", id="redis", **asked)
+    assert "keywords rank 2" in found["why"] and "by Redis 3.48" in found["why"]
+    assert {each["word"]: each["facts"] for each in found["words"]} == {
+        "does": "stop word, not searched",
+        "Redis": "unknown to the model, in 1 document, counted 1.5 times",
+        "lose": "known, in 1 document",
+        "power": "known, in 2 documents",
+    }
+
+
+def test_why_a_document_is_not_found(agent: Agent) -> None:
+    """The condition excludes it; others are better; it has no word of the query."""
+    found = agent.result("explain", query="power", id="redis", where="year > 2020", index="notes")
+    assert (found["rank"], found["score"]) == (None, None)
+    assert found["why"] == "it does not satisfy the condition"
+    found = agent.result("explain", query="amber", id="d149", index="bare")
+    assert found["why"] == f"not among the first {EXPLAINED} hits; it contains no word of the query"
+    found = agent.result("explain", query="zanzibar -report", id="long", index="notes")
+    assert found["why"] == f"not among the first {EXPLAINED} hits; it contains zanzibar"
+    assert found["notes"][0] == "left out: report"
+
+
+def test_list_indexes(agent: Agent) -> None:
+    notes, pieces, bare = agent.result("list_indexes")["indexes"]
+    assert notes == {
+        "name": "notes",
+        "problem": None,
+        "documents": 5,
+        "fields": [
+            {"name": "year", "kind": "integer", "documents": 3, "frequent": []},
+            {"name": "lang", "kind": "string", "documents": 3, "frequent": ["en"]},
+            {"name": "note", "kind": "string", "documents": 1, "frequent": []},
+            {"name": "ratio", "kind": "number", "documents": 1, "frequent": []},
+            {"name": "old", "kind": "boolean", "documents": 1, "frequent": []},
+        ],
+        "searched_fields": [],
+        "model": "small_glove.txt",
+        "by_meaning": True,
+        "knows_words": True,
+    }
+    assert (pieces["model"], pieces["by_meaning"], pieces["knows_words"]) == (None, False, True)
+    assert (bare["documents"], bare["knows_words"]) == (150, False)
+    assert "field lang (string, in 3 documents): en" in text_of(agent.call("list_indexes"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "told"),
+    [
+        ("search", {}, "query: Field required"),
+        ("search", {"query": "a", "k": 0}, "k: Input should be greater than or equal to 1"),
+        ("search", {"query": "a", "k": 51}, "k: Input should be less than or equal to 50"),
+        ("search", {"query": "a", "limit": 5}, "limit: Extra inputs are not permitted"),
+        ("search", {"query": "a" * 10_001}, "query: String should have at most 10000"),
+        ("search", {"query": "a", "fusion": "best"}, "fusion: Input should be 'coverage'"),
+        ("search", {"query": "a", "characters": 9}, "characters: "),
+        ("search", {"query": "a", "characters": 2_000, "k": 50}, "continue with the cursor"),
+        ("search", {"query": "a", "where": "colour = 3"}, "no field 'colour'"),
+        ("search", {"query": "a", "where": "year ="}, "expected a value, got the end"),
+        ("search", {"query": "a", "where": MANY_TESTS}, "at most 100 tests"),
+        ("explain", {"query": "a", "id": "redis", "where": MANY_TESTS}, "at most 100 tests"),
+        ("search", {"query": "a", "cursor": "nonsense"}, "cursor"),
+        ("search", {"query": ""}, "search needs a text"),
+        ("search", {"query": "a", "index": "other"}, "no index 'other'; the indexes are notes, "),
+        ("search", {"query": "a", "index": ""}, "name one of the indexes: notes, pieces, bare"),
+        ("search", {"query": "a", "index": "bare", "fusion": "dense"}, "needs the query's vector"),
+        ("get_document", {"id": "absent"}, "index 'notes': no document has the id 'absent'"),
+        ("get_document", {"id": ""}, "id: String should have at least 1 character"),
+        ("get_document", {"id": "redis", "offset": 99}, "the text has 34"),
+        ("get_document", {"id": "redis", "offset": -1}, "offset: "),
+        ("get_document", {"id": "redis", "characters": 40_001}, "characters: "),
+        ("unknown_words", {"text": "a", "index": "bare"}, "created without a vocabulary"),
+        ("unknown_words", {"text": "a" * 100_001}, "text: String should have at most 100000"),
+        ("explain", {"query": "a", "id": "absent"}, "no document has the id 'absent'"),
+        ("list_indexes", {"index": "notes"}, "index: Extra inputs are not permitted"),
+        ("delete", {}, "Unknown tool: delete"),
+    ],
+)
+def test_errors(agent: Agent, tool: str, asked: dict[str, Any], told: str) -> None:
+    """A tool's error is our own message."""
+    if tool not in ("list_indexes", "delete"):
+        asked = {"index": "notes", **asked}
+    message = agent.error(tool, **asked)
+    assert told in message
+    assert not message.startswith("Error executing")
+    assert "Traceback" not in message
+
+
+def test_resources(agent: Agent) -> None:
+    """The text of a document at its address; of more than a hundred documents none is listed."""
+    (template,) = agent.ask("list_resource_templates").resource_templates
+    assert template.uri_template == URI
+    assert agent.ask("list_resources").resources == []
+    for each in DOCUMENTS:
+        uri = UriTemplate.parse(URI).expand({"index": "notes", "id": each.id})
+        assert agent.result("get_document", id=each.id, index="notes")["uri"] == uri
+        assert agent.read(uri) == each.text
+    for uri, told in (
+        ("vocabtool://notes/absent", "index 'notes': no document has the id 'absent'"),
+        ("vocabtool://other/redis", "no index 'other'"),
+        ("vocabtool://notes/a/b", "Unknown resource"),
+        ("file:///etc/passwd", "Unknown resource"),
+    ):
+        with pytest.raises(MCPError, match=told):
+            agent.read(uri)
+
+
+def test_one_index_and_its_commits(tmp_path: Path) -> None:
+    """Its name may be left out; a commit is seen without a restart; few documents are listed."""
+    index = made(tmp_path / "Größe 1", range(3))
+    add(index, [Document("huge", "a" * (MAX_RESOURCE_CHARACTERS + 1))], vectors([9]))
+    with over_stdio(index.path) as agent:
+        assert agent.result("search", query="amber")["index"] == "Größe 1"
+        listed = agent.ask("list_resources").resources
+        assert [each.name for each in listed] == ["d0", "d1", "d2", "huge"]
+        assert agent.read(listed[1].uri) == index.search("only00001")[0].text
+        with pytest.raises(MCPError, match="read it in parts with get_document"):
+            agent.read(listed[3].uri)
+        cursor = agent.result("search", query="", where="n >= 0", k=1)["cursor"]
+        add(index, [Document("new", "a zanzibar report")], vectors([4]))
+        found = agent.hits_of("zanzibar")
+        assert found["hits"][0]["id"] == "new"
+        assert found["commit"] == index.manifest.commit
+        told = agent.error("search", query="", where="n >= 0", k=1, cursor=cursor)
+        assert "cursor" in told
+
+
+def test_an_index_that_cannot_be_opened(tmp_path: Path) -> None:
+    """The others can be searched; the problem is told, and gone when it is there."""
+    good = made(tmp_path / "good", range(3))
+    with over_stdio(good.path, f"late={tmp_path / 'late'}") as agent:
+        assert agent.result("search", query="amber", index="good")["hits"][0]["id"] == "d0"
+        told = agent.error("search", query="amber", index="late")
+        assert told.startswith("index 'late': ") and str(tmp_path / "late") in told
+        found = {each["name"]: each for each in agent.result("list_indexes")["indexes"]}
+        assert found["good"]["problem"] is None
+        assert found["late"]["problem"] == told
+        made(tmp_path / "late", range(2))
+        assert agent.hits_of("only00001", index="late")["hits"][0]["id"] == "d1"
+
+
+def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> None:
+    """Each line is a message; the end of the input ends the server. The older handshake works."""
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    asked = {"name": "search", "arguments": {"query": "power", "index": "notes", "k": 1}}
+    messages = (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": asked},
+    )
+    command = [*COMMAND, f"notes={folders['notes']}", f"absent={folders['notes'] / 'absent'}"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(), text=True,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None and server.stdout is not None
+        for each in messages:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **each}) + "\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        rest, errors = server.communicate()
+    assert [each["id"] for each in answers] == [1, 2]
+    assert answers[0]["result"]["serverInfo"]["name"] == "vocabtool"
+    assert len(answers[1]["result"]["structuredContent"]["hits"]) == 1
+    assert (rest, server.returncode) == ("", 0)
+    assert "serving agents on standard input and output" in errors
+    assert "Traceback" not in errors
+
+
+CALL: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ALLOWED: Final = ("--allowed-host", "search.example", "--cors", "https://app.example")
+ACCEPTED: Final = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:1"}, 200),
+        ({"host": "search.example"}, 200),
+        ({"host": "evil.example"}, 400),
+        ({"host": "localhost.evil.example:8765"}, 400),
+        ({"host": "search.example", "origin": "https://search.example"}, 200),
+        ({"origin": "http://localhost:6274"}, 403),
+        ({"origin": "https://app.example"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_other_hosts_are_refused(
+    allowing: httpx.Client, headers: dict[str, str], status: int
+) -> None:
+    """So that no web page reaches the server, but those that were allowed."""
+    answer = allowing.post("/mcp", json=CALL, headers=ACCEPTED | headers)
+    assert answer.status_code == status, answer.text
+
+
+@pytest.fixture(scope="module")
+def allowing(folders: dict[str, Path]) -> Iterator[httpx.Client]:
+    """A client of a server that another host name may reach."""
+    with (
+        listening(*ALLOWED, folders["bare"]) as address,
+        httpx.Client(base_url=address.removesuffix("/mcp")) as client,
+    ):
+        yield client
+
+
+def test_requests_are_bounded(allowing: httpx.Client) -> None:
+    """No large body, no other path or type, no stream that stays open."""
+    assert (
+        allowing.post("/mcp", content=b" " * ((1 << 20) + 1), headers=ACCEPTED).status_code == 413
+    )
+    assert allowing.post("/", json=CALL, headers=ACCEPTED).status_code == 404
+    assert allowing.get("/mcp", headers=ACCEPTED).status_code == 405
+    assert allowing.post("/mcp", content=b"{}", headers=ACCEPTED).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--http", "--host", "0.0.0.0", "x"], "--no-auth"),
+        (["--port", "8000", "x"], "--port needs --http"),
+        (["--api-keys", "a", "x"], "--api-keys needs --http"),
+        (["--http", "--api-keys", "a", "--no-auth", "x"], "not both"),
+        (["a=x", "a=y"], "two indexes have the name 'a'"),
+        ([], "Missing argument"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], told: str) -> None:
+    ran = run("mcp", *arguments)
+    assert ran.returncode == 2
+    assert told in ran.stderr.decode()
+    assert ran.stdout == b""
+
+
+def test_without_the_sdk(tmp_path: Path) -> None:
+    """The message says what to install."""
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')")
+    ran = run("mcp", "x", environ={"PYTHONPATH": str(tmp_path)})
+    assert ran.returncode == 3
+    assert "pip install 'vocabtool[mcp]'" in ran.stderr.decode()
+
+
+def test_a_port_that_is_taken(folders: dict[str, Path]) -> None:
+    with socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        ran = run("mcp", "--http", "--port", port, folders["bare"])
+    assert ran.returncode == 3
+    assert f"error: cannot listen at 127.0.0.1:{port}" in ran.stderr.decode()
+    assert "Traceback" not in ran.stderr.decode()
+
+
+@asynccontextmanager
+async def with_key(address: str, key: str) -> AsyncIterator[Any]:
+    """A connection of the SDK's client that sends a key."""
+    headers = {"authorization": f"Bearer {key}"}
+    async with (
+        httpx2.AsyncClient(headers=headers) as client,
+        streamable_http_client(address, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def test_keys(tmp_path: Path, folders: dict[str, Path]) -> None:
+    """A key for reading is enough, and without one nothing is answered."""
+    keys = tmp_path / "keys"
+    key = make_key(keys, "team", "read")
+    with listening("--api-keys", keys, folders["bare"]) as address:
+        for given, status in ((key, 200), ("vocabtool_wrong", 401), ("", 401)):
+            headers = ACCEPTED | ({"authorization": f"Bearer {given}"} if given else {})
+            assert httpx.post(address, json=CALL, headers=headers).status_code == status
+        with connected(with_key(address, key)) as agent:
+            assert agent.result("search", query="amber")["hits"]
