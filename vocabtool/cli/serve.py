@@ -28,6 +28,12 @@ PLACE = gather(
         show_default=True,
         help="Port to listen on; 0 chooses a free one.",
     ),
+    click.option(
+        "--writable",
+        is_flag=True,
+        help="Let requests add, replace and delete documents. Without it, the indexes stay as they "
+        "are.",
+    ),
 )
 
 

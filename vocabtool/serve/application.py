@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ import vocabtool
 from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.schemas import Problem, SearchRequest
+from vocabtool.serve.writes import Writes
 
 REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     code: {"model": Problem, "description": told}
@@ -39,8 +41,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(content), status, media_type="application/json")
 
 
-def application(catalog: Catalog) -> FastAPI:
-    """Return the application that serves these indexes."""
+def application(catalog: Catalog, *, writable: bool = False) -> FastAPI:
+    """Return the application that serves these indexes; ``writable``: and changes them."""
+    writes = Writes(catalog, writable=writable)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -49,6 +52,7 @@ def application(catalog: Catalog) -> FastAPI:
         opening.cancel()
         with suppress(asyncio.CancelledError):
             await opening
+        await asyncio.to_thread(writes.close)
         await asyncio.to_thread(catalog.close)
 
     app = FastAPI(
@@ -66,6 +70,7 @@ def application(catalog: Catalog) -> FastAPI:
     for kind in (vocabtool.VocabtoolError, ValueError, TypeError, Exception):
         app.add_exception_handler(kind, problems.of_error)
     app.include_router(search_routes(catalog))
+    app.include_router(writes.routes())
     return app
 
 
@@ -83,7 +88,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
         Without a query and a vector, but with `where`, `sort` or `facets`, documents are listed.
         """
-        index = catalog.find(name).opened()
+        index = copy(catalog.find(name).opened())  # which stays at its commit
         return await catalog.run(lambda: json_answer(answer(index, name, request)))
 
     return routes

@@ -19,12 +19,22 @@ class ServeOptions:
     """Options of ``vocabtool serve``.
 
     ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
+    ``writable``: whether requests may change the indexes; needs a single worker.
     """
 
     indexes: Mapping[str, Path]
     host: str = "127.0.0.1"
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)
+    writable: bool = False
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.writable and self.workers > 1:
+            raise ValueError(
+                f"--writable needs one worker, got --workers {self.workers}: start one server "
+                "without --workers that writes, and others without --writable"
+            )
 
 
 class Server(uvicorn.Server):
@@ -42,7 +52,7 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model))
+    app = application(Catalog(indexes, options.model), writable=options.writable)
     config = uvicorn.Config(
         app,
         host=options.host,
