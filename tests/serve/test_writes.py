@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +25,7 @@ from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError, Writer
 from vocabtool.serve import commits, writes
 from vocabtool.serve.problems import NotReady
+from vocabtool.serve.server import ServeOptions
 
 DOCUMENTS = "/v1/indexes/small/documents"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -301,6 +304,25 @@ def test_remembered_answers(folder: Path) -> None:
     assert index.manifest.commit == 2
 
 
+def test_damaged_answers(folder: Path) -> None:
+    """The table of answers has texts and bytes; all else is damage, and nothing is written."""
+    with Index.open(folder).writer() as changes:
+        changes.remember("a", b"d", b"a")
+    database = folder / "generation-000000" / "index.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE answers SET digest = 'text'")
+    with serving({"small": folder}, writable=True) as client:
+        status, problem = send(client, row(10), key="a")
+        assert (status, "index.db: damaged: table answers" in problem["detail"]) == (503, True)
+        assert send(client, row(10), key="b") == wrote(1, 0, 0, 3)
+
+
+def test_one_worker_writes() -> None:
+    """A writable server of several workers is refused."""
+    with pytest.raises(ValueError, match="--writable needs one worker, got --workers 2"):
+        ServeOptions(indexes={}, writable=True, workers=2)
+
+
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[commits.Commits], threading.Event]:
     """Commits that wait until the event is set."""
@@ -385,7 +407,8 @@ def test_a_failed_commit(
         go.set()
         found = [each.result() for each in answers]
     assert [found[0], found[2]] == [wrote(1, 0, 0, 2), wrote(1, 0, 0, 3)]
-    assert (found[1][0], found[1][1]["detail"]) == (400, "the disk is full")
+    told = "nothing was written: the disk is full"
+    assert (found[1][0], found[1][1]["detail"]) == (503, told)
     assert sorted(set(Index.open(folder).ids())) == sorted(
         [f"d{n}" for n in range(10)] + ["d20", "d22"]
     )
@@ -406,6 +429,43 @@ def test_shutdown_commits_what_waits(
     change = commits.Change(make=lambda _: {}, digest=b"", key=None)
     with pytest.raises(NotReady, match="the server stops"):
         asyncio.run(held[0].make(change))
+
+
+def test_a_replaced_index(writer: httpx.Client, folder: Path) -> None:
+    """A request is refused until the server has opened the index that replaced the old one."""
+    Index.create(folder, dim=DIM, force=True)
+    statuses = [send(writer, row(10))[0]]
+    while statuses[-1] == 503:
+        time.sleep(0.02)
+        statuses.append(send(writer, row(10))[0])
+    assert {*statuses} <= {200, 503}
+    assert contents(Index.open(folder)) == {"d10": document(10)}
+
+
+def test_an_index_that_cannot_be_read_after_a_commit(
+    writer: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request is answered: its changes are committed."""
+    with monkeypatch.context() as patch:
+        refresh, calls = Index.refresh, []
+
+        def fails(self: Index) -> bool:
+            if threading.current_thread().name.startswith("vocabtool-write"):
+                calls.append(self)
+                if len(calls) == 2:
+                    raise VocabtoolError("it cannot be read")
+            return refresh(self)
+
+        patch.setattr(Index, "refresh", fails)
+        assert send(writer, row(10), on_existing="error") == wrote(1, 0, 0, 2)
+    assert "d10" in Index.open(folder)
+
+
+def test_too_many_fields(writer: httpx.Client) -> None:
+    """Fields of the index and the batch are counted together."""
+    assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 0, 2)
+    status, problem = send(writer, row(11, new=1))
+    assert (status, problem["detail"]) == (400, "257 fields in the index, the limit is 256")
 
 
 def test_many_clients(writer: httpx.Client, folder: Path) -> None:

@@ -11,6 +11,7 @@ request, sent again because its answer was lost, changes nothing and gets the sa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,11 +21,13 @@ from typing import Final
 
 import orjson
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.serve.catalog import ServedIndex
 from vocabtool.serve.problems import Busy, NotReady, ServeError
 
+LOG: Final = logging.getLogger("vocabtool.serve")
 MAX_QUEUED: Final = 64  # requests that wait for an index's thread; further ones are refused
 
 
@@ -32,6 +35,12 @@ class ReusedKey(ServeError):
     """An idempotency key belongs to another request."""
 
     status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+class CannotWrite(ServeError):
+    """Writing failed for a reason that is not in the request: a full disk, a model that is away."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,9 +109,11 @@ class Commits:
         changes = [each for each in taken if each.answer.set_running_or_notify_cancel()]
         try:
             index = self._served.opened()
-        except NotReady as error:
+            index.refresh()  # raises if it was replaced
+        except (VocabtoolError, OSError) as error:
+            refused = error if isinstance(error, NotReady) else NotReady(f"{error}; try again")
             for each in changes:
-                each.answer.set_exception(error)
+                each.answer.set_exception(refused)
             return
         # The commit with a new field determines its kind: such a request must not do so for others.
         known = {name for name, kind in index.manifest.fields.items() if kind != "null"}
@@ -120,20 +131,32 @@ class Commits:
 def _commit(index: Index, changes: Sequence[Change]) -> None:
     if not changes:
         return
+    commit: int | None = None
     try:
         with index.writer() as writer:
             outcomes = [each.apply(writer) for each in changes]
             writer.commit()
             commit = writer.manifest.commit
     except Exception as error:  # noqa: BLE001 - the request gets it
-        if len(changes) == 1:
-            changes[0].answer.set_exception(error)
+        if commit is None:
+            _refuse(index, changes, error)
             return
-        for each in changes:
-            _commit(index, [each])
-        return
+        LOG.warning("%s: committed, but it cannot be read: %s", index.path, error)
     for each, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, ServeError):
             each.answer.set_exception(outcome)
         else:
             each.answer.set_result({"commit": commit, **outcome})
+
+
+def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
+    """Commit each of several changes alone; a single one gets the error."""
+    if len(changes) > 1:
+        for each in changes:
+            _commit(index, [each])
+        return
+    # Our other errors say by their class whose fault it is.
+    is_ours = isinstance(error, VocabtoolError)
+    if type(error) is VocabtoolError or (isinstance(error, OSError) and not is_ours):
+        error = CannotWrite(f"nothing was written: {error}")
+    changes[0].answer.set_exception(error)

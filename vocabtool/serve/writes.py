@@ -24,7 +24,7 @@ from vocabtool.documents.text_files import BLANK, BOM
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.contents import VECTOR
-from vocabtool.index.documents import ID, Item, batches_of
+from vocabtool.index.documents import ID, MAX_FIELDS, Item, batches_of
 from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
@@ -51,7 +51,7 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
         409: "Another process writes to the index, or a document is there already.",
         422: "The idempotency key belongs to another request.",
         429: "Too many requests wait; `Retry-After` says when to try again.",
-        503: "The index is not open, or the server stops.",
+        503: "The index or its model cannot be used now, or the server stops.",
     }.items()
 }
 
@@ -235,12 +235,17 @@ def addition(
         parts.append((named, None if vectors is None else vectors[first:end]))
         first = end
 
+    names = frozenset(name for batch, _ in parts for name in batch.columns)
+
     def make(writer: Writer) -> dict[str, int]:
         try:
             for batch, _ in parts:
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
+        fields = {*writer.manifest.fields, *names}
+        if len(fields) > MAX_FIELDS:
+            raise ServeError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
         there = writer.find_existing([row.id for row in rows])
         if there and on_existing == "error":
             row = next(row for row in rows if row.id in there)
@@ -252,7 +257,6 @@ def addition(
         skipped = repeated + len(there) - replaced
         return {"added": len(rows) - len(there), "replaced": replaced, "skipped": skipped}
 
-    names = frozenset(name for batch, _ in parts for name in batch.columns)
     return Change(make=make, names=names, **request)
 
 
