@@ -17,9 +17,12 @@ from vocabtool.serve.catalog import Catalog, ServedIndex
 
 
 @contextmanager
-def serving(folders: Mapping[str, Path], **options: Any) -> Iterator[httpx.Client]:
+def serving(
+    folders: Mapping[str, Path], *, writable: bool = False, **options: Any
+) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open."""
-    catalog = Catalog({name: ServedIndex(name, path) for name, path in folders.items()})
+    served = {name: ServedIndex(name, path) for name, path in folders.items()}
+    catalog = Catalog(served, writable=writable)
     config = uvicorn.Config(application(catalog, **options), port=0, log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -40,7 +40,7 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
     assert server.stderr is not None
     told = server.stderr.readline()
     found = re.search(r"http://\S+:\d+", told)
-    assert found, told
+    assert found, told + server.stderr.read()
     return server, found[0]
 
 
@@ -51,7 +51,7 @@ class Sender(threading.Thread):
     """
 
     def __init__(self, which: int, addresses: list[str]) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.which = which
         self.addresses = addresses
         self.number = 0
@@ -134,8 +134,9 @@ def test_a_killed_server_loses_and_repeats_nothing(
         finally:
             for each in senders:
                 each.stopped.set()
-            server.terminate()
-            server.communicate()
+            if server.returncode is None:
+                server.terminate()
+                server.communicate()
         assert server.returncode in (-signal.SIGTERM, 0)
         index = Index.open(folder)
         sent: dict[str, Document] = {}

@@ -41,9 +41,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(content), status, media_type="application/json")
 
 
-def application(catalog: Catalog, *, writable: bool = False) -> FastAPI:
-    """Return the application that serves these indexes; ``writable``: and changes them."""
-    writes = Writes(catalog, writable=writable)
+def application(catalog: Catalog) -> FastAPI:
+    """Return the application that serves these indexes."""
+    writes = Writes(catalog)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -67,11 +67,16 @@ class ServedIndex:
 
 @dataclass
 class Catalog:
-    """The served indexes by name. ``model``: arguments of ``Index.open`` for all of them."""
+    """The served indexes by name.
+
+    ``model``: arguments of ``Index.open`` for all of them. ``writable``: whether requests may
+    change them.
+    """
 
     indexes: Mapping[str, ServedIndex]
     model: Mapping[str, Any] = field(default_factory=dict)
     threads: int = THREADS
+    writable: bool = False
     _waiting: int = 0
 
     def __post_init__(self) -> None:

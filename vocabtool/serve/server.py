@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model), writable=options.writable)
+    app = application(Catalog(indexes, options.model, writable=options.writable))
     config = uvicorn.Config(
         app,
         host=options.host,

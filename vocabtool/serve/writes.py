@@ -280,11 +280,10 @@ def digest_of(*asked: object) -> bytes:
 
 
 class Writes:
-    """The endpoints that change indexes. They refuse all requests unless ``writable``."""
+    """The endpoints that change indexes. They refuse all requests unless these are writable."""
 
-    def __init__(self, catalog: Catalog, *, writable: bool) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._writable = writable
         self._commits = {name: Commits(each) for name, each in catalog.indexes.items()}
 
     def close(self) -> None:
@@ -293,7 +292,7 @@ class Writes:
             each.close()
 
     async def _check(self, request: Request) -> None:
-        if not self._writable:
+        if not self._catalog.writable:
             raise ReadOnly("the server was started without --writable")
         try:
             unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
