@@ -212,6 +212,11 @@ def test_refused_requests(writer: httpx.Client, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(writes, "MAX_BODY", 1_000)
     status, problem = send(writer, {"id": "x", "text": "t" * 1_000})
     assert (status, "more than 1,000 bytes" in problem["detail"]) == (413, True)
+    monkeypatch.setattr(writes, "MAX_HELD", 100)
+    status, problem = send(writer, row(1))
+    assert (status, "batches of more than 100 bytes wait" in problem["detail"]) == (429, True)
+    monkeypatch.undo()  # no batch counts any longer
+    assert send(writer, row(1))[0] == 200
     assert writer.put(f"{DOCUMENTS}/", json={"text": "t"}).status_code == 400
     assert writer.put(f"{DOCUMENTS}/{'x' * 1001}", json={"text": "t"}).status_code == 400
     answer = writer.delete(f"{DOCUMENTS}/a%FF")
@@ -426,7 +431,7 @@ def test_shutdown_commits_what_waits(
             until_waiting(held, 1)
             threading.Timer(0.3, go.set).start()  # the server is told to stop before
         assert answer.result().json() == wrote(1, 0, 0, 2)[1]
-    change = commits.Change(make=lambda _: {}, digest=b"", key=None)
+    change = commits.Change(make=lambda _: {}, asked=commits.Asked(b"", None))
     with pytest.raises(NotReady, match="the server stops"):
         asyncio.run(held[0].make(change))
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -43,32 +43,39 @@ class CannotWrite(ServeError):
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
+class Asked(NamedTuple):
+    """A hash of what a request asks for, and its idempotency key."""
+
+    digest: bytes
+    key: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Change:
     """A change of an index that a request asks for.
 
     ``make``: changes the index; returns the answer but its commit; may raise :class:`ServeError`
-    before it changes anything. ``digest``: of what is asked. ``names``: of fields.
+    before it changes anything. ``names``: of fields.
     """
 
     make: Callable[[Writer], dict[str, int]]
-    digest: bytes
-    key: str | None
+    asked: Asked
     names: frozenset[str] = frozenset()
     answer: Future[dict[str, int]] = field(default_factory=Future)
 
     def apply(self, writer: Writer) -> dict[str, int] | ServeError:
         """Make the change, unless it was made before; return the answer, or why there is none."""
         try:
-            if self.key is None:
+            digest, key = self.asked
+            if key is None:
                 return self.make(writer)
-            before = writer.remembered(self.key)
+            before = writer.remembered(key)
             if before is None:
                 made = {**self.make(writer), "commit": writer.manifest.commit + 1}
-                writer.remember(self.key, self.digest, orjson.dumps(made))
+                writer.remember(key, digest, orjson.dumps(made))
                 return made
-            if before[0] != self.digest:
-                told = f"the idempotency key {self.key!r} belongs to another request"
+            if before[0] != digest:
+                told = f"the idempotency key {key!r} belongs to another request"
                 raise ReusedKey(f"{told}: send this one with a new key")
             answer: dict[str, int] = orjson.loads(before[1])
             return answer

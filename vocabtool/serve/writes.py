@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import blake2b
 from http import HTTPStatus
@@ -29,11 +30,12 @@ from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.commits import Change, Commits
-from vocabtool.serve.problems import ServeError, UnknownDocument
+from vocabtool.serve.commits import Asked, Change, Commits
+from vocabtool.serve.problems import Busy, ServeError, UnknownDocument
 from vocabtool.serve.schemas import MAX_NAME, Answer, Problem, Strict, Vector
 
 MAX_BODY: Final = 16 << 20  # bytes of a batch
+MAX_HELD: Final = 128 << 20  # bytes of all batches that are being read or wait to be written
 MAX_LINES: Final = 10_000  # of a batch
 MAX_KEY: Final = 200  # characters of an idempotency key
 # A page of another site can send other types without asking the server first, but not these.
@@ -213,11 +215,10 @@ def addition(
     index: Index,
     rows: Sequence[Row],
     on_existing: OnExisting,
-    *,
+    asked: Asked,
     repeated: int = 0,
-    **request: Any,
 ) -> Change:
-    """Return the change that writes these documents; ``request``: its digest and key.
+    """Return the change that writes these documents. ``repeated``: number of those left out.
 
     Everything is checked that does not depend on changes before it. Raises :class:`ServeError`.
     """
@@ -257,21 +258,7 @@ def addition(
         skipped = repeated + len(there) - replaced
         return {"added": len(rows) - len(there), "replaced": replaced, "skipped": skipped}
 
-    return Change(make=make, names=names, **request)
-
-
-async def whole_body(request: Request) -> bytes:
-    """Return the body of a batch. Raises :class:`ServeError` for another type or too many bytes."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in LINES:
-        got = kind[:50] or "none"
-        raise WrongType(f"expected a body with Content-Type: {' or '.join(LINES)}, got {got}")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise TooLarge(f"the body has more than {MAX_BODY:,} bytes; send several requests")
-    return bytes(body)
+    return Change(make=make, asked=asked, names=names)
 
 
 def digest_of(*asked: object) -> bytes:
@@ -284,12 +271,34 @@ class Writes:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._held = 0  # bytes of batches
         self._commits = {name: Commits(each) for name, each in catalog.indexes.items()}
 
     def close(self) -> None:
         """Commit what waits."""
         for each in self._commits.values():
             each.close()
+
+    @asynccontextmanager
+    async def _batch(self, request: Request) -> AsyncIterator[bytes]:
+        """Give the body, which counts until the block ends. Raises :class:`ServeError`."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in LINES:
+            got = kind[:50] or "none"
+            raise WrongType(f"expected a body with Content-Type: {' or '.join(LINES)}, got {got}")
+        body = bytearray()
+        try:
+            async for part in request.stream():
+                body += part
+                self._held += len(part)
+                if len(body) > MAX_BODY:
+                    told = f"the body has more than {MAX_BODY:,} bytes; send several requests"
+                    raise TooLarge(told)
+                if self._held > MAX_HELD:
+                    raise Busy(f"batches of more than {MAX_HELD:,} bytes wait; try again")
+            yield bytes(body)
+        finally:
+            self._held -= len(body)
 
     async def _check(self, request: Request) -> None:
         if not self._catalog.writable:
@@ -319,12 +328,12 @@ class Writes:
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
         async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
             """Add a document, or replace the one with this id. It is answered after the commit."""
-            digest = digest_of("PUT", id, body.model_dump_json())
+            asked = Asked(digest_of("PUT", id, body.model_dump_json()), key)
 
             def change(index: Index) -> Change:
                 document = Document(id, body.text, body.fields)
                 rows = [Row(0, id, document, body.vector)]
-                return addition(index, rows, "update", digest=digest, key=key)
+                return addition(index, rows, "update", asked)
 
             return await self._write(name, change)
 
@@ -338,8 +347,8 @@ class Writes:
                     raise UnknownDocument(f"index {name!r} has no document {id!r}")
                 return {"deleted": deleted}
 
-            digest = digest_of("DELETE", id)
-            return await self._write(name, lambda _: Change(make=make, digest=digest, key=key))
+            asked = Asked(digest_of("DELETE", id), key)
+            return await self._write(name, lambda _: Change(make=make, asked=asked))
 
         @routes.post(
             "",
@@ -368,14 +377,14 @@ class Writes:
             Each line is an object with `id`, `text`, perhaps `vector`; all other members are
             fields. A wrong line is named in the problem. The answer comes after the commit.
             """
-            body = await whole_body(request)
+            async with self._batch(request) as body:
 
-            def change(index: Index) -> Change:
-                rows, repeated = rows_of(body, on_existing)
-                digest = blake2b(body, digest_size=32, key=on_existing.encode()).digest()
-                request = {"digest": digest, "key": key}
-                return addition(index, rows, on_existing, repeated=repeated, **request)
+                def change(index: Index) -> Change:
+                    rows, repeated = rows_of(body, on_existing)
+                    digest = blake2b(body, digest_size=32, key=on_existing.encode()).digest()
+                    asked = Asked(digest, key)
+                    return addition(index, rows, on_existing, asked, repeated)
 
-            return await self._write(name, change)
+                return await self._write(name, change)
 
         return routes
