@@ -18,9 +18,12 @@ from vocabtool.serve.server import settings
 
 
 @contextmanager
-def serving(folders: Mapping[str, Path], **options: Any) -> Iterator[httpx.Client]:
+def serving(
+    folders: Mapping[str, Path], *, writable: bool = False, **options: Any
+) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open."""
-    catalog = Catalog({name: ServedIndex(name, path) for name, path in folders.items()})
+    served = {name: ServedIndex(name, path) for name, path in folders.items()}
+    catalog = Catalog(served, writable=writable)
     server = uvicorn.Server(settings(application(catalog, **options), port=0))
     thread = threading.Thread(target=server.run)
     thread.start()

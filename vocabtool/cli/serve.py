@@ -31,6 +31,12 @@ PLACE = gather(
         show_default=True,
         help="Port to listen on; 0 chooses a free one.",
     ),
+    click.option(
+        "--writable",
+        is_flag=True,
+        help="Let requests add, replace and delete documents. Without it, the indexes stay as they "
+        "are.",
+    ),
 )
 
 PROTECTION = gather(
@@ -95,7 +101,7 @@ LIMITS = gather(
         "--max-body",
         "documents_body",
         callback=read_size,
-        default="64M",
+        default="16M",
         show_default=True,
         metavar="SIZE",
         help="Size of a request that adds documents; others have at most 1M.",

@@ -6,6 +6,8 @@
       fields       row, number of its source, hash of its text, and a column for each kept field:
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
                    Sources that are no files: 0; -1 if the index's model made the vector
+      answers      number, key, digest, answer: of changes that may be asked for twice, the newest
+                   10,000; the table is made when the first one is remembered
 
 The COMMIT of a writer's transaction commits the whole index. Before it, the writer flushes the
 other files. After a kill they may have more rows than the record states, never fewer.
@@ -57,6 +59,11 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
+ANSWERS: Final = (
+    "CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,"
+    " digest BLOB NOT NULL, answer BLOB NOT NULL)"
+)
+MAX_ANSWERS: Final = 10_000  # remembered; older ones are forgotten
 # For each value of a column its first row, and the numbers of all rows if there are several. One
 # result for each value takes a fifth of the time of one for each row.
 ROWS_OF_VALUES: Final = (
@@ -171,6 +178,17 @@ class Database:
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
             found.setdefault(id_, []).append(row)
+        return found
+
+    def answers(self, key: str | None = None) -> list[tuple[str, bytes, bytes]]:
+        """Return (key, digest, answer) of all remembered answers, oldest first, or of one key."""
+        if not self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'answers'"):
+            return []
+        chosen = "" if key is None else "WHERE key = ?"
+        statement = f"SELECT key, digest, answer FROM answers {chosen} ORDER BY number"
+        found = self.fetch(statement, () if key is None else (key,))
+        if not all([*map(type, each)] == [str, bytes, bytes] for each in found):
+            raise InvalidFile("damaged: table answers", file=str(self.file))
         return found
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -340,6 +358,18 @@ class DatabaseWriter(Database):
                     (first,),
                 )
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
+
+    def remember(self, answers: Iterable[tuple[str, bytes, bytes]]) -> None:
+        """Add (key, digest, answer) of new keys; forget all but the newest ``MAX_ANSWERS``."""
+        with self.statements() as connection:
+            connection.execute(ANSWERS)
+            connection.executemany(
+                "INSERT INTO answers (key, digest, answer) VALUES (?, ?, ?)", answers
+            )
+            connection.execute(
+                "DELETE FROM answers WHERE number <= (SELECT max(number) FROM answers) - ?",
+                (MAX_ANSWERS,),
+            )
 
     def commit(self, data: bytes, deleted: bytes) -> None:
         """Commit a manifest and a bitmap of deleted rows durably; begin a new transaction."""

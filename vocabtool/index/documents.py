@@ -158,23 +158,29 @@ def of_file(
         raise InvalidFile(str(error)) from error
 
 
-def batches_of(items: Items, first_row: int = 0) -> Iterator[Batch]:
+def batches_of(
+    items: Items,
+    first_row: int = 0,
+    place: Callable[[int], str] = "documents: element {:,}".format,
+) -> Iterator[Batch]:
     """Yield Python objects as batches of about 4 MB of text, without reading ahead.
 
-    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` with
-    the number of an invalid element.
+    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` that
+    names an invalid element by its ``place``.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])
     if hasattr(items, "__arrow_c_stream__"):
         return _batches_of_table(pa.RecordBatchReader.from_stream(items))
     if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
-        return _batches_of_items(items, first_row)
+        return _batches_of_items(items, first_row, place)
     wanted = "documents: expected an iterable of documents, mappings or texts, or a table"
     raise ValueError(f"{wanted}, got {type(items).__name__}")
 
 
-def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
+def _batches_of_items(
+    items: Iterable[Item], first_row: int, place: Callable[[int], str]
+) -> Iterator[Batch]:
     ids: list[bytes] = []
     texts: list[bytes] = []
     fields: dict[str, list[object]] = {}
@@ -194,7 +200,7 @@ def _batches_of_items(items: Iterable[Item], first_row: int) -> Iterator[Batch]:
                 values = fields.setdefault(name, [])
                 values += [*[None] * (len(ids) - len(values)), value]
         except BadRow as bad:
-            raise ValueError(f"documents: element {number:,}: {bad}") from bad
+            raise ValueError(f"{place(number)}: {bad}") from bad
         ids.append(id_)
         texts.append(text)
         size += len(text)

@@ -84,8 +84,9 @@ class Index:
     """A searchable index. Use :meth:`create` or :meth:`open`.
 
     An object reads one commit until it changes the index or :meth:`refresh` is called. Several
-    threads may search at the same time. Only one process can write at a time; others can read
-    meanwhile.
+    threads may use one object at the same time: each call reads one commit from beginning to end,
+    while other threads call :meth:`refresh` or change the index. Only one thread of one process
+    can write at a time; to the others, :meth:`writer` raises :class:`FolderInUse`.
     """
 
     def __init__(

@@ -147,10 +147,39 @@ class Writer:
         """Delete documents; return how many of these ids existed."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
         with self._all_or_nothing():
-            found = self._find_existing([*wanted])
+            found = self.find_existing([*wanted])
             self.delete_rows(np.array([*found.values()], np.int64))
         self._deletes |= bool(found)
         return len(found)
+
+    def find_existing(self, ids: list[str]) -> dict[str, int]:
+        """Return the row of each id that exists, after the changes so far. Ids are valid UTF-8."""
+        known = len(self._is_deleted)
+        return {
+            id_: row
+            for id_, rows in self._files.database.rows_of(ids).items()
+            for row in rows
+            if row >= known or not self._is_deleted[row]
+        }
+
+    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
+        """Remember, in the next commit, what was answered to a request for its changes.
+
+        So a request that comes again, because its answer was lost, changes nothing: see
+        :meth:`remembered`. The newest 10,000 answers are kept, also by :meth:`Index.compact` and
+        :meth:`Index.copy`.
+
+        - ``key``: names the request; not remembered yet.
+        - ``digest``: of what was asked, to recognise another request with the same key.
+        """
+        with self._all_or_nothing():
+            self._files.database.remember([(key, digest, answer)])
+        self._changed = True
+
+    def remembered(self, key: str) -> tuple[bytes, bytes] | None:
+        """Return digest and answer that were remembered with a key, or ``None``."""
+        found = self._files.database.answers(key)
+        return found[0][1:] if found else None
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
@@ -289,7 +318,7 @@ class Writer:
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Return a mask of the documents to add; delete the documents that they replace."""
-        existing = self._find_existing(ids)
+        existing = self.find_existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each id
         if on_existing == "error":
             seen: set[str] = set()
@@ -309,15 +338,6 @@ class Writer:
         chosen = np.zeros(len(ids), np.bool_)
         chosen[list(places.values())] = True
         return chosen
-
-    def _find_existing(self, ids: list[str]) -> dict[str, int]:
-        known = len(self._is_deleted)
-        return {
-            id_: row
-            for id_, rows in self._files.database.rows_of(ids).items()
-            for row in rows
-            if row >= known or not self._is_deleted[row]
-        }
 
     def _all_deleted(self) -> NDArray[np.bool_]:
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)

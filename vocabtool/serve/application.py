@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
 from vocabtool.serve.schemas import Problem, SearchRequest
+from vocabtool.serve.writes import Writes
 
 REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     code: {"model": Problem, "description": told}
@@ -60,6 +62,7 @@ def application(catalog: Catalog, protection: Protection | None = None) -> FastA
     """Return the application that serves these indexes."""
     protection = protection or Protection()
     catalog.waiting = protection.limits.waiting
+    writes = Writes(catalog)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -68,6 +71,7 @@ def application(catalog: Catalog, protection: Protection | None = None) -> FastA
         opening.cancel()
         with suppress(asyncio.CancelledError):
             await opening
+        await asyncio.to_thread(writes.close)
         await asyncio.to_thread(catalog.close)
 
     app = Application(
@@ -96,6 +100,7 @@ def application(catalog: Catalog, protection: Protection | None = None) -> FastA
             expose_headers=("Retry-After",),
         )
     app.include_router(search_routes(catalog))
+    app.include_router(writes.routes())
     return app
 
 
@@ -113,7 +118,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
         Without a query and a vector, but with `where`, `sort` or `facets`, documents are listed.
         """
-        index = catalog.find(name).opened()
+        index = copy(catalog.find(name).opened())  # which stays at its commit
         return await catalog.run(lambda: json_answer(answer(index, name, request)))
 
     return routes

@@ -70,13 +70,15 @@ class Catalog:
     """The served indexes by name.
 
     ``model``: arguments of ``Index.open`` for all of them. ``waiting``: requests that may wait for
-    one of the ``threads``; further ones are refused.
+    one of the ``threads``; further ones are refused. ``writable``: whether requests may change
+    them.
     """
 
     indexes: Mapping[str, ServedIndex]
     model: Mapping[str, Any] = field(default_factory=dict)
     threads: int = THREADS
     waiting: int = MAX_WAITING
+    writable: bool = False
 
     def __post_init__(self) -> None:
         self._running: set[Future[Any]] = set()

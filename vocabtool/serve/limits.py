@@ -37,7 +37,7 @@ class Limits:
     """
 
     body: int = 1 << 20
-    documents_body: int = 64 << 20
+    documents_body: int = 16 << 20
     bodies: int = 64 << 20
     header_bytes: int = 32 << 10
     connections: int = 512

@@ -24,6 +24,7 @@ class ServeOptions:
 
     ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
     ``protection``: who may ask, and how much.
+    ``writable``: whether requests may change the indexes; needs a single worker.
     """
 
     indexes: Mapping[str, Path]
@@ -31,6 +32,15 @@ class ServeOptions:
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)
     protection: Protection = field(default_factory=Protection)
+    writable: bool = False
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.writable and self.workers > 1:
+            raise ValueError(
+                f"--writable needs one worker, got --workers {self.workers}: start one server "
+                "without --workers that writes, and others without --writable"
+            )
 
 
 class Server(uvicorn.Server):
@@ -54,7 +64,8 @@ class Server(uvicorn.Server):
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model), options.protection)
+    catalog = Catalog(indexes, options.model, writable=options.writable)
+    app = application(catalog, options.protection)
     Server(settings(app, host=options.host, port=options.port)).run()
 
 

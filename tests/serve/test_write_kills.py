@@ -1,0 +1,165 @@
+"""A server that is killed while it writes: every batch is in the index once, however often sent.
+
+Three kills by default, thirty with ``--full``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from tests.builders.small_indexes import DIM, contents, document, temporary_folder, vector
+from tests.conftest import ROOT
+from vocabtool import Document, Index
+
+KILLS: Final = 30
+CLIENTS: Final = 3
+SIZE: Final = 5  # documents of a batch
+SEED: Final = 29
+LONGEST: Final = 0.6  # seconds from a commit until the kill
+HEADERS: Final = {"Content-Type": "application/x-ndjson"}
+
+
+def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    """A server in a process of its own, and its address."""
+    command = [sys.executable, "-m", "vocabtool", "serve", f"small={folder}", "--writable"]
+    server = subprocess.Popen(
+        [*command, "--port", "0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    assert server.stderr is not None
+    told = server.stderr.readline()
+    found = re.search(r"http://\S+:\d+", told)
+    assert found, told + server.stderr.read()
+    return server, found[0]
+
+
+class Sender(threading.Thread):
+    """A client that sends batches until it is stopped, each until it is answered.
+
+    ``answered``: of each batch, the answer. ``number``: of the batch that is sent now.
+    """
+
+    def __init__(self, which: int, addresses: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.which = which
+        self.addresses = addresses
+        self.number = 0
+        self.answered: list[dict[str, int]] = []
+        self.tries = 0
+        self.stopped = threading.Event()
+
+    def numbers(self, batch: int) -> range:
+        """The documents of a batch."""
+        first = (batch * CLIENTS + self.which) * SIZE
+        return range(first, first + SIZE)
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            rows = []
+            for number in self.numbers(self.number):
+                each = document(number)
+                row = {"id": each.id, "text": each.text, **each.fields}
+                rows.append(json.dumps({**row, "vector": vector(number).tolist()}))
+            self.answered.append(self.send("\n".join(rows)))
+            self.number += 1
+
+    def send(self, body: str) -> dict[str, int]:
+        """Send a batch again and again until it is answered."""
+        headers = {**HEADERS, "Idempotency-Key": f"{self.which}-{self.number}"}
+        while True:
+            self.tries += 1
+            url = f"{self.addresses[-1]}/v1/indexes/small/documents?on_existing=error"
+            try:
+                answer = httpx.post(url, content=body, headers=headers, timeout=60)
+            except httpx.TransportError:  # the server is dead; the next one may not be there yet
+                answer = None
+            if answer is None or answer.status_code == 503:  # or not open yet
+                time.sleep(0.05)
+                continue
+            assert answer.status_code == 200, answer.text
+            found: dict[str, int] = answer.json()
+            return found
+
+
+def test_a_killed_server_loses_and_repeats_nothing(
+    full: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """Clients send each batch until it is answered; the server is killed at any moment.
+
+    A batch is an error if one of its documents is there already, so that a batch which was
+    committed but not answered is answered only if its key is remembered.
+    """
+    draw = random.Random(SEED)
+    rounds = KILLS if full else KILLS // 10
+    with temporary_folder() as there:
+        folder = Path(there) / "small"
+        Index.create(folder, dim=DIM)
+        server, address = start(folder)
+        addresses, slowest = [address], 0.0
+        kills: list[tuple[int, list[int]]] = []  # the last commit, and how many answers there were
+        reader = Index.open(folder)
+        senders = [Sender(which, addresses) for which in range(CLIENTS)]
+        for each in senders:
+            each.start()
+        try:
+            for kill in range(rounds):
+                kind = draw.random()
+                while kind < 0.8 and not reader.refresh():
+                    assert server.poll() is None, "the server ended by itself"
+                    assert all(each.is_alive() for each in senders), "a client was refused"
+                if kind > 0.5:  # else right after a commit, perhaps before its answer
+                    time.sleep(draw.uniform(0, LONGEST))
+                server.send_signal(signal.SIGKILL)
+                server.communicate()
+                reader.refresh()
+                kills.append((reader.manifest.commit, [len(each.answered) for each in senders]))
+                if kill == rounds - 1:
+                    for each in senders:
+                        each.stopped.set()
+                server, address = start(folder)
+                began = time.monotonic()
+                assert httpx.get(f"{address}/openapi.json").status_code == 200
+                slowest = max(slowest, time.monotonic() - began)
+                addresses.append(address)
+            for each in senders:
+                each.join()
+        finally:
+            for each in senders:
+                each.stopped.set()
+            if server.returncode is None:
+                server.terminate()
+                server.communicate()
+        assert server.returncode in (-signal.SIGTERM, 0)
+        index = Index.open(folder)
+        sent: dict[str, Document] = {}
+        for each in senders:
+            assert len(each.answered) == each.number
+            for batch, answer in enumerate(each.answered):
+                assert (answer["added"], answer["replaced"], answer["skipped"]) == (SIZE, 0, 0)
+                sent |= {f"d{number}": document(number) for number in each.numbers(batch)}
+        assert contents(index) == sent
+        assert index.manifest.rows == len(sent)  # none was written twice
+        assert index.verify().documents == len(sent)
+    unanswered = sum(
+        each.answered[count]["commit"] <= commit
+        for commit, counts in kills
+        for each, count in zip(senders, counts, strict=True)
+        if count < len(each.answered)
+    )
+    record_property("kills", rounds)
+    record_property("batches that were committed but not answered", unanswered)
+    record_property("batches", sum(each.number for each in senders))
+    record_property("tries", sum(each.tries for each in senders))
+    record_property("commits", index.manifest.commit)
+    record_property("slowest answer after a restart", slowest)

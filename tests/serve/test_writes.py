@@ -1,0 +1,571 @@
+"""What requests write is in the index, once, or nothing of it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.builders.served import serving
+from tests.builders.small_indexes import DIM, contents, document, made, temporary_folder, vector
+from tests.conftest import ROOT
+from vocabtool import Document, Index, VocabtoolError, Writer
+from vocabtool.serve import commits, writes
+from vocabtool.serve.problems import NotReady
+from vocabtool.serve.server import ServeOptions
+
+DOCUMENTS = "/v1/indexes/small/documents"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An index of ten documents with vectors of their own, in one commit."""
+    with temporary_folder() as there:
+        made(Path(there) / "small")
+        yield Path(there) / "small"
+
+
+@pytest.fixture
+def writer(folder: Path) -> Iterator[httpx.Client]:
+    """A client of a server that may change this index."""
+    with serving({"small": folder}, writable=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, Path]]:
+    """A client as ``writer``, and the folder, for tests that leave the documents as they were."""
+    folder = tmp_path_factory.mktemp("refusing") / "small"
+    made(folder)
+    with serving({"small": folder}, writable=True) as client:
+        yield client, folder
+
+
+def row(number: int, version: int = 0, **more: Any) -> dict[str, Any]:
+    """A document as a line of a batch."""
+    held = document(number, version)
+    found = {"id": held.id, "text": held.text, "vector": vector(number, version).tolist()}
+    return {**found, **held.fields, **more}
+
+
+def lines(*rows: Any) -> bytes:
+    """JSON lines; bytes as they are."""
+    found = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in rows]
+    return b"\n".join(found) + b"\n"
+
+
+def send(
+    client: httpx.Client, *rows: Any, key: str | None = None, **asked: str
+) -> tuple[int, dict[str, Any]]:
+    """Send a batch; return status and answer."""
+    headers = LINES if key is None else {**LINES, "Idempotency-Key": key}
+    answer = client.post(DOCUMENTS, content=lines(*rows), headers=headers, params=asked)
+    return answer.status_code, answer.json()
+
+
+def put(client: httpx.Client, id_: str, **body: Any) -> httpx.Response:
+    """Write one document."""
+    return client.put(f"{DOCUMENTS}/{quote(id_, safe='')}", json=body)
+
+
+def wrote(added: int, replaced: int, skipped: int, commit: int) -> tuple[int, dict[str, int]]:
+    """The status and answer of a batch that was written."""
+    told = {"added": added, "replaced": replaced, "skipped": skipped, "commit": commit}
+    return 200, told
+
+
+def test_one_document(writer: httpx.Client, folder: Path) -> None:
+    """A document is added, found at once by words and vector, replaced, and deleted."""
+    new = {"text": "heron", "fields": {"n": 77, "even": True}, "vector": vector(77).tolist()}
+    answer = put(writer, "d77", **new)
+    assert (answer.status_code, answer.json()) == wrote(1, 0, 0, 2)
+    search = "/v1/indexes/small/search"
+    for asked in ({"query": "heron", "k": 1}, {"vector": vector(77).tolist(), "k": 1}):
+        found = writer.post(search, json=asked).json()
+        (hit,) = found["hits"]
+        assert (hit["id"], hit["text"], hit["fields"]) == ("d77", "heron", new["fields"])
+        assert found["commit"] == 2
+    answer = put(writer, "d77", text="egret", vector=vector(78).tolist())
+    assert (answer.status_code, answer.json()) == wrote(0, 1, 0, 3)
+    assert Index.open(folder).get("d77") == Document("d77", "egret", {})
+    answer = writer.delete(f"{DOCUMENTS}/d77")
+    assert (answer.status_code, answer.json()) == (200, {"deleted": 1, "commit": 4})
+    assert writer.post(search, json={"query": "egret", "fusion": "keyword"}).json()["hits"] == []
+    answer = writer.delete(f"{DOCUMENTS}/d77")
+    assert answer.status_code == 404
+    assert "'d77'" in answer.json()["detail"]
+    assert Index.open(folder).manifest.commit == 4
+
+
+@pytest.mark.parametrize(
+    "id_", ["a/b c", "über 東京", "100%", "a?x=1#y", "//a//", " ", "%2F", "a\nb", "x" * 1000]
+)
+def test_ids(refusing: tuple[httpx.Client, Path], id_: str) -> None:
+    """An id is any text; in the address it is encoded."""
+    writer, folder = refusing
+    answer = put(writer, id_, text="t", vector=[1, 2, 3, 4]).json()
+    assert answer["added"] == 1
+    assert id_ in Index.open(folder)
+    again = send(writer, {"id": id_, "text": "u", "vector": [1, 2, 3, 4]})
+    assert again == wrote(0, 1, 0, answer["commit"] + 1)
+    assert writer.delete(f"{DOCUMENTS}/{quote(id_, safe='')}").json()["deleted"] == 1
+    assert id_ not in Index.open(folder)
+
+
+def test_batches(writer: httpx.Client, folder: Path) -> None:
+    """A batch is one commit; what becomes of ids that are there already is chosen."""
+    before = contents(Index.open(folder))
+    assert send(writer, row(10), b"", row(3, 1)) == wrote(1, 1, 0, 2)
+    assert send(writer, row(3, 2), row(11), on_existing="skip") == wrote(1, 0, 1, 3)
+    assert send(writer, row(12), row(12, 1)) == wrote(1, 0, 1, 4)
+    assert send(writer, row(13), row(13, 1), on_existing="skip") == wrote(1, 0, 1, 5)
+    assert send(writer, row(14), on_existing="error") == wrote(1, 0, 0, 6)
+    assert send(writer, {"id": 15, "text": "n", "vector": [1, 0, 0, 0]}) == wrote(1, 0, 0, 7)
+    assert send(writer, row(3, 3), on_existing="skip") == wrote(0, 0, 1, 7)  # nothing to commit
+    expected = {f"d{n}": document(n, v) for n, v in ((10, 0), (3, 1), (11, 0), (12, 1), (13, 0))}
+    expected |= {"d14": document(14), "15": Document("15", "n", {})}
+    index = Index.open(folder)
+    assert contents(index) == before | expected
+    row_of = index.snapshot().row_of("d12")
+    assert row_of is not None
+    held = index.snapshot().vectors.raw.read(row_of, row_of + 1)[0]
+    wanted = vector(12, 1) / np.linalg.norm(vector(12, 1))
+    np.testing.assert_array_equal(held, wanted.astype(np.float16))
+
+
+NO_VECTOR = {"id": "x", "text": "t"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([row(10), b"{"], "body:2: not JSON"),
+        ([row(10), b'{"id": "\xff", "text": ""}'], "body:2: not JSON in UTF-8"),
+        ([row(10), b'{"id": "\\ud83d", "text": ""}'], "body:2: not JSON in UTF-8"),
+        ([b"[" * 10_000], "body:1: not JSON"),
+        ([row(10), b"", ["x"]], "body:3: expected an object"),
+        ([row(10), {"text": "t", "vector": [1] * DIM}], "body:2: no field 'id'"),
+        ([{"id": True, "text": "t"}], "body:1: field 'id'"),
+        ([{"id": "", "text": "t"}], "body:1: field 'id'"),
+        ([{"id": "x" * 1001, "text": "t"}], "body:1: field 'id'"),
+        ([{"id": "x", "vector": [1] * DIM}], "body:1: no field 'text'"),
+        ([{"id": "x", "text": 3, "vector": [1] * DIM}], "body:1: field 'text'"),
+        ([row(10), NO_VECTOR], "body:2: no vector of 4 numbers"),
+        ([{**NO_VECTOR, "vector": [1, 2]}], "body:1: the vector must have 4 numbers, got 2"),
+        ([{**NO_VECTOR, "vector": "abcd"}], "body:1: field 'vector': expected a list"),
+        ([{**NO_VECTOR, "vector": [1, 2, 3, 1e39]}], "body:1: field 'vector': contains NaN"),
+        ([b'{"id": "x", "text": "t", "vector": [1, 2, 3, NaN]}'], "body:1: not JSON"),
+        ([row(10), row(11, n="many")], "body:2: the field 'n' contains whole numbers, got 'many'"),
+        ([row(10, **{"": 1})], "body:1: the name of a field"),
+        ([row(10, **{f"f{n}": n for n in range(257)})], "body:1: wanted at most 256 fields"),
+        ([], "the body has no document"),
+    ],
+)
+def test_wrong_lines(refusing: tuple[httpx.Client, Path], rows: list[Any], told: str) -> None:
+    """The problem names the line; nothing of the batch is written, nor its key."""
+    writer, folder = refusing
+    before = Index.open(folder).manifest
+    status, problem = send(writer, *rows, key="wrong")
+    assert status == 400
+    assert told in problem["detail"]
+    assert "--" not in problem["detail"]  # no options of the command line
+    assert Index.open(folder).manifest == before
+
+
+def test_documents_that_must_be_new(writer: httpx.Client, folder: Path) -> None:
+    """A document that is there already, or twice in the batch, is an error if so asked."""
+    status, problem = send(writer, row(10), row(3, 1), on_existing="error")
+    assert status == 409
+    assert problem["detail"].startswith("body:2: the index has a document 'd3' already")
+    status, problem = send(writer, row(10), row(11), row(10), on_existing="error")
+    assert (status, problem["detail"]) == (400, "body:3: body:1 has the id 'd10' too")
+    assert Index.open(folder).manifest.commit == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"text": "t"}, "body: no vector of 4 numbers, but the index has no model"),
+        ({"text": "t", "vector": [1]}, "body: the vector must have 4 numbers, got 1"),
+        ({"text": "t", "vector": []}, "body.vector"),
+        ({"text": 3, "vector": [1] * DIM}, "body.text"),
+        ({"text": "t", "vector": [1] * DIM, "colour": "red"}, "body.colour"),
+        ({"text": "t", "vector": [1] * DIM, "fields": {"n": "many"}}, "the field 'n' contains"),
+        ({"text": "t", "vector": [1] * DIM, "fields": {"id": "y"}}, "the field 'id' conflicts"),
+    ],
+)
+def test_wrong_documents(
+    refusing: tuple[httpx.Client, Path], body: dict[str, Any], told: str
+) -> None:
+    """The problem says what is wrong with a document."""
+    answer = put(refusing[0], "x", **body)
+    assert answer.status_code == 400, answer.text
+    assert told in answer.json()["detail"]
+
+
+def test_refused_requests(writer: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another type, too large, without an id, not in UTF-8, with a wrong key."""
+    for kind in ("text/plain", "application/json", ""):  # that a page of another site may send
+        answer = writer.post(DOCUMENTS, content=lines(row(1)), headers={"Content-Type": kind})
+        assert answer.status_code == 415
+        assert "application/x-ndjson" in answer.json()["detail"]
+    assert send(writer, *[b""] * 10_000, row(1))[0] == 413
+    status, problem = send(writer, {"id": "x", "text": "t" * (16 << 20)})
+    assert (status, "more than 16,777,216 bytes" in problem["detail"]) == (413, True)
+    monkeypatch.setattr(writes, "MAX_HELD", 100)
+    status, problem = send(writer, row(1))
+    assert (status, "batches of more than 100 bytes wait" in problem["detail"]) == (429, True)
+    monkeypatch.undo()  # no batch counts any longer
+    assert send(writer, row(1))[0] == 200
+    assert writer.put(f"{DOCUMENTS}/", json={"text": "t"}).status_code == 400
+    assert writer.put(f"{DOCUMENTS}/{'x' * 1001}", json={"text": "t"}).status_code == 400
+    answer = writer.delete(f"{DOCUMENTS}/a%FF")
+    assert (answer.status_code, answer.json()["detail"]) == (400, "the path is not UTF-8")
+    for key in ("", "k" * 201):
+        status, problem = send(writer, row(1), key=key)
+        assert (status, "Idempotency-Key" in problem["detail"]) == (400, True)
+    assert send(writer, row(1), on_existing="replace")[0] == 400
+    answer = writer.delete("/v1/indexes/other/documents/a")
+    assert answer.json()["detail"] == "no index 'other'; the indexes are small"
+
+
+def test_a_server_that_must_not_write(client: httpx.Client, small: Path) -> None:
+    """Every endpoint says so, whatever is sent."""
+    answers = [
+        client.put(f"{DOCUMENTS}/d1", content=b"nonsense"),
+        client.delete(f"{DOCUMENTS}/d1"),
+        client.post(DOCUMENTS, content=lines(row(1)), headers=LINES),
+    ]
+    for answer in answers:
+        assert answer.status_code == 403
+        assert answer.json()["detail"] == "the server was started without --writable"
+    assert Index.open(small).manifest.commit == 1
+
+
+def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
+    """While another one writes, requests are refused; afterwards they are not."""
+    with Index.open(folder).writer():
+        status, problem = send(writer, row(10), key="again")
+        assert (status, str(folder) in problem["detail"]) == (409, True)
+    assert send(writer, row(10), key="again") == wrote(1, 0, 0, 2)
+
+
+def test_repeated_requests(writer: httpx.Client, folder: Path) -> None:
+    """The same request with the same key is answered again, but nothing is written again."""
+    first = send(writer, row(10), row(11), key="a", on_existing="error")
+    assert first == wrote(2, 0, 0, 2)
+    assert send(writer, row(12), key="b") == wrote(1, 0, 0, 3)
+    assert send(writer, row(10), row(11), key="a", on_existing="error") == first
+    assert Index.open(folder).manifest.commit == 3
+    for rows, more in (
+        ((row(10),), {"on_existing": "error"}),
+        ((row(10), row(11)), {"on_existing": "skip"}),
+    ):
+        status, problem = send(writer, *rows, key="a", **more)
+        assert (status, "'a' belongs to another request" in problem["detail"]) == (422, True)
+    key = {"Idempotency-Key": "c"}
+    answers = [writer.delete(f"{DOCUMENTS}/d1", headers=key) for _ in range(2)]
+    assert [each.json() for each in answers] == [{"deleted": 1, "commit": 4}] * 2
+    body = {"text": "t", "vector": [1, 0, 0, 0]}
+    key = {"Idempotency-Key": "d"}
+    answers = [writer.put(f"{DOCUMENTS}/d1", json=body, headers=key) for _ in range(2)]
+    assert [each.json() for each in answers] == [wrote(1, 0, 0, 5)[1]] * 2
+    # Nothing changed, but the answer is remembered, in a commit.
+    assert send(writer, row(10), key="e", on_existing="skip") == wrote(0, 0, 1, 6)
+    assert send(writer, row(10), key="e", on_existing="skip") == wrote(0, 0, 1, 6)
+
+
+def test_keys_outlive_the_server(folder: Path, tmp_path: Path) -> None:
+    """Keys are committed with their batch: a restart, a compaction and a copy keep them."""
+    with serving({"small": folder}, writable=True) as client:
+        first = send(client, row(10), row(3, 1), key="a")
+    assert Index.open(folder).compact() == 1
+    Index.open(folder).copy(tmp_path / "copy")
+    for each in (folder, tmp_path / "copy"):
+        with serving({"small": each}, writable=True) as client:
+            before = Index.open(each).manifest
+            assert send(client, row(10), row(3, 1), key="a") == first
+            assert send(client, row(10), key="a")[0] == 422
+        assert Index.open(each).manifest == before
+        assert Index.open(each).verify().documents == 11
+
+
+def test_remembered_answers(folder: Path) -> None:
+    """The newest 10,000 are kept; a change that is rolled back remembers nothing."""
+    index = Index.open(folder)
+    with index.writer() as writer:
+        assert writer.remembered("0") is None
+        for number in range(10_002):
+            writer.remember(str(number), b"d%d" % number, b"a%d" % number)
+        assert writer.remembered("10001") == (b"d10001", b"a10001")
+    with pytest.raises(RuntimeError), index.writer() as writer:
+        writer.remember("lost", b"", b"")
+        raise RuntimeError
+    with index.writer() as writer:
+        found = [writer.remembered(key) is not None for key in ("0", "1", "2", "lost")]
+        assert found == [False, False, True, False]
+    with pytest.raises(VocabtoolError, match="UNIQUE"), index.writer() as writer:
+        writer.remember("2", b"", b"")
+    assert index.manifest.commit == 2
+
+
+def test_damaged_answers(folder: Path) -> None:
+    """The table of answers has texts and bytes; all else is damage, and nothing is written."""
+    with Index.open(folder).writer() as changes:
+        changes.remember("a", b"d", b"a")
+    database = folder / "generation-000000" / "index.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE answers SET digest = 'text'")
+    with serving({"small": folder}, writable=True) as client:
+        status, problem = send(client, row(10), key="a")
+        assert (status, "index.db: damaged: table answers" in problem["detail"]) == (503, True)
+        assert send(client, row(10), key="b") == wrote(1, 0, 0, 3)
+
+
+def test_one_worker_writes() -> None:
+    """A writable server of several workers is refused."""
+    with pytest.raises(ValueError, match="--writable needs one worker, got --workers 2"):
+        ServeOptions(indexes={}, writable=True, workers=2)
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[commits.Commits], threading.Event]:
+    """Commits that wait until the event is set."""
+    held: list[commits.Commits] = []
+    go, take = threading.Event(), commits.Commits._take
+
+    def slowly(self: commits.Commits) -> None:
+        held.append(self)
+        assert go.wait(60)
+        take(self)
+
+    monkeypatch.setattr(commits.Commits, "_take", slowly)
+    return held, go
+
+
+def until_waiting(held: list[commits.Commits], count: int) -> None:
+    """Wait until so many requests wait."""
+    deadline = time.monotonic() + 60
+    while not held or len(held[0]._waiting) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_one_commit_for_several_requests(
+    writer: httpx.Client,
+    folder: Path,
+    queue: tuple[list[commits.Commits], threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Requests that wait share a commit; wrong ones among them are refused, and no others."""
+    held, go = queue
+    requests: list[tuple[Any, ...]] = [
+        *((row(number),) for number in range(20, 24)),
+        (row(24, n="many"),),  # wrong
+        (row(25, colour="red"),),  # the commit that decides that colours are strings
+        (row(26, colour=3),),  # right, with a field that the index has by then
+        (row(27),),
+    ]
+    monkeypatch.setattr(commits, "MAX_QUEUED", len(requests) + 1)
+    with ThreadPoolExecutor(len(requests) + 1) as pool:
+        answers = []
+        for number, rows in enumerate(requests):  # in this order
+            answers.append(pool.submit(send, writer, *rows, key=f"{number}"))
+            until_waiting(held, number + 1)
+        again = pool.submit(send, writer, *requests[0], key="0")
+        until_waiting(held, len(requests) + 1)
+        refused = writer.delete(f"{DOCUMENTS}/d1")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        go.set()
+        found = [each.result() for each in answers]
+        assert again.result() == found[0] == wrote(1, 0, 0, 2)
+    assert [status for status, _ in found] == [200] * 4 + [400] + [200] * 3
+    assert [answer["commit"] for status, answer in found if status == 200] == [2] * 4 + [3, 4, 5]
+    assert found[4][1]["detail"].startswith("body:1: the field 'n'")
+    index = Index.open(folder)
+    assert index.manifest.rows == index.manifest.live == 17
+    assert index.manifest.fields["colour"] == "string"
+
+
+def test_a_failed_commit(
+    writer: httpx.Client,
+    folder: Path,
+    queue: tuple[list[commits.Commits], threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If one request makes a commit fail, the others are committed one by one."""
+    held, go = queue
+    add_batch = Writer.add_batch
+
+    def fails(self: Writer, batch: Any, *given: Any, **more: Any) -> None:
+        with self._all_or_nothing():
+            if batch.id_array()[0].as_py() == "d21":
+                raise VocabtoolError("the disk is full")
+        add_batch(self, batch, *given, **more)
+
+    monkeypatch.setattr(Writer, "add_batch", fails)
+    with ThreadPoolExecutor(3) as pool:
+        answers = []
+        for number in range(3):
+            answers.append(pool.submit(send, writer, row(20 + number), key=f"{number}"))
+            until_waiting(held, number + 1)
+        go.set()
+        found = [each.result() for each in answers]
+    assert [found[0], found[2]] == [wrote(1, 0, 0, 2), wrote(1, 0, 0, 3)]
+    told = "nothing was written: the disk is full"
+    assert (found[1][0], found[1][1]["detail"]) == (503, told)
+    assert sorted(set(Index.open(folder).ids())) == sorted(
+        [f"d{n}" for n in range(10)] + ["d20", "d22"]
+    )
+
+
+def test_shutdown_commits_what_waits(
+    folder: Path, queue: tuple[list[commits.Commits], threading.Event]
+) -> None:
+    """A request that was accepted is answered, though the server is told to stop meanwhile."""
+    held, go = queue
+    with ThreadPoolExecutor(1) as pool:
+        with serving({"small": folder}, writable=True) as client:
+            url = str(client.base_url.join(DOCUMENTS))
+            answer = pool.submit(httpx.post, url, content=lines(row(10)), headers=LINES, timeout=60)
+            until_waiting(held, 1)
+            threading.Timer(0.3, go.set).start()  # the server is told to stop before
+        assert answer.result().json() == wrote(1, 0, 0, 2)[1]
+    change = commits.Change(make=lambda _: {}, asked=commits.Asked(b"", None))
+    with pytest.raises(NotReady, match="the server stops"):
+        asyncio.run(held[0].make(change))
+
+
+def test_a_replaced_index(writer: httpx.Client, folder: Path) -> None:
+    """A request is refused until the server has opened the index that replaced the old one."""
+    Index.create(folder, dim=DIM, force=True)
+    statuses = [send(writer, row(10))[0]]
+    while statuses[-1] == 503:
+        time.sleep(0.02)
+        statuses.append(send(writer, row(10))[0])
+    assert {*statuses} <= {200, 503}
+    assert contents(Index.open(folder)) == {"d10": document(10)}
+
+
+def test_an_index_that_cannot_be_read_after_a_commit(
+    writer: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request is answered: its changes are committed."""
+    with monkeypatch.context() as patch:
+        refresh, calls = Index.refresh, []
+
+        def fails(self: Index) -> bool:
+            if threading.current_thread().name.startswith("vocabtool-write"):
+                calls.append(self)
+                if len(calls) == 2:
+                    raise VocabtoolError("it cannot be read")
+            return refresh(self)
+
+        patch.setattr(Index, "refresh", fails)
+        assert send(writer, row(10), on_existing="error") == wrote(1, 0, 0, 2)
+    assert "d10" in Index.open(folder)
+
+
+def test_too_many_fields(writer: httpx.Client) -> None:
+    """Fields of the index and the batch are counted together."""
+    assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 0, 2)
+    status, problem = send(writer, row(11, new=1))
+    assert (status, problem["detail"]) == (400, "257 fields in the index, the limit is 256")
+
+
+def test_many_clients(writer: httpx.Client, folder: Path) -> None:
+    """Twenty clients write at once: every document is there once."""
+
+    def work(client: int) -> list[int]:
+        numbers = range(100 + 10 * client, 110 + 10 * client)
+        rows = {number: row(number) for number in numbers}
+        bodies = {
+            f"d{number}": {
+                "text": each["text"],
+                "vector": each["vector"],
+                "fields": {"n": number, "even": number % 2 == 0},
+            }
+            for number, each in rows.items()
+        }
+        return [put(writer, id_, **body).json()["commit"] for id_, body in bodies.items()]
+
+    with ThreadPoolExecutor(20) as pool:
+        told = [*pool.map(work, range(20))]
+    index = Index.open(folder)
+    numbers = [*range(10), *range(100, 300)]
+    assert contents(index) == {f"d{number}": document(number) for number in numbers}
+    assert index.manifest.rows == 210
+    assert all(each == sorted(each) for each in told)
+    assert index.manifest.commit == max(map(max, told)) < 200  # they share commits
+    assert index.verify().documents == 210
+
+
+def test_readers_see_whole_commits(writer: httpx.Client, folder: Path) -> None:
+    """Each batch replaces all documents; searches beside it never see two versions of them."""
+    done = threading.Event()
+
+    def read() -> list[tuple[int, set[int]]]:
+        found: list[tuple[int, set[int]]] = []
+        while not done.is_set() or not found:
+            asked = {"query": "heron", "k": 20, "fusion": "keyword"}
+            answer = writer.post("/v1/indexes/small/search", json=asked).json()
+            versions = {hit["fields"]["batch"] for hit in answer["hits"]}
+            found.append((answer["commit"], versions))
+            assert len(answer["hits"]) == (10 if versions else 0)
+        return found
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        for version in range(2, 12):
+            rows = [row(number, text="heron", batch=version) for number in range(10)]
+            assert send(writer, *rows) == wrote(0, 10, 0, version)
+        done.set()
+        seen = [each.result() for each in readers]
+    for found in seen:
+        assert all(versions == ({commit} if commit > 1 else set()) for commit, versions in found)
+        assert found == sorted(found, key=lambda each: each[0])
+    assert len({commit for found in seen for commit, _ in found}) > 2
+
+
+def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
+    """Documents without vectors are encoded by the index's model; the example is such a batch."""
+    model = shutil.copy(ROOT / "data" / "small_glove.txt", tmp_path)
+    folders = [tmp_path / "served", tmp_path / "small"]
+    rows = [json.loads(line) for line in writes.EXAMPLE.splitlines()]
+    index = Index.create(folders[0], model, weights="none")
+    with index.writer() as changes:
+        changes.add(rows)
+    Index.create(folders[1], model, weights="none")
+    with serving({"small": folders[1]}, writable=True) as client:
+        described = client.get("/openapi.json").json()["paths"]["/v1/indexes/{name}/documents"][
+            "post"
+        ]["requestBody"]["content"]["application/x-ndjson"]["example"]
+        answer = client.post(DOCUMENTS, content=described, headers=LINES)
+        assert (answer.status_code, answer.json()) == wrote(2, 0, 0, 1)
+        mixed = [{**rows[0], "vector": [1, 0, 0, 0]}, rows[1]]
+        status, problem = send(client, *mixed)
+        assert (status, "body:2: no vector" in problem["detail"]) == (400, True)
+        assert send(client, mixed[0]) == wrote(0, 1, 0, 2)
+        assert send(client, rows[0]) == wrote(0, 1, 0, 3)
+    written = Index.open(folders[1])
+    assert contents(written) == contents(index)
+    for text in ("how to install Xapian", "search", "introduction"):
+        ours, theirs = (
+            [(hit.id, hit.score) for hit in each.search(text, fusion="dense")]
+            for each in (written, index)
+        )
+        assert ours == theirs

@@ -1,0 +1,169 @@
+"""One thread writes to each served index, and requests share commits.
+
+A commit waits until files are flushed, which takes longer than writing a few documents. So the
+requests that wait when a commit ends are in the next one together, each with its own answer. If a
+commit fails, each of its requests gets a commit of its own, so that only the wrong one is refused.
+
+A request may have a key. Its answer is committed together with its changes, so that the same
+request, sent again because its answer was lost, changes nothing and gets the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import orjson
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.index.index import Index
+from vocabtool.index.writer import Writer
+from vocabtool.serve.catalog import ServedIndex
+from vocabtool.serve.problems import Busy, NotReady, ServeError
+
+LOG: Final = logging.getLogger("vocabtool.serve")
+MAX_QUEUED: Final = 64  # requests that wait for an index's thread; further ones are refused
+
+
+class ReusedKey(ServeError):
+    """An idempotency key belongs to another request."""
+
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+class CannotWrite(ServeError):
+    """Writing failed for a reason that is not in the request: a full disk, a model that is away."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class Asked(NamedTuple):
+    """A hash of what a request asks for, and its idempotency key."""
+
+    digest: bytes
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Change:
+    """A change of an index that a request asks for.
+
+    ``make``: changes the index; returns the answer but its commit; may raise :class:`ServeError`
+    before it changes anything. ``names``: of fields.
+    """
+
+    make: Callable[[Writer], dict[str, int]]
+    asked: Asked
+    names: frozenset[str] = frozenset()
+    answer: Future[dict[str, int]] = field(default_factory=Future)
+
+    def apply(self, writer: Writer) -> dict[str, int] | ServeError:
+        """Make the change, unless it was made before; return the answer, or why there is none."""
+        try:
+            digest, key = self.asked
+            if key is None:
+                return self.make(writer)
+            before = writer.remembered(key)
+            if before is None:
+                made = {**self.make(writer), "commit": writer.manifest.commit + 1}
+                writer.remember(key, digest, orjson.dumps(made))
+                return made
+            if before[0] != digest:
+                told = f"the idempotency key {key!r} belongs to another request"
+                raise ReusedKey(f"{told}: send this one with a new key")
+            answer: dict[str, int] = orjson.loads(before[1])
+            return answer
+        except ServeError as error:
+            return error
+
+
+class Commits:
+    """Changes one index, in a thread of its own."""
+
+    def __init__(self, served: ServedIndex) -> None:
+        self._served = served
+        self._waiting: deque[Change] = deque()
+        self._thread = ThreadPoolExecutor(1, "vocabtool-write")
+
+    async def make(self, change: Change) -> dict[str, int]:
+        """Return the answer to a change when it is committed.
+
+        Raises :class:`Busy` if too many wait, :class:`NotReady` if the server stops.
+        """
+        if len(self._waiting) >= MAX_QUEUED:
+            raise Busy(f"{len(self._waiting)} requests wait to be written; try again")
+        self._waiting.append(change)
+        try:
+            self._thread.submit(self._take)
+        except RuntimeError:
+            if change.answer.cancel():  # unless it is being committed
+                raise NotReady("the server stops; try again") from None
+        return await asyncio.wrap_future(change.answer)
+
+    def close(self) -> None:
+        """Commit what waits."""
+        self._thread.shutdown()
+
+    def _take(self) -> None:
+        """Commit all changes that wait."""
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        changes = [each for each in taken if each.answer.set_running_or_notify_cancel()]
+        try:
+            index = self._served.opened()
+            index.refresh()  # raises if it was replaced
+        except (VocabtoolError, OSError) as error:
+            refused = error if isinstance(error, NotReady) else NotReady(f"{error}; try again")
+            for each in changes:
+                each.answer.set_exception(refused)
+            return
+        # The commit with a new field determines its kind: such a request must not do so for others.
+        known = {name for name, kind in index.manifest.fields.items() if kind != "null"}
+        group: list[Change] = []
+        for each in changes:
+            if each.names <= known:
+                group.append(each)
+                continue
+            _commit(index, group)
+            _commit(index, [each])
+            group = []
+        _commit(index, group)
+
+
+def _commit(index: Index, changes: Sequence[Change]) -> None:
+    if not changes:
+        return
+    commit: int | None = None
+    try:
+        with index.writer() as writer:
+            outcomes = [each.apply(writer) for each in changes]
+            writer.commit()
+            commit = writer.manifest.commit
+    except Exception as error:  # noqa: BLE001 - the request gets it
+        if commit is None:
+            _refuse(index, changes, error)
+            return
+        LOG.warning("%s: committed, but it cannot be read: %s", index.path, error)
+    for each, outcome in zip(changes, outcomes, strict=True):
+        if isinstance(outcome, ServeError):
+            each.answer.set_exception(outcome)
+        else:
+            each.answer.set_result({"commit": commit, **outcome})
+
+
+def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
+    """Commit each of several changes alone; a single one gets the error."""
+    if len(changes) > 1:
+        for each in changes:
+            _commit(index, [each])
+        return
+    # Our other errors say by their class whose fault it is.
+    is_ours = isinstance(error, VocabtoolError)
+    if type(error) is VocabtoolError or (isinstance(error, OSError) and not is_ours):
+        error = CannotWrite(f"nothing was written: {error}")
+    changes[0].answer.set_exception(error)
