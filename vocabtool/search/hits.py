@@ -194,6 +194,8 @@ class Hits(Sequence[Hit]):
     - ``suggestions``: other spellings, if nothing was found.
     - ``facets``: for each field of ``facets``, its most frequent values.
     - ``cursor``: continues after the last hit; ``None`` if there are no further candidates.
+    - ``seconds``: the time to ``encode`` the queries, of all if there are several, and to
+      ``search``.
     """
 
     hits: tuple[Hit, ...]
@@ -203,6 +205,7 @@ class Hits(Sequence[Hit]):
     suggestions: tuple[Suggestion, ...] = ()
     facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
     cursor: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import orjson
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -21,22 +20,8 @@ from starlette.responses import Response
 import vocabtool
 from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.schemas import Problem, SearchRequest
-
-REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    code: {"model": Problem, "description": told}
-    for code, told in {
-        400: "The request is wrong; `detail` says how.",
-        404: "There is no such index or document.",
-        429: "Too many requests; `Retry-After` says when to try again.",
-        503: "The index or its model is not open; `Retry-After` says when to try again.",
-    }.items()
-}
-
-
-def json_answer(content: Any, status: int = 200) -> Response:
-    """Return an answer as JSON. Nothing is validated: the answer was made by our own types."""
-    return Response(orjson.dumps(content), status, media_type="application/json")
+from vocabtool.serve.reads import Kept, read_routes
+from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
 
 
 def application(catalog: Catalog) -> FastAPI:
@@ -66,6 +51,7 @@ def application(catalog: Catalog) -> FastAPI:
     for kind in (vocabtool.VocabtoolError, ValueError, TypeError, Exception):
         app.add_exception_handler(kind, problems.of_error)
     app.include_router(search_routes(catalog))
+    app.include_router(read_routes(catalog, Kept()))
     return app
 
 

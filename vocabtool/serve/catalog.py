@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
@@ -21,6 +21,7 @@ from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
+OPENING: Final = "it is being opened"
 MAX_WAITING: Final = 64  # requests that wait for a thread; further ones are refused
 
 LOG: Final = logging.getLogger("vocabtool.serve")
@@ -34,7 +35,14 @@ class ServedIndex:
     name: str
     folder: Path
     index: Index | None = None
-    problem: str | None = "it is being opened"
+    problem: str | None = OPENING
+
+    @property
+    def status(self) -> Literal["ready", "loading", "failed"]:
+        """Whether the index can be searched."""
+        if self.index is not None:
+            return "ready"
+        return "loading" if self.problem == OPENING else "failed"
 
     def opened(self) -> Index:
         """Return the index. Raises :class:`NotReady`."""
@@ -48,10 +56,12 @@ class ServedIndex:
             index = Index.open(self.folder, **model)
             if index.can_encode:
                 _ = index.encoder
+            _ = index.snapshot().known_words
             self.index, self.problem = index, None
         except (VocabtoolError, OSError) as error:
-            self.problem = str(error)
-            LOG.error("index %r cannot be opened: %s", self.name, error)
+            if self.problem != str(error):  # or it would be told twice a second
+                LOG.error("index %r cannot be opened: %s", self.name, error)
+            self.index, self.problem = None, str(error)
 
     def refresh(self, model: Mapping[str, Any]) -> None:
         """Read the newest commit. An index that was replaced, or not open, is opened again."""

@@ -48,6 +48,12 @@ class UnknownDocument(ServeError):
     status = HTTPStatus.NOT_FOUND
 
 
+class NoVocabulary(ServeError):
+    """An index whose model has no vocabulary, so that no word is known or unknown."""
+
+    status = HTTPStatus.NOT_FOUND
+
+
 class NotReady(ServeError):
     """An index or its model is not open yet, or cannot be opened."""
 
