@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from vocabtool.cli.options import INDEX_MODEL, gather
+from vocabtool.cli.output import usage_errors
 from vocabtool.errors import UnsupportedFormat
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -28,6 +29,17 @@ PLACE = gather(
         show_default=True,
         help="Port to listen on; 0 chooses a free one.",
     ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Number of processes. Each opens the indexes itself, and has limits and metrics of "
+        "its own.",
+    ),
+    click.option(
+        "--log-texts", is_flag=True, help="Also log the queries. Without it, no text is logged."
+    ),
 )
 
 
@@ -46,7 +58,9 @@ def serve_command(indexes: tuple[str, ...], place: dict[str, Any], model: dict[s
         raise UnsupportedFormat(SERVE) from error
 
     given = {name: each for name, each in model.items() if each is not None and each is not False}
-    run(ServeOptions(indexes=named_folders(indexes), model=given, **place))
+    with usage_errors():
+        options = ServeOptions(indexes=named_folders(indexes), model=given, **place)
+    run(options)
 
 
 def named_folders(given: tuple[str, ...]) -> dict[str, Path]:

@@ -20,12 +20,17 @@ from starlette.responses import Response
 import vocabtool
 from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
+from vocabtool.serve.measured import note_search
+from vocabtool.serve.observe import Metrics, Observer, observe_routes
 from vocabtool.serve.reads import Kept, read_routes
 from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
 
 
-def application(catalog: Catalog) -> FastAPI:
-    """Return the application that serves these indexes."""
+def application(catalog: Catalog, *, log_texts: bool = False) -> FastAPI:
+    """Return the application that serves these indexes.
+
+    ``log_texts``: whether logs may contain queries.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,6 +57,9 @@ def application(catalog: Catalog) -> FastAPI:
         app.add_exception_handler(kind, problems.of_error)
     app.include_router(search_routes(catalog))
     app.include_router(read_routes(catalog, Kept()))
+    metrics = Metrics(catalog)
+    app.include_router(observe_routes(catalog, metrics))
+    app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
     return app
 
 
@@ -84,9 +92,11 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
             raise ValueError("vectors belong to queries; for one query pass vector")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         found = index.search(request.query, vector=vector, **asked)
+        note_search([found])
         return {**found.to_dict(), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
         raise ValueError("pass queries without query, vector and cursor")
     del asked["cursor"]
     results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
+    note_search(results)
     return {"results": [each.to_dict() for each in results], "index": name, "commit": commit}

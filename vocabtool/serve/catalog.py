@@ -11,12 +11,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
+from vocabtool.serve.measured import MEASURED
 from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
 
 REFRESH_SECONDS: Final = 0.5
@@ -36,6 +39,7 @@ class ServedIndex:
     folder: Path
     index: Index | None = None
     problem: str | None = OPENING
+    picked_up: int = 0  # new commits
 
     @property
     def status(self) -> Literal["ready", "loading", "failed"]:
@@ -69,7 +73,7 @@ class ServedIndex:
             self.open(model)
             return
         try:
-            self.index.refresh()
+            self.picked_up += self.index.refresh()
         except (VocabtoolError, OSError) as error:
             LOG.warning("index %r: %s", self.name, error)
             self.open(model)
@@ -105,7 +109,14 @@ class Catalog:
         if self._waiting >= self.threads + MAX_WAITING:
             raise Busy(f"{self._waiting} requests are running or waiting; try again")
         self._waiting += 1
-        work = asyncio.get_running_loop().run_in_executor(self._pool, function)
+        context, asked, measured = copy_context(), perf_counter(), MEASURED.get()
+
+        def run() -> Result:
+            if measured is not None:
+                measured.seconds["wait"] = perf_counter() - asked
+            return context.run(function)
+
+        work = asyncio.get_running_loop().run_in_executor(self._pool, run)
         work.add_done_callback(self._count_down)  # also after a request that was given up
         return await work
 

@@ -21,6 +21,7 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
+from vocabtool.serve.measured import MEASURED
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -98,8 +99,9 @@ def of_error(request: Request, error: Exception) -> Response:
     if isinstance(error, VocabtoolError | ValueError | TypeError):
         return problem(HTTPStatus.BAD_REQUEST, str(error))
     LOG.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-    detail = "an error of the server; its log has the details"
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
+    detail, measured = "an error of the server; its log has the details", MEASURED.get()
+    headers = {} if measured is None else {"X-Request-Id": measured.id}
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail, headers)
 
 
 def of_refusal(_: Request, error: Exception) -> Response:

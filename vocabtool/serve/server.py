@@ -1,54 +1,113 @@
-"""Run the application with uvicorn."""
+"""Run the application with uvicorn, in this process or in several.
+
+Several workers accept connections on one socket. Each opens the indexes itself; read-only maps
+share the pages of files.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Final
 
 import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.observe import print_logs
 from vocabtool.system.messages import tell
+
+BACKLOG: Final = 2048  # connections that wait to be accepted
+HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
+    - ``indexes``: folders by name.
+    - ``model``: arguments of ``Index.open`` for all indexes.
+    - ``workers``: number of processes that answer.
+    - ``log_texts``: whether logs may contain queries.
     """
 
     indexes: Mapping[str, Path]
     host: str = "127.0.0.1"
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)
+    workers: int = 1
+    log_texts: bool = False
+
+    def __post_init__(self) -> None:
+        refuse_several_writers(self.workers, getattr(self, "writable", False))
 
 
-class Server(uvicorn.Server):
-    """Tells its address when it listens."""
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        for server in getattr(self, "servers", ()):
-            for each in server.sockets:
-                host, port = each.getsockname()[:2]
-                shown = f"[{host}]" if ":" in host else host
-                tell(f"serving http://{shown}:{port}; stop with Ctrl-C")
+def refuse_several_writers(workers: int, writable: bool) -> None:
+    """Raise ``ValueError`` for more than one process that writes."""
+    if workers > 1 and writable:
+        raise ValueError(f"--writable needs one worker, got --workers {workers}")
 
 
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
-    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    app = application(Catalog(indexes, options.model))
+    print_logs(options.log_texts)
+    several = options.workers > 1
     config = uvicorn.Config(
-        app,
-        host=options.host,
-        port=options.port,
+        partial(worker_application if several else application_of, options),
+        factory=True,
+        workers=options.workers,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
     )
-    Server(config).run()
+    with listen(options.host, options.port) as listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        tell(f"serving http://{shown}:{port}; stop with Ctrl-C")
+        if several:
+            Multiprocess(config, [listening]).run()
+        else:
+            uvicorn.Server(config).run([listening])
+
+
+def application_of(options: ServeOptions) -> FastAPI:
+    """Return the application of one process."""
+    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
+    return application(Catalog(indexes, options.model), log_texts=options.log_texts)
+
+
+def worker_application(options: ServeOptions) -> FastAPI:
+    """Return the application of a worker, which stops if the process that began it was killed."""
+    parent = parent_process()
+
+    def stop_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=stop_with_parent, daemon=True).start()
+    print_logs(options.log_texts)
+    return application_of(options)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections. Raises :class:`VocabtoolError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise VocabtoolError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; pass another --host or --port"
+        ) from error
