@@ -18,6 +18,7 @@ from vocabtool.errors import (
     InvalidCondition,
     InvalidFile,
     NotFound,
+    NoVocabulary,
     OtherModel,
     VocabtoolError,
 )
@@ -49,12 +50,6 @@ class UnknownDocument(ServeError):
     status = HTTPStatus.NOT_FOUND
 
 
-class NoVocabulary(ServeError):
-    """An index whose model has no vocabulary, so that no word is known or unknown."""
-
-    status = HTTPStatus.NOT_FOUND
-
-
 class NotReady(ServeError):
     """An index or its model is not open yet, or cannot be opened."""
 
@@ -71,6 +66,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     **dict.fromkeys((FolderInUse, OtherModel, ChangedModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
     **dict.fromkeys((InvalidFile, NotFound), HTTPStatus.SERVICE_UNAVAILABLE),
+    NoVocabulary: HTTPStatus.NOT_FOUND,
 }
 
 

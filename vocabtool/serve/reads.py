@@ -6,7 +6,7 @@ import asyncio
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Annotated, Any, Final
 
@@ -17,7 +17,7 @@ from fastapi import APIRouter, Query
 from numpy.typing import NDArray
 from starlette.responses import HTMLResponse, Response
 
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.index import contents
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.index import Index
@@ -27,7 +27,7 @@ from vocabtool.reports.renderers import POLICY, write
 from vocabtool.search.settings import Settings
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog, ServedIndex
-from vocabtool.serve.problems import NoVocabulary, UnknownDocument
+from vocabtool.serve.problems import UnknownDocument
 from vocabtool.serve.schemas import (
     MAX_ENTRIES,
     MAX_PREFIX,
@@ -166,20 +166,28 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: Kept) -> dict[st
         stats = await kept.get(served.name, "stats", version, count)
     except (VocabtoolError, OSError) as error:  # the other indexes can be listed
         return facts | {"status": "failed", "problem": str(error)}
-    facts |= {name: value for name, value in asdict(stats).items() if name in facts}
+    facts |= {name: getattr(stats, name) for name in MEMBERS if hasattr(stats, name)}
     fields = [
         {"name": each.name, "kind": each.kind, "documents": each.documents, "values": each.frequent}
         for each in stats.fields
     ]
-    known, verified = snapshot.known_words, index.verified
+    known = snapshot.known_words
     settings = Settings(a=None if stats.calibration is None else stats.calibration.a)
     return facts | {
         "fields": fields,
+        "calibration": members(stats.calibration, schemas.CalibrationAnswer),
+        "verified": members(index.verified, schemas.VerifiedAnswer),
         "weight": settings.weight(known is not None and known.subword),
         "can_encode": index.can_encode,
         "has_vocabulary": known is not None,
-        "verified": verified,
     }
+
+
+def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | None:
+    """Return the attributes that an answer shows; ``None`` for no object."""
+    if value is None:
+        return None
+    return {name: getattr(value, name) for name in answer.model_fields}
 
 
 def document_of(index: Index, name: str, id_: str) -> dict[str, Any]:
