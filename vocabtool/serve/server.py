@@ -76,9 +76,19 @@ def run(options: ServeOptions) -> None:
         shown = f"[{host}]" if ":" in host else host
         tell(f"serving http://{shown}:{port}; stop with Ctrl-C")
         if several:
-            Multiprocess(config, [listening]).run()
+            Workers(config, [listening]).run()
         else:
             uvicorn.Server(config).run([listening])
+
+
+class Workers(Multiprocess):
+    """Processes on one socket."""
+
+    def terminate_all(self) -> None:
+        """Stop accepting connections here too, or they would wait until the last worker ends."""
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
 
 
 def application_of(options: ServeOptions) -> FastAPI:
