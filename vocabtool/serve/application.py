@@ -32,6 +32,8 @@ def application(catalog: Catalog, *, log_texts: bool = False) -> FastAPI:
     ``log_texts``: whether logs may contain queries.
     """
 
+    kept = Kept()
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         opening = asyncio.create_task(catalog.keep_open())
@@ -39,6 +41,7 @@ def application(catalog: Catalog, *, log_texts: bool = False) -> FastAPI:
         opening.cancel()
         with suppress(asyncio.CancelledError):
             await opening
+        kept.stops = True
         await asyncio.to_thread(catalog.close)
 
     app = FastAPI(
@@ -56,7 +59,7 @@ def application(catalog: Catalog, *, log_texts: bool = False) -> FastAPI:
     for kind in (vocabtool.VocabtoolError, ValueError, TypeError, Exception):
         app.add_exception_handler(kind, problems.of_error)
     app.include_router(search_routes(catalog))
-    app.include_router(read_routes(catalog, Kept()))
+    app.include_router(read_routes(catalog, kept))
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
     app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost

@@ -19,7 +19,6 @@ from starlette.responses import HTMLResponse, Response
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.index import contents
-from vocabtool.index.generation import Snapshot
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
 from vocabtool.reports.oov import oov_report
@@ -27,7 +26,7 @@ from vocabtool.reports.renderers import POLICY, write
 from vocabtool.search.settings import Settings
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog, ServedIndex
-from vocabtool.serve.problems import UnknownDocument
+from vocabtool.serve.problems import NotReady, UnknownDocument
 from vocabtool.serve.schemas import (
     MAX_ENTRIES,
     MAX_PREFIX,
@@ -47,8 +46,9 @@ PAGE: Final = 100  # entries of a vocabulary by default
 
 @dataclass
 class Kept:
-    """Facts that are computed once for each commit, in a thread."""
+    """Facts that are computed once for each commit, in a thread. ``stops``: whether to give up."""
 
+    stops: bool = False
     _held: dict[tuple[str, str], tuple[object, asyncio.Future[Any]]] = field(default_factory=dict)
 
     async def get(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
@@ -61,6 +61,11 @@ class Kept:
             work = asyncio.get_running_loop().run_in_executor(None, make)
             held = self._held[index, what] = version, work
         return await asyncio.shield(held[1])  # other requests may wait for it
+
+    def go_on(self, *_: object) -> None:
+        """Raise :class:`NotReady` if the server stops: a report may take minutes."""
+        if self.stops:
+            raise NotReady("the server stops")
 
 
 def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
@@ -135,7 +140,15 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
         opened = catalog.find(name).opened()
         known_words(opened, name)
         snapshot = opened.snapshot()
-        page = await kept.get(name, "report", snapshot.version, lambda: report_of(opened, snapshot))
+
+        def make() -> bytes:
+            page = BytesIO()
+            counted = contents.count_unknown(snapshot, kept.go_on, model=model_of(opened))
+            assert counted is not None  # noqa: S101 - it has a vocabulary
+            write(oov_report(counted), page, "html")
+            return page.getvalue()
+
+        page = await kept.get(name, "report", snapshot.version, make)
         headers = {"Content-Security-Policy": POLICY}
         return HTMLResponse(page, headers=headers)
 
@@ -291,15 +304,6 @@ def shown_entry(vocabulary: Vocabulary, position: int) -> str:
     if marker in PREFIXES:
         return f"{marker if has_marker else ''}{printable(text)}"
     return f"{printable(text)}{marker}"
-
-
-def report_of(index: Index, snapshot: Snapshot) -> bytes:
-    """Return the HTML report of the unknown words of all documents."""
-    page = BytesIO()
-    counted = contents.count_unknown(snapshot, model=model_of(index))
-    assert counted is not None  # noqa: S101 - it has a vocabulary
-    write(oov_report(counted), page, "html")
-    return page.getvalue()
 
 
 def model_of(index: Index) -> str:
