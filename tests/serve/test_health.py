@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders.served import serve_process, serving, until
 from tests.builders.small_indexes import add, document, made, vector
 from vocabtool import Index
+from vocabtool.serve.catalog import ServedIndex
 from vocabtool.serve.observe import JsonLines
 
 SEARCH = "/v1/indexes/small/search"
@@ -180,3 +181,21 @@ def test_not_ready(small: Path, tmp_path: Path) -> None:
         served.stop()
     told = [each for each in served.logged() if "late" in each["message"]]
     assert [each["level"] for each in told] == ["error"]  # once, not twice a second
+
+
+def test_error_of_a_library(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any error of opening is a problem of this index; the server goes on trying."""
+
+    class Failed(Exception):
+        """An error without a message."""
+
+    def fail(*_: Any, **options: Any) -> None:
+        raise Failed
+
+    served = ServedIndex("small", small)
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "open", fail)
+        served.refresh({})
+        assert (served.status, served.problem) == ("failed", "Failed")
+    served.refresh({})
+    assert (served.status, served.problem) == ("ready", None)

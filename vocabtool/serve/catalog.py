@@ -17,7 +17,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
 
-from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.serve.measured import MEASURED
 from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
@@ -62,10 +61,11 @@ class ServedIndex:
                 _ = index.encoder
             _ = index.snapshot().known_words
             self.index, self.problem = index, None
-        except (VocabtoolError, OSError) as error:
-            if self.problem != str(error):  # or it would be told twice a second
-                LOG.error("index %r cannot be opened: %s", self.name, error)
-            self.index, self.problem = None, str(error)
+        except Exception as error:  # noqa: BLE001 - the library of a model may raise anything
+            told = str(error) or type(error).__name__
+            if self.problem != told:  # or it would be logged twice a second
+                LOG.error("index %r cannot be opened: %s", self.name, told)
+            self.index, self.problem = None, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
         """Read the newest commit. An index that was replaced, or not open, is opened again."""
@@ -74,7 +74,7 @@ class ServedIndex:
             return
         try:
             self.picked_up += self.index.refresh()
-        except (VocabtoolError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - as above
             LOG.warning("index %r: %s", self.name, error)
             self.open(model)
 
