@@ -1,17 +1,25 @@
-"""A real server on a free port of this machine, in a thread of the test's process."""
+"""Real servers on free ports of this machine: in a thread of the test's process, or outside."""
 
 from __future__ import annotations
 
+import json
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
 
+from tests.cli.running import environment
+from tests.conftest import ROOT
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.server import settings
@@ -37,3 +45,62 @@ def serving(
     finally:
         server.should_exit = True
         thread.join()
+
+
+@dataclass
+class Served:
+    """``vocabtool serve`` in a process of its own. ``lines``: what it wrote to standard error."""
+
+    process: subprocess.Popen[str]
+    client: httpx.Client
+    lines: list[str] = field(default_factory=list)
+
+    def logged(self) -> list[dict[str, Any]]:
+        """What it logged so far."""
+        return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+    def until_ready(self) -> None:
+        """Wait until all indexes are open."""
+        until(lambda: self.client.get("/ready").status_code == 200)
+
+    def stop(self, kind: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal; return the exit code."""
+        self.process.send_signal(kind)
+        return self.process.wait()
+
+
+def until(holds: Callable[[], bool], seconds: float = 60) -> float:
+    """Wait until something holds; return how many seconds that took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < seconds
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+@contextmanager
+def serve_process(*arguments: str | Path) -> Iterator[Served]:
+    """Run the command on a free port; give a client when it listens."""
+    command = [sys.executable, "-m", "tests.plain_command", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    found = re.search(r"http://[^;]+", first)
+    assert found, first
+    with httpx.Client(base_url=found[0], timeout=60) as client:
+        served = Served(process, client, [first])
+        reader = threading.Thread(target=served.lines.extend, args=(process.stderr,))
+        reader.start()
+        try:
+            yield served
+        finally:
+            if process.poll() is None:
+                served.stop()
+            reader.join()
+            process.stderr.close()

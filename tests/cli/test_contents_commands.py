@@ -341,3 +341,13 @@ def test_a_copy_replaces_nothing(made: Path, index: Path, tmp_path: Path) -> Non
     (tmp_path / "new").mkdir()  # an empty folder may be there
     told("copy", index, tmp_path / "new", "--quiet")
     assert len(Index.open(tmp_path / "new")) == 7
+
+
+def test_when_it_was_verified(index: Path) -> None:
+    """``stats`` shows the commit and what was found, for people and as JSON."""
+    assert "  verified  " not in told("stats", index)[0]
+    told("verify", index)
+    found = json.loads(told("stats", index, "--format", "json")[0])["verified"]
+    assert (found["commit"], found["documents"], found["problem"]) == (1, 7, None)
+    line = f"  verified    {found['time']}, commit 1: no damage"
+    assert line in told("stats", index)[0].splitlines()

@@ -168,7 +168,7 @@ def test_force_keeps_the_old_index_until_the_new_one_is_whole(
     fine("update", index, "--sync")
     assert Index.open(index).verify().documents == 4
     parts = [each.name.split("-")[0] for each in Path(index).iterdir()]
-    assert sorted(parts) == [".lock", "generation", "vocabulary", "weights"]
+    assert sorted(parts) == [".lock", "generation", "verified.json", "vocabulary", "weights"]
 
 
 def test_a_stopped_force_is_gone_on_with(

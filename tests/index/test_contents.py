@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from tests.index.test_index_kills import kill_at_work, last, started
 from tests.index_changes import DIM as CHANGING_DIM
 from tests.index_changes import EXACT_BELOW, content, differs
 from vocabtool import Document, Index, VocabtoolError
-from vocabtool.errors import FolderInUse, InvalidCondition
+from vocabtool.errors import FolderInUse, InvalidCondition, InvalidFile
 
 SEED: Final = 6  # that of the writers of test_index_kills.py
 # Runs a command, and kills the process at a flush, numbered from 1.
@@ -241,3 +242,71 @@ def test_a_killed_deletion_is_whole_or_nothing(tmp_path: Path) -> None:
     index.refresh()
     assert [*index.ids()] == [f"d{number}" for number in range(10, 40)]
     assert index.verify().documents == 30
+
+
+def test_what_verify_found_is_kept(tmp_path: Path) -> None:
+    """By values; other commands accept the file, and another index in the folder has its own."""
+    path = tmp_path / "index"
+    index = made(path)
+    assert index.verified is None
+    assert index.stats().verified is None
+    index.verify()
+    kept = index.verified
+    assert kept is not None
+    assert (kept.index, kept.commit, kept.generation) == (index.manifest.index, 1, 0)
+    assert (kept.documents, kept.recall, kept.problem) == (10, 1.0, None)
+    assert datetime.fromisoformat(kept.time) <= datetime.now(UTC)
+    assert Index.open(path).verified == index.stats().verified == kept
+    assert index.copy(tmp_path / "copy").verified is None
+    index.delete("d3")
+    index.compact()
+    assert index.verified == kept
+    assert index.verify().others == ()
+    again = index.verified
+    assert again is not None
+    assert (again.commit, again.generation, again.documents) == (3, 1, 9)
+    new = Index.create(path, dim=DIM, force=True)
+    assert new.verified is None
+    new.verify()
+    assert new.verified is not None
+
+
+def test_damage_that_verify_found_is_kept(tmp_path: Path) -> None:
+    """Its message, and whose file it is; a sound index verified later has none."""
+    index = made(tmp_path / "index")
+    file = tmp_path / "index" / "generation-000000" / "vectors.bin"
+    whole = file.read_bytes()
+    file.write_bytes(bytes(len(whole)))
+    with pytest.raises(InvalidFile) as caught:
+        index.verify()
+    assert index.verified is not None
+    assert (index.verified.problem, index.verified.recall) == (str(caught.value), None)
+    assert str(file) in str(caught.value)
+    file.write_bytes(whole)
+    index.verify()
+    assert index.verified.problem is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "version", "checksum", "folder"])
+def test_file_of_verify_that_cannot_be_read(tmp_path: Path, damage: str) -> None:
+    """It counts as none, and verifying goes on; where it can be, it is written again."""
+    index = made(tmp_path / "index")
+    index.verify()
+    file = tmp_path / "index" / "verified.json"
+    held = json.loads(file.read_bytes())
+    assert held["version"] == 1
+    changed = {
+        "cut": file.read_bytes()[:-9],
+        "other": json.dumps(held | {"vocabtool": "index"}).encode(),
+        "version": json.dumps(held | {"version": 2}).encode(),
+        "checksum": json.dumps(held | {"crc32c": held["crc32c"] ^ 1}).encode(),
+    }
+    file.unlink()
+    if damage == "folder":  # as in a folder that cannot be written
+        file.mkdir()
+    else:
+        file.write_bytes(changed[damage])
+    assert index.verified is None
+    assert index.stats().verified is None
+    assert index.verify().others == ()
+    assert (index.verified is None) is (damage == "folder")

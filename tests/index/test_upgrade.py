@@ -62,7 +62,7 @@ def test_documents_vectors_and_settings_are_carried_over(old: Path) -> None:
     assert [hit.id for hit in index.search("amber", where="even and late = 'été'")] == ["d20"]
     assert (index.calibration.a, index.calibration.judged) == (0.25, 7)  # type: ignore[union-attr]  # there is one
     kinds = sorted(each.name.partition("-")[0] for each in old.iterdir())
-    assert kinds == [".lock", "generation", "vocabulary", "weights"]
+    assert kinds == [".lock", "generation", "verified.json", "vocabulary", "weights"]
 
 
 def test_it_goes_on_as_an_index(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,7 +246,7 @@ def test_refused_requests(writer: httpx.Client, monkeypatch: pytest.MonkeyPatch)
 def test_a_server_that_must_not_write(client: httpx.Client, small: Path) -> None:
     """Every endpoint says so, whatever is sent."""
     answers = [
-        client.put(f"{DOCUMENTS}/d1", content=b"nonsense"),
+        client.put(f"{DOCUMENTS}/d1", json=["nonsense"]),
         client.delete(f"{DOCUMENTS}/d1"),
         client.post(DOCUMENTS, content=lines(row(1)), headers=LINES),
     ]

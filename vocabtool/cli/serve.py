@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from vocabtool.cli.options import INDEX_MODEL, gather, read_size
+from vocabtool.cli.output import usage_errors
 from vocabtool.errors import UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -36,6 +37,17 @@ PLACE = gather(
         is_flag=True,
         help="Let requests add, replace and delete documents. Without it, the indexes stay as they "
         "are.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Number of processes. Each opens the indexes itself, and has limits and metrics of "
+        "its own.",
+    ),
+    click.option(
+        "--log-texts", is_flag=True, help="Also log the queries. Without it, no text is logged."
     ),
 )
 
@@ -134,7 +146,11 @@ def serve_command(
         raise UnsupportedFormat(SERVE) from error
 
     given = {name: each for name, each in model.items() if each is not None and each is not False}
-    run(ServeOptions(indexes=named_folders(indexes), model=given, protection=guard, **place))
+    with usage_errors():
+        options = ServeOptions(
+            indexes=named_folders(indexes), model=given, protection=guard, **place
+        )
+    run(options)
 
 
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:

@@ -23,7 +23,7 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
-from vocabtool.index.database import JOURNALS, NAME, column
+from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import (
     CODE_FILE,
@@ -36,6 +36,7 @@ from vocabtool.index.folder import (
     refuse_others,
 )
 from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_version
+from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
 from vocabtool.search.hits import ValueCount
@@ -240,6 +241,7 @@ class IndexStats:
     - ``tokens``: number of running words in all texts; ``None`` unless counted.
     - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
     - ``unknown_words``: the five most frequent unknown words.
+    - ``verified``: what the last ``verify`` found.
     """
 
     documents: int
@@ -262,6 +264,7 @@ class IndexStats:
     tokens_unknown: int | None = None
     unknown_words: tuple[ValueCount, ...] = ()
     searched_fields: tuple[str, ...] = ()
+    verified: Verification | None = None
 
 
 def stats(
@@ -269,14 +272,17 @@ def stats(
 ) -> IndexStats:
     manifest = snapshot.manifest
     held, codes, load = manifest.configuration, manifest.codes, manifest.load
-    counted = _count_unknown(snapshot, progress) if unknown else None
+    counted = count_unknown(snapshot, progress) if unknown else None
+    # A connection of its own: other threads may search meanwhile.
+    with closing(Database(snapshot.commit.folder)) as database:
+        fields = tuple(_field_stats(snapshot, database, name) for name in manifest.fields)
     return IndexStats(
         documents=manifest.live,
         deleted=manifest.deleted,
         commit=manifest.commit,
-        generation=int(snapshot.commit.folder.name.rpartition("-")[2]),
+        generation=snapshot.commit.number,
         loading=load is not None and not load.finished,
-        fields=tuple(_field_stats(snapshot, name) for name in manifest.fields),
+        fields=fields,
         model=held.model,
         kind=held.kind,
         dim=held.dim,
@@ -288,6 +294,7 @@ def stats(
         files=_sizes(path, snapshot.commit.folder),
         sources=tuple(each.name for each in manifest.sources),
         searched_fields=manifest.searched_fields,
+        verified=read_verification(path, manifest.index),
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(
@@ -297,7 +304,7 @@ def stats(
     )
 
 
-def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
+def _field_stats(snapshot: Snapshot, database: Database, name: str) -> FieldStats:
     kind = snapshot.manifest.fields[name]
     value = column(snapshot.manifest.fields, name)
     gone = json.dumps(np.flatnonzero(~snapshot.live).tolist())
@@ -305,7 +312,7 @@ def _field_stats(snapshot: Snapshot, name: str) -> FieldStats:
         f"SELECT {value} AS value, count(*) AS n FROM fields WHERE {value} IS NOT NULL AND row < ?"
         f" AND row NOT IN (SELECT value FROM json_each(?)) GROUP BY {value}"
     )
-    ask, given = snapshot.commit.database.fetch, (snapshot.rows, gone)
+    ask, given = database.fetch, (snapshot.rows, gone)
     ((documents, distinct),) = ask(f"SELECT total(n), count(*) FROM ({counts})", given)
     statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
     found = ask(statement, (*given, MOST_FREQUENT))
@@ -334,7 +341,10 @@ def _purpose(file: Path, path: Path, generation: Path) -> str:
     return "model" if file.parent == path and MODEL_FILE.fullmatch(file.name) else "other"
 
 
-def _count_unknown(snapshot: Snapshot, progress: Progress | None) -> OovReport | None:
+def count_unknown(
+    snapshot: Snapshot, progress: Progress | None = None, *, model: str = ""
+) -> OovReport | None:
+    """Count the unknown words of all documents; ``None`` without a vocabulary."""
     from vocabtool.oov.counter import OovCounter
 
     known = snapshot.known_words
@@ -351,7 +361,7 @@ def _count_unknown(snapshot: Snapshot, progress: Progress | None) -> OovReport |
                 progress("words counted", done / len(rows))
 
     counter.count(texts())
-    return counter.report()
+    return counter.report(model=model)
 
 
 # Copies.

@@ -1,6 +1,7 @@
 """The folder of an index: its generations, model files, and perhaps an index being built.
 
     .lock                     locked by the one process that writes
+    verified.json             what the last verification found (``maintenance.py``)
     vocabulary-….parquet, weights-….json, tokenizer-…    the model (``model.py``), named by content
     generation-000000/        the index; a compaction replaces it by generation-000001/
         index.db                  documents and the commit (``database.py``)
@@ -185,6 +186,7 @@ class Manifest:
 
 KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
+VERIFIED: Final = "verified.json"
 OLD_MANIFEST: Final = "manifest.json"  # of version 0.1.0, as OLD_MODEL_FILE
 OLD_MODEL_FILE: Final = re.compile(r"vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json")
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
@@ -209,6 +211,11 @@ class Commit:
     database: Database
     manifest: Manifest
     is_deleted: NDArray[np.bool_]
+
+    @property
+    def number(self) -> int:
+        """The number of the generation."""
+        return int(self.folder.name.rpartition("-")[2])
 
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
@@ -333,7 +340,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
             "with --force (force=True), or name a new folder"
         )
     if allow_index:
-        ours = {*generations, OLD_MANIFEST} if generations else set()
+        ours = {*generations, OLD_MANIFEST, VERIFIED} if generations else set()
         others = [
             name for name in others if name not in ours and not OLD_MODEL_FILE.fullmatch(name)
         ]

@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from itertools import compress
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
@@ -49,7 +50,15 @@ from vocabtool.index.generation import (
     read_version,
 )
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest
-from vocabtool.index.maintenance import VerifyReport, compact, upgrade, verify
+from vocabtool.index.maintenance import (
+    Verification,
+    VerifyReport,
+    compact,
+    keep_verification,
+    read_verification,
+    upgrade,
+    verify,
+)
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
@@ -673,6 +682,7 @@ class Index:
             if name not in CHOICES:
                 there = ", ".join((*ARGUMENTS, *CHOICES))
                 raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
+        began = perf_counter()
         chosen, manifest = Settings(**settings), snapshot.manifest
         held = manifest.configuration
         if chosen.a is None and manifest.calibration is not None:
@@ -692,6 +702,7 @@ class Index:
             asked = [each.for_vector for each in compress(read, has_words)]
             encoded = iter(encoder.encode_queries(asked) if asked else ())
             made = [next(encoded) if each else None for each in has_words]
+        encoding = perf_counter() - began
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
             chance = None
@@ -701,7 +712,10 @@ class Index:
             own = b"" if given is None or vector is None else vector.tobytes()
             arranged = replace(arrangement, vector=own)
             asked: Any = {"settings": chosen, "chance": chance, "arrangement": arranged, **more}
-            return search(snapshot, text, vector, **asked)
+            start = perf_counter()
+            found = search(snapshot, text, vector, **asked)
+            seconds = {"encode": encoding, "search": perf_counter() - start}
+            return replace(found, seconds=seconds)
 
         if len(texts) == 1:
             return [ask(texts[0], made[0])]
@@ -746,8 +760,9 @@ class Index:
         """Verify all checksums, compare both legs with the documents, and measure the recall.
 
         ``model``: also encode some documents again and compare the vectors. If a writer removes
-        files meanwhile, verification starts again. Raises :class:`InvalidFile`, which names the
-        damaged file, and :class:`ChangedModel` if the model makes other vectors than before.
+        files meanwhile, verification starts again. :attr:`verified` keeps what it found. Raises
+        :class:`InvalidFile`, which names the damaged file, and :class:`ChangedModel` if the model
+        makes other vectors than before.
         """
         encoder = self.encoder if model else None
         while True:
@@ -755,10 +770,20 @@ class Index:
             snapshot = self._snapshot
             before = read_version(snapshot.commit)
             try:
-                return verify(self.path, snapshot, progress, encoder)
-            except (InvalidFile, OSError):
-                if read_version(self._last()) == before:
-                    raise
+                found = verify(self.path, snapshot, progress, encoder)
+            except (VocabtoolError, OSError) as error:
+                may_pass = isinstance(error, InvalidFile | OSError)
+                if may_pass and read_version(self._last()) != before:
+                    continue
+                keep_verification(self.path, snapshot, problem=str(error))
+                raise
+            keep_verification(self.path, snapshot, recall=found.recall)
+            return found
+
+    @property
+    def verified(self) -> Verification | None:
+        """What the last :meth:`verify` found, in any process; ``None`` before the first one."""
+        return read_verification(self.path, self.manifest.index)
 
     def put_in_place(self) -> Index:
         """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""

@@ -18,7 +18,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +42,7 @@ from vocabtool.index.folder import (
     KEYWORDS,
     OLD_MANIFEST,
     VECTORS,
+    VERIFIED,
     Chance,
     Configuration,
     Load,
@@ -64,9 +67,20 @@ from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
 from vocabtool.search.settings import Calibration
-from vocabtool.system.own_files import LOCK, checksum, compare, from_json, lock_folder, whole_file
+from vocabtool.system.own_files import (
+    LOCK,
+    checksum,
+    compare,
+    decode_record,
+    encode_record,
+    from_json,
+    lock_folder,
+    whole_file,
+)
 
 OLD_FORMAT: Final = 3
+VERIFY: Final = "verify"
+VERIFY_FORMAT: Final = 1
 COPIED_ROWS: Final = 4096
 OPTIONS: Final = ("field", "format", "id_field", "keep", "on_error", "on_duplicate")
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
@@ -147,6 +161,53 @@ class VerifyReport:
     encoded: Agreement | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What the last verification of an index found, as the file ``verified.json`` keeps it.
+
+    - ``index``: the id of the index, which ``index --force`` changes.
+    - ``time``: when it ended, in UTC (ISO 8601).
+    - ``recall``: as in :class:`VerifyReport`; ``None`` with a ``problem``.
+    - ``problem``: the message of the error; ``None`` for an undamaged index.
+    """
+
+    index: str
+    time: str
+    commit: int
+    generation: int
+    documents: int
+    recall: float | None = None
+    problem: str | None = None
+
+
+def keep_verification(
+    path: Path, snapshot: Snapshot, *, recall: float | None = None, problem: str | None = None
+) -> None:
+    """Write what a verification found beside the index."""
+    manifest = snapshot.manifest
+    kept = Verification(
+        index=manifest.index,
+        time=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        commit=manifest.commit,
+        generation=snapshot.commit.number,
+        documents=manifest.live,
+        recall=recall,
+        problem=problem,
+    )
+    # An index on a disk that cannot be written is verified all the same.
+    with suppress(OSError, NotFound), whole_file(path / VERIFIED) as file:
+        file.write(encode_record(kept, kind=VERIFY, version=VERIFY_FORMAT))
+
+
+def read_verification(path: Path, index: str) -> Verification | None:
+    """Return what the last verification found; ``None`` for another index or an unreadable file."""
+    with suppress(OSError, InvalidFile):
+        data = (path / VERIFIED).read_bytes()
+        kept = decode_record(data, Verification, kind=VERIFY, version=VERIFY_FORMAT)
+        return kept if kept.index == index else None
+    return None
+
+
 def verify(
     path: Path,
     snapshot: Snapshot,
@@ -182,7 +243,7 @@ def verify(
     found = {each for each in path.rglob("*") if not each.is_dir()}
     if missing := sorted(wanted - found):
         raise InvalidFile("missing", file=str(missing[0]))
-    passing = (LOCK, *LOCKS, *JOURNALS)
+    passing = (LOCK, VERIFIED, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
     report("recall", SHARES["recall"])
     recall = 1.0

@@ -161,11 +161,10 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
-        facts = asdict(self)
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
         shown = ("rerank", "explanation", "further")
-        names += [each for each in shown if facts[each] is not None]
-        return {name: _as_json(facts[name]) for name in names}
+        names += [each for each in shown if getattr(self, each) is not None]
+        return {name: _as_json(getattr(self, name)) for name in names}
 
 
 class Suggestion(NamedTuple):
@@ -194,6 +193,8 @@ class Hits(Sequence[Hit]):
     - ``suggestions``: other spellings, if nothing was found.
     - ``facets``: for each field of ``facets``, its most frequent values.
     - ``cursor``: continues after the last hit; ``None`` if there are no further candidates.
+    - ``seconds``: the time to ``encode`` the queries, of all if there are several, and to
+      ``search``.
     """
 
     hits: tuple[Hit, ...]
@@ -203,6 +204,7 @@ class Hits(Sequence[Hit]):
     suggestions: tuple[Suggestion, ...] = ()
     facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
     cursor: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -253,6 +255,8 @@ def _as_json(value: Any) -> Any:
         return None
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Explanation):
+        return _as_json(asdict(value))
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

@@ -58,7 +58,7 @@ from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
 from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told
 from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
-from vocabtool.serve.server import ServeOptions, Server, settings
+from vocabtool.serve.server import ServeOptions, serve, settings
 from vocabtool.system.messages import tell
 
 MAX_HITS: Final = 50
@@ -401,6 +401,4 @@ def run(options: ServeOptions, *, http: bool) -> None:
         tell("serving agents on standard input and output")
         agents.run("stdio")  # the SDK sends whatever else is printed to standard error
         return
-    server = Server(settings(agents.http(options.protection), host=options.host, port=options.port))
-    server.path = PATH
-    server.run()
+    serve(settings(agents.http(options.protection)), options, PATH)

@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import orjson
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -25,27 +24,11 @@ from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
-from vocabtool.serve.schemas import Problem, SearchRequest
+from vocabtool.serve.measured import note_search
+from vocabtool.serve.observe import Metrics, Observer, observe_routes
+from vocabtool.serve.reads import Kept, read_routes
+from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
 from vocabtool.serve.writes import Writes
-
-REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    code: {"model": Problem, "description": told}
-    for code, told in {
-        400: "The request is wrong; `detail` says how.",
-        401: "The server wants a key, and the request has none that is valid.",
-        403: "The key may only read, or the request comes from a page of another site.",
-        404: "There is no such index or document.",
-        413: "The body of the request is too long.",
-        415: "The body of the request is not JSON.",
-        429: "Too many requests; `Retry-After` says when to try again.",
-        503: "The index or its model is not open; `Retry-After` says when to try again.",
-    }.items()
-}
-
-
-def json_answer(content: Any, status: int = 200) -> Response:
-    """Return an answer as JSON. Nothing is validated: the answer was made by our own types."""
-    return Response(orjson.dumps(content), status, media_type="application/json")
 
 
 class Application(FastAPI):
@@ -58,11 +41,17 @@ class Application(FastAPI):
         return super().openapi()
 
 
-def application(catalog: Catalog, protection: Protection | None = None) -> FastAPI:
-    """Return the application that serves these indexes."""
+def application(
+    catalog: Catalog, protection: Protection | None = None, *, log_texts: bool = False
+) -> FastAPI:
+    """Return the application that serves these indexes.
+
+    ``log_texts``: whether logs may contain queries.
+    """
     protection = protection or Protection()
     catalog.waiting = protection.limits.waiting
     writes = Writes(catalog)
+    kept = Kept()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -72,6 +61,7 @@ def application(catalog: Catalog, protection: Protection | None = None) -> FastA
         with suppress(asyncio.CancelledError):
             await opening
         await asyncio.to_thread(writes.close)
+        kept.stops = True
         await asyncio.to_thread(catalog.close)
 
     app = Application(
@@ -101,6 +91,10 @@ def application(catalog: Catalog, protection: Protection | None = None) -> FastA
         )
     app.include_router(search_routes(catalog))
     app.include_router(writes.routes())
+    app.include_router(read_routes(catalog, kept))
+    metrics = Metrics(catalog)
+    app.include_router(observe_routes(catalog, metrics))
+    app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
     return app
 
 
@@ -135,9 +129,11 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
             raise ValueError("vectors belong to queries; for one query pass vector")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         found = index.search(request.query, vector=vector, **asked)
+        note_search([found])
         return {**found.to_dict(), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
         raise ValueError("pass queries without query, vector and cursor")
     del asked["cursor"]
     results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
+    note_search(results)
     return {"results": [each.to_dict() for each in results], "index": name, "commit": commit}

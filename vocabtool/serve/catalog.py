@@ -11,17 +11,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from time import perf_counter
+from typing import Any, Final, Literal, TypeVar
 
-from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.serve.limits import MAX_WAITING
+from vocabtool.serve.measured import MEASURED
 from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
+OPENING: Final = "it is being opened"
 
 LOG: Final = logging.getLogger("vocabtool.serve")
 Result = TypeVar("Result")
@@ -34,7 +37,15 @@ class ServedIndex:
     name: str
     folder: Path
     index: Index | None = None
-    problem: str | None = "it is being opened"
+    problem: str | None = OPENING
+    picked_up: int = 0  # new commits
+
+    @property
+    def status(self) -> Literal["ready", "loading", "failed"]:
+        """Whether the index can be searched."""
+        if self.index is not None:
+            return "ready"
+        return "loading" if self.problem == OPENING else "failed"
 
     def opened(self) -> Index:
         """Return the index. Raises :class:`NotReady`."""
@@ -48,10 +59,13 @@ class ServedIndex:
             index = Index.open(self.folder, **model)
             if index.can_encode:
                 _ = index.encoder
+            _ = index.snapshot().known_words
             self.index, self.problem = index, None
-        except (VocabtoolError, OSError) as error:
-            self.problem = str(error)
-            LOG.error("index %r cannot be opened: %s", self.name, error)
+        except Exception as error:  # noqa: BLE001 - the library of a model may raise anything
+            told = str(error) or type(error).__name__
+            if self.problem != told:  # or it would be logged twice a second
+                LOG.error("index %r cannot be opened: %s", self.name, told)
+            self.index, self.problem = None, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
         """Read the newest commit. An index that was replaced, or not open, is opened again."""
@@ -59,8 +73,8 @@ class ServedIndex:
             self.open(model)
             return
         try:
-            self.index.refresh()
-        except (VocabtoolError, OSError) as error:
+            self.picked_up += self.index.refresh()
+        except Exception as error:  # noqa: BLE001 - as above
             LOG.warning("index %r: %s", self.name, error)
             self.open(model)
 
@@ -115,7 +129,14 @@ class Catalog:
         """
         if len(self._running) >= self.threads + self.waiting:
             raise Busy(f"{len(self._running)} requests are running or waiting; try again")
-        work = self._pool.submit(function)
+        context, asked, measured = copy_context(), perf_counter(), MEASURED.get()
+
+        def run() -> Result:
+            if measured is not None:
+                measured.seconds["wait"] = perf_counter() - asked
+            return context.run(function)
+
+        work = self._pool.submit(run)
         self._running.add(work)
         work.add_done_callback(self._running.discard)
         return await asyncio.wrap_future(work)

@@ -17,6 +17,7 @@ from vocabtool.errors import (
     InvalidCondition,
     InvalidFile,
     NotFound,
+    NoVocabulary,
     OtherModel,
     VocabtoolError,
 )
@@ -79,6 +80,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     **dict.fromkeys((FolderInUse, OtherModel, ChangedModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
     **dict.fromkeys((InvalidFile, NotFound), HTTPStatus.SERVICE_UNAVAILABLE),
+    NoVocabulary: HTTPStatus.NOT_FOUND,
 }
 
 

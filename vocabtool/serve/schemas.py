@@ -5,12 +5,18 @@ Examples are those of the OpenAPI document; the tests send them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+import json
+from dataclasses import asdict
+from typing import Annotated, Any, Final, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.responses import Response
 
 from vocabtool.choices import FUSIONS, Fusion, NoResults, Phrases
 from vocabtool.index.conditions import MAX_CHARACTERS
+from vocabtool.keywords.fields import text_in_utf8
 from vocabtool.search.settings import Settings
 
 MAX_K: Final = 1_000
@@ -21,6 +27,10 @@ MAX_DIM: Final = 65_536
 MAX_FLOAT32: Final = 3.4e38
 MAX_NAMES: Final = 20  # fields in sort or facets
 MAX_NAME: Final = 1_000  # characters of a field's name, an id or a cursor
+MAX_TEXT: Final = 100_000  # characters of a text whose words are shown or counted
+MAX_TEXTS: Final = 1_000  # in one request
+MAX_PREFIX: Final = 200  # characters
+MAX_ENTRIES: Final = 1_000  # of a vocabulary in one answer
 
 DEFAULT: Final = Settings()
 Name = Annotated[str, Field(max_length=MAX_NAME)]
@@ -28,6 +38,15 @@ Query = Annotated[str, Field(max_length=MAX_QUERY)]
 Number = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
 # fail_fast: a body of a million wrong elements is one error, not a million.
 Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fast=True)]
+
+
+class IdConvertor(PathConvertor):
+    """The rest of a path, also with line ends: ``{id:document}``."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("document", IdConvertor())
 
 
 class Strict(BaseModel):
@@ -127,6 +146,36 @@ class SearchRequest(SearchSettings):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``Index.search`` and ``Index.search_many`` but the queries."""
         return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
+
+
+class WordsRequest(Strict):
+    """A text, whose words are shown."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"index": "answers", "text": "How do I install Xapian?"}]},
+    )
+
+    index: Name = Field(description="The name of the index whose model makes the words.")
+    text: str = Field(max_length=MAX_TEXT, description="The text.")
+
+
+class OovRequest(Strict):
+    """Texts, whose unknown words are counted."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [{"index": "answers", "texts": ["install Xapian", "install Debian"]}]
+        },
+    )
+
+    index: Name = Field(description="The name of the index whose model makes the words.")
+    texts: list[Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
+        min_length=1, max_length=MAX_TEXTS, description="The texts."
+    )
 
 
 class Answer(BaseModel):
@@ -248,6 +297,163 @@ class ManySearchAnswer(Answer):
     commit: int = Field(description="The number of the commit that was searched.")
 
 
+class CalibrationAnswer(Answer):
+    """A weight of keyword search that was found for the index."""
+
+    a: float = Field(description="The weight, from 0 to 1.")
+    judged: int = Field(description="Number of judged queries that tuned it; 0: an estimate.")
+    documents: int = Field(description="Number of documents in the index at that time.")
+    time: str = Field(description="That time in UTC (ISO 8601); empty if it was not recorded.")
+
+
+class FieldAnswer(Answer):
+    """A kept field."""
+
+    name: str = Field(description="Its name.")
+    kind: str = Field(description="The type of its values.")
+    documents: int = Field(description="Number of documents that have a value.")
+    values: list[ValueAnswer] = Field(
+        description="The most frequent values that at least two documents have."
+    )
+
+
+class VerifiedAnswer(Answer):
+    """What the last verification of the index found."""
+
+    time: str = Field(description="When it ended, in UTC (ISO 8601).")
+    commit: int = Field(description="The number of the commit that was verified.")
+    generation: int = Field(description="The number of its folder.")
+    documents: int = Field(description="Number of documents in it.")
+    recall: float | None = Field(description="Measured recall@10; null if there was a problem.")
+    problem: str | None = Field(description="What is damaged; null if nothing is.")
+
+
+class IndexAnswer(Answer):
+    """An index. Numbers and lists are null while it is not open."""
+
+    name: str = Field(description="Its name in addresses.")
+    status: Literal["ready", "loading", "failed"] = Field(description="Whether it can be searched.")
+    problem: str | None = Field(description="Why it cannot be searched.")
+    writable: bool = Field(description="Whether documents can be changed over HTTP.")
+    documents: int | None = Field(None, description="Number of documents.")
+    deleted: int | None = Field(None, description="Number of deleted rows still on disk.")
+    commit: int | None = Field(None, description="The number of the commit that is searched.")
+    generation: int | None = Field(None, description="The number of its folder.")
+    model: str | None = Field(None, description="Path or name of the model; null: own vectors.")
+    kind: str | None = Field(None, description="The kind of the model.")
+    dim: int | None = Field(None, description="Numbers in each vector.")
+    metric: str | None = Field(None, description="How vectors are compared.")
+    dtype: str | None = Field(None, description="Type of the stored vectors.")
+    language: str | None = Field(None, description="Language of stems and stop words.")
+    recall: float | None = Field(
+        None, description="Recall@10 of approximate search when it was built; null: exact search."
+    )
+    calibration: CalibrationAnswer | None = Field(
+        None, description="How the weight was found; null: it is the default."
+    )
+    weight: float | None = Field(None, description="Weight a of keyword search by default.")
+    can_encode: bool | None = Field(None, description="Whether a model makes queries' vectors.")
+    has_vocabulary: bool | None = Field(None, description="Whether unknown words are known.")
+    searched_fields: list[str] | None = Field(
+        None, description="The fields that texts consist of, with weights; empty for one field."
+    )
+    fields: list[FieldAnswer] | None = Field(None, description="The kept fields.")
+    verified: VerifiedAnswer | None = Field(
+        None, description="What the last `vocabtool verify` found; null if there was none."
+    )
+
+
+class IndexesAnswer(Answer):
+    """All served indexes."""
+
+    indexes: list[IndexAnswer] = Field(description="The indexes, in the order of the command.")
+
+
+class DocumentAnswer(Answer):
+    """A document."""
+
+    id: str = Field(description="Its id.")
+    text: str = Field(description="Its text.")
+    fields: dict[str, Any] = Field(description="Its kept fields.")
+
+
+class ModelWordAnswer(Answer):
+    """A word of a text, as the model looks it up."""
+
+    surface: str = Field(description="The word as the model looks it up.")
+    start: int | None = Field(
+        description="Its first character in the text, from 0; null if it was not found there."
+    )
+    end: int | None = Field(description="The character behind its last one.")
+    known: bool = Field(description="Whether the model knows it.")
+    pieces: list[str] | None = Field(description="Its subword pieces; null: whole words.")
+
+
+class WordsAnswer(Answer):
+    """The words of a text."""
+
+    words: list[ModelWordAnswer] = Field(description="The words in their order.")
+    rule: list[str] = Field(description="The steps from a text to its words.")
+
+
+class RatesAnswer(Answer):
+    """How many are unknown."""
+
+    all: int = Field(description="Number of all.")
+    unknown: int = Field(description="Number of unknown ones, or of those with an unknown word.")
+    unknown_rate: float = Field(description="Their share, from 0 to 1.")
+
+
+class OovAnswer(Answer):
+    """The report of unknown words, as ``vocabtool oov --format json`` prints it."""
+
+    model: str = Field(description="The name of the model.")
+    vocabulary: dict[str, Any] = Field(description="Name and size of the vocabulary, and its use.")
+    rule: dict[str, Any] = Field(description="The steps from a text to its words.")
+    sources: list[str] = Field(description="Where the texts are from; empty.")
+    documents: RatesAnswer = Field(description="Texts, and those with unknown words.")
+    tokens: RatesAnswer = Field(description="Running words.")
+    distinct_words: RatesAnswer = Field(description="Distinct words.")
+    unknown_words: list[dict[str, Any]] = Field(description="Unknown words, most frequent first.")
+    unknown_words_listed: int = Field(description="Number of words in this list.")
+    unknown_words_in_all: int = Field(description="Number of distinct unknown words.")
+    kinds: list[dict[str, Any]] = Field(description="Kinds of unknown words.")
+    coverage: list[dict[str, Any]] = Field(description="Share of the most frequent words.")
+    pieces: dict[str, Any] | None = Field(description="Subword pieces; null: whole words.")
+    estimated: list[dict[str, Any]] = Field(description="Error bounds of inexact figures.")
+    notes: list[str] = Field(description="Notes for the user.")
+    others: list[dict[str, Any]] = Field(description="Reports on the model's other lookups.")
+
+
+class EntryAnswer(Answer):
+    """An entry of a vocabulary."""
+
+    id: int = Field(description="Its id.")
+    text: str = Field(description="Its text; characters that cannot be printed are escaped.")
+
+
+class VocabularyAnswer(Answer):
+    """A part of a vocabulary, in the order of its texts without piece markers."""
+
+    total: int = Field(description="Number of entries in the vocabulary.")
+    matching: int = Field(description="Number of entries with the prefix.")
+    offset: int = Field(description="Number of matching entries before the first one here.")
+    entries: list[EntryAnswer] = Field(description="The entries.")
+
+
+class HealthAnswer(Answer):
+    """The process answers."""
+
+    status: Literal["alive"] = Field(description="Always `alive`.")
+
+
+class ReadyAnswer(Answer):
+    """All indexes are open."""
+
+    status: Literal["ready"] = Field(description="Always `ready`.")
+    indexes: list[str] = Field(description="The names of the indexes.")
+
+
 class Problem(Answer):
     """A problem document as in RFC 9457."""
 
@@ -255,3 +461,27 @@ class Problem(Answer):
     title: str = Field(description="The kind of problem.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong, and what to do.")
+
+
+REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    code: {"model": Problem, "description": told}
+    for code, told in {
+        400: "The request is wrong; `detail` says how.",
+        401: "The server wants a key, and the request has none that is valid.",
+        403: "The key may only read, or the request comes from a page of another site.",
+        404: "There is no such index or document.",
+        413: "The body of the request is too long.",
+        415: "The body of the request is not JSON.",
+        429: "Too many requests; `Retry-After` says when to try again.",
+        503: "The index or its model is not open; `Retry-After` says when to try again.",
+    }.items()
+}
+
+
+def json_answer(content: Any, status: int = 200) -> Response:
+    """Return an answer as JSON. Nothing is validated: the answer was made by our own types."""
+    try:
+        body = orjson.dumps(content)
+    except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
+        body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=asdict)).encode()
+    return Response(body, status, media_type="application/json")

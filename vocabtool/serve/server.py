@@ -1,30 +1,48 @@
-"""Run the application with uvicorn."""
+"""Run the application with uvicorn, in this process or in several.
+
+Several workers accept connections on one socket. Each opens the indexes itself; read-only maps
+share the pages of files.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Final
 
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.connection import Connection
 from vocabtool.serve.guard import Protection
+from vocabtool.serve.observe import print_logs
 from vocabtool.system.messages import tell
+
+BACKLOG: Final = 2048  # connections that wait to be accepted
+HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    ``indexes``: folders by name. ``model``: arguments of ``Index.open`` for all indexes.
-    ``protection``: who may ask, and how much.
-    ``writable``: whether requests may change the indexes; needs a single worker.
+    - ``indexes``: folders by name.
+    - ``model``: arguments of ``Index.open`` for all indexes.
+    - ``protection``: who may ask, and how much.
+    - ``writable``: whether requests may change the indexes; needs a single worker.
+    - ``workers``: number of processes that answer.
+    - ``log_texts``: whether logs may contain queries.
     """
 
     indexes: Mapping[str, Path]
@@ -34,6 +52,7 @@ class ServeOptions:
     protection: Protection = field(default_factory=Protection)
     writable: bool = False
     workers: int = 1
+    log_texts: bool = False
 
     def __post_init__(self) -> None:
         if self.writable and self.workers > 1:
@@ -43,34 +62,21 @@ class ServeOptions:
             )
 
 
-class Server(uvicorn.Server):
-    """Tells its address when it listens. ``path``: of what it serves there."""
-
-    path = ""
-
-    async def startup(self, sockets: Any = None) -> None:
-        try:
-            await super().startup(sockets)
-        except SystemExit as error:  # uvicorn has logged the reason
-            where = f"{self.config.host}:{self.config.port}"
-            raise VocabtoolError(f"cannot listen at {where}; choose another --port") from error
-        for server in getattr(self, "servers", ()):
-            for each in server.sockets:
-                host, port = each.getsockname()[:2]
-                shown = f"[{host}]" if ":" in host else host
-                tell(f"serving http://{shown}:{port}{self.path}; stop with Ctrl-C")
-
-
 def run(options: ServeOptions) -> None:
     """Serve until a signal stops it; requests that run are finished first."""
-    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    catalog = Catalog(indexes, options.model, writable=options.writable)
-    app = application(catalog, options.protection)
-    Server(settings(app, host=options.host, port=options.port)).run()
+    print_logs(options.log_texts)
+    several = options.workers > 1
+    config = settings(
+        partial(worker_application if several else application_of, options),
+        factory=True,
+        workers=options.workers,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+    )
+    serve(config, options)
 
 
-def settings(app: ASGIApp, **place: Any) -> uvicorn.Config:
-    """Return how uvicorn runs the application. ``place``: ``host`` and ``port``."""
+def settings(app: Any, **more: Any) -> uvicorn.Config:
+    """Return how uvicorn runs an application."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -78,5 +84,60 @@ def settings(app: ASGIApp, **place: Any) -> uvicorn.Config:
         server_header=False,
         http=Connection,
         ws="none",
-        **place,
+        **more,
     )
+
+
+def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None:
+    """Listen, and tell the address. ``path``: of what is served there."""
+    with listen(options.host, options.port) as listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        tell(f"serving http://{shown}:{port}{path}; stop with Ctrl-C")
+        if config.workers > 1:
+            Workers(config, [listening]).run()
+        else:
+            uvicorn.Server(config).run([listening])
+
+
+class Workers(Multiprocess):
+    """Processes on one socket."""
+
+    def terminate_all(self) -> None:
+        """Stop accepting connections here too, or they would wait until the last worker ends."""
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
+
+
+def application_of(options: ServeOptions) -> FastAPI:
+    """Return the application of one process."""
+    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
+    catalog = Catalog(indexes, options.model, writable=options.writable)
+    return application(catalog, options.protection, log_texts=options.log_texts)
+
+
+def worker_application(options: ServeOptions) -> FastAPI:
+    """Return the application of a worker, which stops if the process that began it was killed."""
+    parent = parent_process()
+
+    def stop_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=stop_with_parent, daemon=True).start()
+    print_logs(options.log_texts)
+    return application_of(options)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections. Raises :class:`VocabtoolError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise VocabtoolError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; pass another --host or --port"
+        ) from error

@@ -13,8 +13,7 @@ from urllib.parse import unquote_to_bytes
 import numpy as np
 import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query
-from pydantic import Field
-from starlette.convertors import PathConvertor, register_url_convertor
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -29,6 +28,7 @@ from vocabtool.index.documents import ID, MAX_FIELDS, Item, batches_of
 from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
+from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.commits import Asked, Change, Commits
 from vocabtool.serve.problems import Busy, Refused, ServeError, TooLarge, UnknownDocument
@@ -43,27 +43,14 @@ EXAMPLE: Final = (
     '{"id": "d1", "text": "how to install Xapian", "year": 2024}\n'
     '{"id": "d2", "text": "an introduction to search"}\n'
 )
-REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+REFUSED: Final = schemas.REFUSED | {
     code: {"model": Problem, "description": told}
     for code, told in {
-        400: "The request is wrong; `detail` says how. Nothing was written.",
-        403: "The server was started without `--writable`.",
-        404: "There is no such index or document.",
+        403: "The server was started without `--writable`, or the key may only read.",
         409: "Another process writes to the index, or a document is there already.",
         422: "The idempotency key belongs to another request.",
-        429: "Too many requests wait; `Retry-After` says when to try again.",
-        503: "The index or its model cannot be used now, or the server stops.",
     }.items()
 }
-
-
-class IdConvertor(PathConvertor):
-    """The rest of a path, also with line ends: ``{id:document}``."""
-
-    regex = "(?s:.*)"
-
-
-register_url_convertor("document", IdConvertor())
 
 
 class ReadOnly(ServeError):
@@ -81,8 +68,14 @@ class ExistingDocument(ServeError):
 class DocumentBody(Strict):
     """A document without its id."""
 
-    text: str = Field(description="Its text.", examples=["how to install Xapian"])
-    fields: dict[str, Any] = Field({}, description="Its kept fields.", examples=[{"year": 2024}])
+    model_config = Strict.model_config | ConfigDict(
+        json_schema_extra={
+            "examples": [{"text": "how to install Xapian", "fields": {"year": 2024}}]
+        }
+    )
+
+    text: str = Field(description="Its text.")
+    fields: dict[str, Any] = Field({}, description="Its kept fields.")
     vector: Vector | None = Field(
         None, description="Your own vector; null: the model of the index makes it."
     )

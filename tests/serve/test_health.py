@@ -1,0 +1,201 @@
+"""What a server tells about itself: health, readiness, metrics, and a line for each request."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.builders.served import serve_process, serving, until
+from tests.builders.small_indexes import add, document, made, vector
+from vocabtool import Index
+from vocabtool.serve.catalog import ServedIndex
+from vocabtool.serve.observe import JsonLines
+
+SEARCH = "/v1/indexes/small/search"
+SECRET = "amber mysecretword"
+
+
+def metrics(client: httpx.Client) -> dict[tuple[str, ...], float]:
+    """Values by name and labels, as the parser of Prometheus reads them."""
+    return {
+        (each.name, *each.labels.values()): each.value
+        for family in text_string_to_metric_families(client.get("/metrics").text)
+        for each in family.samples
+    }
+
+
+def test_metrics(tmp_path: Path) -> None:
+    """Requests by route and status, the time of each step, and the open commit."""
+    index = made(tmp_path / "small")
+    with serving({"small": tmp_path / "small"}) as client:
+        for body in ({"query": "amber"}, {"queries": ["amber", "birch"]}, {"k": 0}):
+            client.post(SEARCH, json=body)
+        client.get("/v1/indexes/other/documents/a/b")
+        client.get("/nothing")
+        found = metrics(client)
+        name = "vocabtool_requests_total"
+        assert {key[1:]: each for key, each in found.items() if key[0] == name} == {
+            ("/v1/indexes/{name}/search", "200"): 2,
+            ("/v1/indexes/{name}/search", "400"): 1,
+            ("/v1/indexes/{name}/documents/{id}", "404"): 1,
+            ("none", "404"): 1,
+        }
+        name = "vocabtool_step_seconds_count"
+        assert {key[1]: each for key, each in found.items() if key[0] == name} == {
+            **{"encode": 2, "search": 2, "wait": 2, "write": 2, "total": 5}
+        }
+        sums = {step: found["vocabtool_step_seconds_sum", step] for step in ("search", "total")}
+        assert 0 < sums["search"] < sums["total"]
+        shown = ("ready", "documents", "commit", "generation")
+        assert [found[f"vocabtool_index_{each}", "small"] for each in shown] == [1, 10, 1, 0]
+        assert found["vocabtool_commits_picked_up_total", "small"] == 0
+        add(index, [document(10)], [vector(10)])
+        index.compact()
+        commits = "vocabtool_index_commit", "small"
+        until(lambda: metrics(client)[commits] == index.manifest.commit)
+        found = metrics(client)
+        assert [found[f"vocabtool_index_{each}", "small"] for each in shown] == [1, 11, 3, 1]
+        assert found["vocabtool_commits_picked_up_total", "small"] in (1, 2)
+
+
+def test_two_servers_have_metrics_of_their_own(small: Path) -> None:
+    """No metric is shared between the applications of a process."""
+    with serving({"small": small}) as first, serving({"small": small}) as second:
+        first.post(SEARCH, json={"query": "amber"})
+        key = "vocabtool_requests_total", "/v1/indexes/{name}/search", "200"
+        assert metrics(first)[key] == 1
+        assert key not in metrics(second)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        *(("a", True), ("A-1.b_2", True), ("x" * 64, True)),
+        *(("", False), ("x" * 65, False), ("a b", False), ('"', False), ("é", False)),
+    ],
+)
+def test_request_id(client: httpx.Client, given: str, kept: bool) -> None:
+    """A valid one comes back, whatever the status; else one of ours does."""
+    headers = [(b"X-Request-Id", given.encode())]
+    for path in ("/health", "/nothing", "/v1/indexes/other"):
+        found = client.get(path, headers=headers).headers["x-request-id"]
+        assert (found == given) is kept
+        assert kept or (len(found) == 16 and int(found, 16) >= 0)
+    assert (
+        client.get("/health").headers["x-request-id"]
+        != client.get("/health").headers["x-request-id"]
+    )
+
+
+@pytest.mark.parametrize("log_texts", [False, True])
+def test_log(tmp_path: Path, log_texts: bool) -> None:
+    """A line for each request, with a query only if asked for; a document's text never."""
+    index = made(tmp_path / "small")
+    with serve_process(tmp_path / "small", *["--log-texts"] * log_texts) as served:
+        served.until_ready()
+        asked = {"query": SECRET, "k": 3}
+        found = served.client.post(SEARCH, json=asked, headers={"X-Request-Id": "mine"})
+        served.client.post(SEARCH, json={"query": SECRET, "where": "mysecretword > 3"})
+        served.client.get("/v1/indexes/small/documents/d3")
+        served.client.get("/mysecretword")
+        assert served.stop() == -15
+    lines = [each for each in served.logged() if each["route"] != "/ready"]
+    assert [(each["method"], each["route"], each["status"], each["hits"]) for each in lines] == [
+        ("POST", "/v1/indexes/{name}/search", 200, 3),
+        ("POST", "/v1/indexes/{name}/search", 400, None),
+        ("GET", "/v1/indexes/{name}/documents/{id}", 200, None),
+        ("GET", "none", 404, None),
+    ]
+    assert len(found.json()["hits"]) == 3
+    searched = lines[0]
+    assert (searched["request"], searched["key"], searched["level"]) == ("mine", None, "info")
+    steps = searched["milliseconds"]
+    assert [*steps] == ["wait", "encode", "search", "write", "total"]
+    assert steps["total"] >= max(steps.values())
+    assert searched.get("queries") == ([SECRET] if log_texts else None)
+    written = "".join(served.lines)
+    assert ("mysecretword" in written) is log_texts
+    document_3 = index.get("d3")
+    assert document_3 is not None
+    assert document_3.text not in written
+
+
+@pytest.mark.parametrize("log_texts", [False, True])
+def test_error_in_the_log(log_texts: bool) -> None:
+    """An unexpected error has its type and places; its message may quote a text."""
+    try:
+        raise RuntimeError(SECRET)
+    except RuntimeError as error:
+        told = (type(error), error, error.__traceback__)
+        record = logging.LogRecord("vocabtool", logging.ERROR, "", 0, "failed", None, told)
+    line: dict[str, Any] = json.loads(JsonLines(log_texts).format(record))
+    assert (line["level"], line["message"], line["error"]) == ("error", "failed", "RuntimeError")
+    assert __file__ in line["places"][0]
+    assert line.get("told") == (SECRET if log_texts else None)
+
+
+def test_library_is_silent(small: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing is printed by a server in a program that did not ask for logs."""
+    with serving({"small": small}) as client:
+        assert client.post(SEARCH, json={"query": "amber"}).status_code == 200
+        assert client.get("/health").json() == {"status": "alive"}
+        assert client.get("/ready").json() == {"status": "ready", "indexes": ["small"]}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_not_ready(small: Path, tmp_path: Path) -> None:
+    """It is alive, and says which index is not open; when the index appears, it is ready."""
+    late = tmp_path / "late"
+    with serve_process(small, late) as served:
+        assert served.client.get("/health").json() == {"status": "alive"}
+        until(lambda: b"no such folder" in served.client.get("/ready").content)
+        found = served.client.get("/ready")
+        assert (found.status_code, found.headers["retry-after"]) == (503, "1")
+        assert found.json()["detail"].startswith(f"index 'late': {late}: no such folder")
+        facts = served.client.get("/v1/indexes").json()["indexes"]
+        assert [(each["name"], each["status"]) for each in facts] == [
+            *(("small", "ready"), ("late", "failed"))
+        ]
+        assert str(late) in facts[1].pop("problem")
+        others = {name: each for name, each in facts[1].items() if name not in ("name", "status")}
+        assert others.pop("writable") is False
+        assert set(others.values()) == {None}
+        assert served.client.post(SEARCH, json={"query": "amber"}).status_code == 200
+        refused = served.client.post("/v1/indexes/late/search", json={"query": "amber"})
+        assert refused.status_code == 503
+        made(late)
+        served.until_ready()
+        expected = Index.open(late).search("amber", k=1).to_dict()["hits"]
+
+        def hits() -> object:
+            asked = {"query": "amber", "k": 1}
+            return served.client.post("/v1/indexes/late/search", json=asked).json()["hits"]
+
+        until(lambda: hits() == expected)  # it may have been opened before its first commit
+        served.stop()
+    told = [each for each in served.logged() if "late" in each["message"]]
+    assert [each["level"] for each in told] == ["error"]  # once, not twice a second
+
+
+def test_error_of_a_library(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any error of opening is a problem of this index; the server goes on trying."""
+
+    class Failed(Exception):
+        """An error without a message."""
+
+    def fail(*_: Any, **options: Any) -> None:
+        raise Failed
+
+    served = ServedIndex("small", small)
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "open", fail)
+        served.refresh({})
+        assert (served.status, served.problem) == ("failed", "Failed")
+    served.refresh({})
+    assert (served.status, served.problem) == ("ready", None)

@@ -1,0 +1,323 @@
+"""What can be read of an index but by a search is what Python and the commands say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pyarrow as pa
+import pytest
+from tokenizers.models import WordPiece
+
+from tests.builders.served import serving, until
+from tests.builders.small_indexes import DIM, WORDS, add, delete, document, documents, vector
+from tests.cli.running import run
+from vocabtool import Document, Index, OovCounter, Vocabulary, Words, save_report
+from vocabtool.search.settings import Calibration
+from vocabtool.system.byte_strings import ByteStrings
+
+IDS = ("a/b", "//", "é ü", "x?y#z", "100%25", " space ", "..", "documents/d3")
+Large = tuple[httpx.Client, list[tuple[str, int]]]  # a client, and the entries with their ids
+PIECES = ("[UNK]", "un", "##aff", "##able", "hello", ",", "café")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, small: Path) -> dict[str, Path]:
+    """Indexes with a vocabulary, with subword pieces, with odd ids, and without a vocabulary."""
+    parent = tmp_path_factory.mktemp("reads")
+    index = Index.create(parent / "answers", dim=DIM, vocabulary=[*WORDS, "how"])
+    add(index, documents(range(20)), [vector(number) for number in range(20)])
+    delete(index, "d7")
+    index.store_calibration(Calibration(a=0.25, judged=5, sample=9, seed=0))
+    entries = ByteStrings.of(each.encode() for each in PIECES)
+    vocabulary = Vocabulary("pieces", "wordpiece", entries, marker="##")
+    Index.create(parent / "pieces", dim=DIM, vocabulary=vocabulary, rule="bert-uncased")
+    odd = Index.create(parent / "odd", dim=DIM)
+    add(odd, [Document(each, f"text {at}") for at, each in enumerate(IDS)], [vector(0)] * len(IDS))
+    return {name: parent / name for name in ("answers", "pieces", "odd")} | {"plain": small}
+
+
+@pytest.fixture(scope="module")
+def client(folders: dict[str, Path]) -> Iterator[httpx.Client]:
+    with serving(folders) as client:
+        yield client
+
+
+def test_an_index(client: httpx.Client, folders: dict[str, Path]) -> None:
+    """Its facts are those of the Python objects, by values."""
+    index = Index.open(folders["answers"])
+    assert index.calibration is not None
+    found = client.get("/v1/indexes/answers").json()
+    assert found == {
+        **{"name": "answers", "status": "ready", "problem": None, "writable": False},
+        **{"documents": 19, "deleted": 1, "commit": index.manifest.commit, "generation": 0},
+        **{"model": None, "kind": None, "dim": DIM, "metric": "cosine", "dtype": "float16"},
+        **{"language": "english", "recall": None, "weight": 0.25, "searched_fields": []},
+        **{"can_encode": False, "has_vocabulary": True, "verified": None},
+        "calibration": {"a": 0.25, "judged": 5, "documents": 19, "time": index.calibration.time},
+        "fields": [
+            {"name": "n", "kind": "integer", "documents": 19, "values": []},
+            {
+                "name": "even",
+                "kind": "boolean",
+                "documents": 19,
+                "values": [{"value": True, "count": 10}, {"value": False, "count": 9}],
+            },
+        ],
+    }
+
+
+def test_indexes(client: httpx.Client, folders: dict[str, Path]) -> None:
+    """All of them in their order, each as it is shown alone."""
+    found = client.get("/v1/indexes").json()["indexes"]
+    assert found == [client.get(f"/v1/indexes/{name}").json() for name in folders]
+    weights = {each["name"]: (each["weight"], each["has_vocabulary"]) for each in found}
+    assert weights["plain"] == (0.5, False)
+    assert weights["pieces"][1] is True
+
+
+def test_facts_follow_commits(tmp_path: Path) -> None:
+    """Counts are those of the new commit, once it was picked up; so are the entries of reports."""
+    folder = tmp_path / "index"
+    index = Index.create(folder, dim=DIM, vocabulary=WORDS)
+    add(index, documents(range(3)), [vector(number) for number in range(3)])
+    with serving({"index": folder}) as client:
+        before = client.get("/v1/indexes/index").json()
+        page = client.get("/v1/indexes/index/report")
+        assert client.get("/v1/indexes/index/report").text == page.text
+        add(index, documents(range(3, 9)), [vector(number) for number in range(3, 9)])
+        until(lambda: client.get("/v1/indexes/index").json()["commit"] > before["commit"])
+        after = client.get("/v1/indexes/index").json()
+        assert (before["documents"], after["documents"]) == (3, 9)
+        assert [each["documents"] for each in after["fields"]] == [9, 9]
+        assert client.get("/v1/indexes/index/report").text != page.text
+
+
+def test_verified(tmp_path: Path) -> None:
+    """What the command found is shown, without a new commit; a problem by its message."""
+    folder = tmp_path / "index"
+    index = Index.create(folder, dim=DIM)
+    add(index, [document(1)], [vector(1)])
+    with serving({"index": folder}) as client:
+        assert run("verify", folder).returncode == 0
+        found = client.get("/v1/indexes/index").json()["verified"]
+        assert index.verified is not None
+        expected = asdict(index.verified)
+        assert found == {name: each for name, each in expected.items() if name != "index"}
+        assert (found["commit"], found["documents"], found["recall"]) == (1, 1, 1.0)
+        assert found["problem"] is None
+        vectors = folder / "generation-000000" / "vectors.bin"
+        vectors.write_bytes(bytes(vectors.stat().st_size))
+        done = run("verify", folder)
+        found = client.get("/v1/indexes/index").json()["verified"]
+    assert done.returncode == 3
+    assert found["problem"] in done.stderr.decode()
+    assert "vectors.bin" in found["problem"]
+    assert found["recall"] is None
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_odd_ids(client: httpx.Client, id_: str) -> None:
+    """A document is found by its percent-encoded id, whatever characters it has."""
+    encoded = quote(id_, safe="").replace(".", "%2E")
+    found = client.get(f"/v1/indexes/odd/documents/{encoded}")
+    assert found.json() == {"id": id_, "text": f"text {IDS.index(id_)}", "fields": {}}
+
+
+def test_documents(client: httpx.Client, folders: dict[str, Path]) -> None:
+    """Every document, with its fields; a deleted one is not there."""
+    index = Index.open(folders["answers"])
+    for id_ in index.ids():
+        expected = index.get(id_)
+        assert expected is not None
+        found = client.get(f"/v1/indexes/answers/documents/{id_}").json()
+        assert found == {"id": id_, "text": expected.text, "fields": {**expected.fields}}
+    assert client.get("/v1/indexes/answers/documents/d7").status_code == 404
+
+
+def test_field_that_is_not_utf8(tmp_path: Path) -> None:
+    """Its bytes become U+FFFD, in a document and in a hit."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    path = b"caf\xe9".decode("utf-8", "surrogateescape")
+    add(index, [Document("a", "amber", {"path": path})], [vector(1)])
+    with serving({"index": tmp_path / "index"}) as client:
+        found = client.get("/v1/indexes/index/documents/a").json()
+        (hit,) = client.post("/v1/indexes/index/search", json={"query": "amber"}).json()["hits"]
+    assert found["fields"] == hit["fields"] == {"path": "caf�"}
+
+
+def test_words(client: httpx.Client, folders: dict[str, Path]) -> None:
+    """The words of the index' model, with their places in the text."""
+    text = "How Amber, xapian!  BIRCH--cedar"
+    found = client.post("/v1/words", json={"index": "answers", "text": text}).json()
+    known = Index.open(folders["answers"]).snapshot().known_words
+    assert known is not None
+    (split,) = known.words.split([text]).to_pylist()
+    words = found["words"]
+    assert [(each["surface"], each["known"]) for each in words] == [
+        (each["word"].decode(), each["known"]) for each in split
+    ]
+    assert [(each["surface"], each["start"], each["end"], each["pieces"]) for each in words] == [
+        *(("how", 0, 3, None), ("amber", 4, 9, None), ("xapian", 11, 17, None)),
+        ("birchcedar", 20, 32, None),  # the rule deletes punctuation
+    ]
+    assert found["rule"] == list(known.words.describe())
+
+
+def test_pieces(client: httpx.Client) -> None:
+    """Words of pieces, as the WordPiece of tokenizers cuts them."""
+    text = "Unaffable, hello zzz"
+    oracle = WordPiece({each: at for at, each in enumerate(PIECES)}, unk_token="[UNK]")
+    asked = {"index": "pieces", "text": text}
+    words = client.post("/v1/words", json=asked).json()["words"]
+    for each in words:
+        cut = [token.value for token in oracle.tokenize(each["surface"])]
+        assert (each["pieces"], each["known"]) == (cut, cut != ["[UNK]"])
+    assert [text[each["start"] : each["end"]] for each in words] == text.replace(",", " ,").split()
+
+
+def test_oov(client: httpx.Client, tmp_path: Path) -> None:
+    """The report that the command prints for the same texts."""
+    texts = ["Amber xapian birch", "how xapian SKU-10005", ""]
+    (tmp_path / "words.txt").write_text("".join(f"{each}\n" for each in (*WORDS, "how")))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    found = client.post("/v1/oov", json={"index": "answers", "texts": texts}).json()
+    model, files = tmp_path / "words.txt", tmp_path / "texts.jsonl"
+    done = run("oov", model, files, "--rule", "keras", "--format", "json")
+    expected = json.loads(done.stdout)
+    for each in ("model", "sources", "vocabulary"):  # names of files
+        del found[each], expected[each]
+    assert found == expected
+
+
+def test_report(client: httpx.Client, folders: dict[str, Path], tmp_path: Path) -> None:
+    """The page that Python saves for the texts of all documents."""
+    index = Index.open(folders["answers"])
+    known = index.snapshot().known_words
+    assert known is not None
+    counter = OovCounter(known.words)
+    counter.count([pa.array([each.text for each in index.documents()], pa.string())])
+    save_report(counter.report(), tmp_path / "page.html")
+    found = client.get("/v1/indexes/answers/report")
+    assert found.text == (tmp_path / "page.html").read_text("utf-8")
+    assert found.headers["content-type"] == "text/html; charset=utf-8"
+    assert "script" not in found.headers["content-security-policy"]
+
+
+def test_vocabulary_of_pieces(client: httpx.Client) -> None:
+    """A prefix is compared without the marker, which is shown."""
+    path = "/v1/indexes/pieces/vocabulary"
+    assert client.get(path, params={"prefix": "a"}).json() == {
+        **{"total": 7, "matching": 2, "offset": 0},
+        "entries": [{"id": 3, "text": "##able"}, {"id": 2, "text": "##aff"}],
+    }
+    found = client.get(path, params={"prefix": "caf"}).json()["entries"]
+    assert found == [{"id": 6, "text": "café"}]
+
+
+@pytest.fixture(scope="module")
+def large(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[httpx.Client, list[tuple[str, int]]]]:
+    """A vocabulary of 400,004 entries, some of them not ASCII, some equal but for their end."""
+    signs = "etaoinshrdlucmfäß中é"
+    entries = [
+        "".join(signs[number // len(signs) ** place % len(signs)] for place in range(5))
+        for number in range(400_000)
+    ]
+    entries += ["e", "et", "zz\tz", "😀"]
+    folder = tmp_path_factory.mktemp("large")
+    (folder / "words.txt").write_text("".join(f"{each}\n" for each in entries), "utf-8")
+    words = Words.of(folder / "words.txt", rule="whitespace")
+    assert len(words.vocabulary) == 400_004
+    Index.create(folder / "index", dim=DIM, vocabulary=words)
+    with serving({"large": folder / "index"}) as client:
+        yield client, sorted(zip(entries, range(len(entries)), strict=True))
+
+
+@pytest.mark.parametrize("prefix", ["", "e", "et", "eta", "äß", "中", "😀", "zz", "etaoi", "none"])
+def test_large_vocabulary(large: Large, prefix: str) -> None:
+    """The same entries as a filter over all of them."""
+    client, entries = large
+    matching = [(entry, id_) for entry, id_ in entries if entry.startswith(prefix)]
+    for offset, limit in ((0, 1000), (1, 3), (399_999, 10), (500_000, 1)):
+        asked: dict[str, Any] = {"prefix": prefix, "offset": offset, "limit": limit}
+        found = client.get("/v1/indexes/large/vocabulary", params=asked).json()
+        assert found == {
+            **{"total": 400_004, "matching": len(matching), "offset": offset},
+            "entries": [
+                {"id": id_, "text": entry.replace("\t", "\\t")}
+                for entry, id_ in matching[offset : offset + limit]
+            ],
+        }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("GET", "indexes/other", None, 404, "no index 'other'; the indexes are answers"),
+        ("GET", "indexes/other/vocabulary", None, 404, "no index 'other'"),
+        ("GET", "indexes/other/report", None, 404, "no index 'other'"),
+        ("GET", "indexes/other/documents/d1", None, 404, "no index 'other'"),
+        ("GET", "indexes/answers/documents/none", None, 404, "no document has the id 'none'"),
+        ("GET", "indexes/plain/vocabulary", None, 404, "index 'plain' has no vocabulary"),
+        ("GET", "indexes/plain/report", None, 404, "index 'plain' has no vocabulary"),
+        ("GET", "indexes/answers/vocabulary?limit=1001", None, 400, "query.limit"),
+        ("GET", "indexes/answers/vocabulary?limit=0", None, 400, "query.limit"),
+        ("GET", "indexes/answers/vocabulary?offset=-1", None, 400, "query.offset"),
+        ("GET", "indexes/answers/vocabulary?offset=x", None, 400, "query.offset"),
+        ("GET", f"indexes/answers/vocabulary?prefix={'a' * 201}", None, 400, "query.prefix"),
+        ("POST", "words", {"index": "other", "text": "a"}, 404, "no index 'other'"),
+        ("POST", "words", {"index": "plain", "text": "a"}, 404, "has no vocabulary"),
+        ("POST", "words", {"index": "answers"}, 400, "body.text"),
+        ("POST", "words", {"index": "answers", "text": 3}, 400, "body.text"),
+        ("POST", "words", {"index": "answers", "text": "a" * 100_001}, 400, "body.text"),
+        ("POST", "words", {"index": "answers", "text": "a", "more": 1}, 400, "body.more"),
+        ("POST", "oov", {"index": "other", "texts": ["a"]}, 404, "no index 'other'"),
+        ("POST", "oov", {"index": "plain", "texts": ["a"]}, 404, "has no vocabulary"),
+        ("POST", "oov", {"index": "answers", "texts": []}, 400, "body.texts"),
+        ("POST", "oov", {"index": "answers", "texts": ["a"] * 1001}, 400, "body.texts"),
+        ("POST", "oov", {"index": "answers", "texts": "a"}, 400, "body.texts"),
+    ],
+)
+def test_wrong_requests(
+    client: httpx.Client, method: str, path: str, body: Any, status: int, told: str
+) -> None:
+    """A problem document says what is wrong."""
+    found = client.request(method, f"/v1/{path}", json=body)
+    assert found.status_code == status
+    assert found.headers["content-type"] == "application/problem+json"
+    assert told in found.json()["detail"]
+
+
+def test_examples_and_descriptions(client: httpx.Client) -> None:
+    """Every example of the OpenAPI document is answered; every field and parameter is described."""
+    described = client.get("/openapi.json").json()
+    schemas, sent = described["components"]["schemas"], 0
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            assert operation.get("summary") and operation.get("description"), path
+            for each in operation.get("parameters", ()):
+                assert each["in"] == "path" or each.get("description"), (path, each["name"])
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+            schema = schemas.get(name, {})
+            assert not name or schema["examples"], name
+            for example in schema.get("examples", ()):
+                place = path.replace("{name}", "answers")
+                found = client.request(method, place, json=example)
+                assert found.status_code == (403 if method == "put" else 200), found.text
+                sent += 1
+    assert sent >= 4
+    for name, schema in schemas.items():
+        if name in ("HTTPValidationError", "ValidationError"):
+            continue
+        for member, facts in schema["properties"].items():
+            other = facts.get("$ref", "").rpartition("/")[2]  # left out if both say the same
+            told = facts if other == "" else schemas[other] | facts
+            assert told.get("description"), (name, member)

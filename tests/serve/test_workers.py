@@ -1,0 +1,164 @@
+"""Processes that serve: several workers, signals, and indexes that change under them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.builders.served import Served, serve_process, until
+from tests.builders.small_indexes import made, vector
+from tests.cli.running import run
+
+SEARCH = "/v1/indexes/index/search"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made(tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.fixture(params=[1, 2])
+def served(folder: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    with serve_process(folder, "--workers", str(request.param)) as served:
+        served.until_ready()
+        yield served
+
+
+def ids_of(served: Served, query: str) -> list[str]:
+    """Hits of a query, asked on a connection of its own: any worker may answer."""
+    with httpx.Client(base_url=served.client.base_url, timeout=60) as client:
+        found = client.post(SEARCH, json={"query": query})
+        return [each["id"] for each in found.json().get("hits", ())]
+
+
+def begun_request(served: Served, body: bytes) -> socket.socket:
+    """Send all of a search but its body; return when the server waits for it."""
+    url = served.client.base_url
+    connection = socket.create_connection((url.host, url.port or 0), timeout=60)
+    head = f"POST {SEARCH} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    connection.sendall(head.encode())
+    assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
+    return connection
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_signals_finish_what_runs(served: Served, kind: signal.Signals) -> None:
+    """A request that has begun is answered after the signal; then the processes end."""
+    body = json.dumps({"query": "amber", "k": 2}).encode()
+    with begun_request(served, body) as connection:
+        stopping = Thread(target=served.stop, args=(kind,))
+        stopping.start()
+        until(lambda: refuses(served))
+        connection.sendall(body)
+        answer = b""
+        while piece := connection.recv(1 << 16):
+            answer += piece
+        stopping.join()
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert len(json.loads(content)["hits"]) == 2
+    assert served.process.returncode in (0, -kind, 130)
+    assert "Traceback" not in "".join(served.lines)
+
+
+def refuses(served: Served) -> bool:
+    """Whether no process accepts connections any more."""
+    url = served.client.base_url
+    try:
+        with socket.create_connection((url.host, url.port or 0), timeout=60):
+            return False
+    except ConnectionError:
+        return True
+
+
+def test_new_commits(served: Served, folder: Path, tmp_path: Path) -> None:
+    """What the command line adds is found within two seconds, without a restart."""
+    documents = tmp_path / "more.jsonl"
+    documents.write_text(json.dumps({"id": "new", "text": "zebra"}) + "\n")
+    assert ids_of(served, "zebra") == []
+    vectors = tmp_path / "vectors.npy"
+    np.save(vectors, vector(1)[None])
+    done = run("index", documents, "-o", folder, "--id-field", "id", "--vectors", vectors)
+    assert done.returncode == 0, done.stderr
+    assert until(lambda: all(ids_of(served, "zebra") == ["new"] for _ in range(8)), 10) < 2
+
+
+def test_replaced_index(served: Served, folder: Path, tmp_path: Path) -> None:
+    """An index that ``--force`` put in its place is opened, and the facts are those of it."""
+    documents, vectors = tmp_path / "other.jsonl", tmp_path / "vectors.npy"
+    documents.write_text(json.dumps({"id": "new", "text": "zebra"}) + "\n")
+    np.save(vectors, vector(1)[None])
+    given = ("--id-field", "id", "--vectors", vectors, "--force")
+    done = run("index", documents, "-o", folder, *given)
+    assert done.returncode == 0, done.stderr
+    assert until(lambda: all(ids_of(served, "zebra") == ["new"] for _ in range(8)), 10) < 2
+    assert ids_of(served, "amber") == []
+    found = served.client.get("/v1/indexes/index").json()
+    assert (found["documents"], found["status"]) == (1, "ready")
+
+
+def test_removed_index(served: Served, folder: Path) -> None:
+    """An index that is gone is said to be gone, and opened when it is back."""
+    aside = folder.with_name("aside")
+    shutil.copytree(folder, aside)
+    shutil.rmtree(folder, ignore_errors=True)
+    until(lambda: served.client.get("/ready").status_code == 503)
+    assert "no such folder" in served.client.get("/ready").json()["detail"]
+    assert served.client.post(SEARCH, json={"query": "amber"}).status_code == 503
+    aside.rename(folder)
+    until(lambda: ids_of(served, "amber") != [])
+
+
+def test_workers_are_processes(folder: Path) -> None:
+    """Two processes answer; the address is told once."""
+    with serve_process(folder, "--workers", "2") as served:
+        served.until_ready()
+
+        def both_answered() -> bool:
+            with ThreadPoolExecutor(8) as pool:
+                assert all(pool.map(lambda _: ids_of(served, "amber"), range(8)))
+            return len({each["process"] for each in served.logged()}) == 2
+
+        until(both_answered)
+        assert served.stop() == 0
+    assert len([line for line in served.lines if "serving http://" in line]) == 1
+
+
+def test_killed_with_workers(folder: Path) -> None:
+    """If the first process is killed, its workers do not stay."""
+    with serve_process(folder, "--workers", "2") as served:
+        served.until_ready()
+        assert served.stop(signal.SIGKILL) == -signal.SIGKILL
+        until(lambda: refuses(served))
+
+
+def test_address_in_use(folder: Path) -> None:
+    """A message says so, without a traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        done = run("serve", folder, "--port", str(port))
+    assert done.returncode != 0
+    told = done.stderr.decode()
+    assert f"cannot listen on 127.0.0.1, port {port}: {os.strerror(98)}" in told
+    assert "Traceback" not in told
+
+
+def test_number_of_workers(folder: Path) -> None:
+    """It is from 1 to 64."""
+    for number in ("0", "65", "two"):
+        done = run("serve", folder, "--workers", number)
+        assert done.returncode == 2
+        assert b"--workers" in done.stderr
