@@ -27,12 +27,12 @@ from vocabtool.serve.server import settings
 
 @contextmanager
 def serving(
-    folders: Mapping[str, Path], *, writable: bool = False, **options: Any
+    folders: Mapping[str, Path], port: int = 0, *, writable: bool = False, **options: Any
 ) -> Iterator[httpx.Client]:
-    """Serve indexes; give a client when they are open."""
+    """Serve indexes; give a client when they are open. ``port``: 0 for a free one."""
     served = {name: ServedIndex(name, path) for name, path in folders.items()}
     catalog = Catalog(served, writable=writable)
-    server = uvicorn.Server(settings(application(catalog, **options), port=0))
+    server = uvicorn.Server(settings(application(catalog, **options), port=port))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vocabtool.reports import renderers
 from vocabtool.reports.hits import (
@@ -180,6 +180,41 @@ def mark_of(word: WordSummary) -> Mark | None:
     return None if word.known is None else "known" if word.known else "unknown"
 
 
+def weighs(word: WordSummary) -> float:
+    """Return what an explained word adds at most: idf times weight, 0 if no document has it."""
+    return 0.0 if mark_of(word) == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
+
+
+def hits_for_page(found: Hits) -> dict[str, Any]:
+    """Return explained hits for JSON, with what a page says of the query, its words and the hits.
+
+    To the members of ``found.to_dict()`` it adds:
+
+    - ``remarks`` of the query: what restricts the documents, and the weight of keywords.
+    - ``mark``, ``facts`` and ``weighs`` of each word.
+    - ``why``, ``title``, ``scores``, ``extract`` and ``other_fields`` of each explanation.
+      ``extract``: start and end of the part of the text to show, in characters.
+      ``other_fields``: names of the fields that are not in the extract.
+    """
+    asked, answer = found.query, found.to_dict()
+    codes_first = any(hit.tier for hit in found.hits)
+    answer["query"]["remarks"] = [*restrictions(asked), *weight_of_keywords(asked)]
+    for word, shown in zip(asked.words, answer["query"]["words"], strict=True):
+        shown["mark"], shown["weighs"] = mark_of(word), weighs(word)
+        shown["facts"] = [*facts_of(word, asked.fusion, codes_first=codes_first)]
+    for hit, shown in zip(found.hits, answer["hits"], strict=True):
+        if (why := hit.explanation) is not None:
+            start, end, _ = extract(hit, PAGE_TEXT)
+            shown["explanation"] |= {
+                "why": why_there(why, found),
+                "title": _title_of(hit),
+                "extract": [start, end],
+                "scores": [*scores_of(hit)],
+                "other_fields": [name for name, _ in fields_outside(hit, start, end)],
+            }
+    return answer
+
+
 def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool) -> Table:
     """Return the words with what is known of each; if explained, with bars of what each weighs."""
     rows: list[list[Cell]] = []
@@ -188,12 +223,10 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
     if is_explained:
         columns += (Column("idf", "score"), Column("times", "mean"), Column("weighs", "score"))
     for word in words:
-        mark = mark_of(word)
         told = ", ".join(facts_of(word, fusion, codes_first=codes_first))
         rows.append([cut(word.surface, PAGE_WORD), told])
         if is_explained:
-            idf, times = word.idf or 0.0, word.weight or 0.0
-            rows[-1] += (idf, times, 0.0 if mark == "absent" else idf * times)
+            rows[-1] += (word.idf or 0.0, word.weight or 0.0, weighs(word))
     bars = "weighs" if is_explained else None
     return Table(columns, rows, bars=bars, small=["what it is"] if is_explained else ())
 

@@ -20,12 +20,15 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 import vocabtool
+from vocabtool.reports.hits_page import hits_for_page
+from vocabtool.search.hits import Hits
 from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
 from vocabtool.serve.measured import note_search
 from vocabtool.serve.observe import Metrics, Observer, observe_routes
+from vocabtool.serve.page import page_routes
 from vocabtool.serve.reads import Kept, read_routes
 from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
 from vocabtool.serve.writes import Writes
@@ -92,6 +95,7 @@ def application(
     app.include_router(search_routes(catalog))
     app.include_router(writes.routes())
     app.include_router(read_routes(catalog, kept))
+    app.include_router(page_routes())
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
     app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
@@ -123,6 +127,7 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
     if request.where is not None:
         check_condition(request.where)
     asked = request.arguments()
+    as_json = hits_for_page if request.explain else Hits.to_dict
     commit = index.manifest.commit
     if request.queries is None:
         if request.vectors is not None:
@@ -130,10 +135,10 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         found = index.search(request.query, vector=vector, **asked)
         note_search([found])
-        return {**found.to_dict(), "index": name, "commit": commit}
+        return {**as_json(found), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
         raise ValueError("pass queries without query, vector and cursor")
     del asked["cursor"]
     results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
     note_search(results)
-    return {"results": [each.to_dict() for each in results], "index": name, "commit": commit}
+    return {"results": [as_json(each) for each in results], "index": name, "commit": commit}

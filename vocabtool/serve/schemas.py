@@ -17,6 +17,7 @@ from starlette.responses import Response
 from vocabtool.choices import FUSIONS, Fusion, NoResults, Phrases
 from vocabtool.index.conditions import MAX_CHARACTERS
 from vocabtool.keywords.fields import text_in_utf8
+from vocabtool.reports.model import Mark
 from vocabtool.search.settings import Settings
 
 MAX_K: Final = 1_000
@@ -196,6 +197,9 @@ class WordAnswer(Answer):
     part_frequency: int | None = Field(description="Documents with its rarest part (explain).")
     idf: float | None = Field(description="Inverse document frequency (explain).")
     weight: float | None = Field(description="Factor of its score (explain).")
+    weighs: float | None = Field(None, description="idf times weight; 0 if no document has it.")
+    mark: Mark | None = Field(None, description="How a page marks it; null without a vocabulary.")
+    facts: list[str] = Field([], description="What is known of it, in words (explain).")
 
 
 class QueryAnswer(Answer):
@@ -210,6 +214,7 @@ class QueryAnswer(Answer):
     excluded: list[str] = Field(description="Excluded words, as written.")
     fields: list[str] = Field(description="Fields with a required value, as written.")
     alternatives: list[str] = Field(description="Parts joined by OR, as written.")
+    remarks: list[str] = Field([], description="Restrictions and weight in words (explain).")
 
 
 class LegAnswer(Answer):
@@ -240,6 +245,13 @@ class ExplanationAnswer(Answer):
     )
     fused_rank: int | None = Field(None, description="Its rank before mmr.")
     highlight_fields: list[str] = Field([], description="The field of each highlight.")
+    why: str = Field(description="The explanation in words.")
+    title: str = Field(description="Its title, or its id.")
+    scores: list[str] = Field(description="Its scores in words.")
+    extract: tuple[int, int] = Field(
+        description="Start and end of the part of its text to show, in characters (code points)."
+    )
+    other_fields: list[str] = Field(description="Fields that are not in this part.")
 
 
 class HitAnswer(Answer):
