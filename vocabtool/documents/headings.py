@@ -139,27 +139,27 @@ def markdown(text: str) -> MarkedText:
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
     while found := MARKDOWN.search(padded, at):
-        if fence := found["fence"]:
-            at = _end_of_fence(padded, found.end(), fence)
-        elif tag := found["html"]:
-            end = (COMMENT_END if tag == "!--" else RAW_END).search(padded, found.end())
+        what, at = found.lastgroup, found.end()
+        if what == "fence":
+            at = _end_of_fence(padded, at, found["fence"])
+        elif what == "html":
+            end = (COMMENT_END if found["html"] == "!--" else RAW_END).search(padded, at)
             at = len(padded) if end is None else end.end()
-        elif hashes := found["hashes"]:
+        elif what == "title":
             named = found["title"]
             if "#" in named:
                 named = CLOSING.sub("", named)
             begin = _from_labels(text, found.start())
-            headings.append(Heading(begin, found.end() - 1, len(hashes), _clean(named)))
-            at = found.end()
+            headings.append(Heading(begin, at - 1, len(found["hashes"]), _clean(named)))
         else:
-            at, start = found.end(), _paragraph(padded, least, found.start())
-            if start is None and (found["under"][0] == "=" or found["under"] == "--"):
+            start, under = _paragraph(padded, least, found.start()), found["under"]
+            if start is None and (under[0] == "=" or under == "--"):
                 continue  # a line of text
             if start is not None:
-                level = 1 if found["under"][0] == "=" else 2
+                level = 1 if under[0] == "=" else 2
                 named = _clean(padded[start + 1 : found.start()])
                 begin = _from_labels(text, start)
-                headings.append(Heading(begin, found.end() - 1, level, named))
+                headings.append(Heading(begin, at - 1, level, named))
         least = at
     return MarkedText(text, headings, title or first_title(headings))
 
