@@ -265,7 +265,7 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
         return ending
     if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
         return None
-    with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
+    with reading(entry.path), open(entry.path, "rb", 0) as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)
     if kind == "json":
         return None if ARRAY_OF_OBJECTS.match(head) else ending

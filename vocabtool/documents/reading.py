@@ -378,9 +378,7 @@ def one_of_repeated(
                 what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
                 raise InvalidFile(what, file=place)
             if which != "last" and len(rows) < len(batch):
-                chosen = np.ones(len(batch), np.bool_)
-                chosen[rows] = False
-                yield batch.only(chosen) if rows else batch
+                yield batch.only(~np.isin(np.arange(len(batch)), rows)) if rows else batch
         row = 0
         for batch in again if which == "last" else ():
             if batch.ids is None:
