@@ -311,7 +311,8 @@ SPLITTING: Final = (
         "--split",
         type=click.Choice(get_args(Split)),
         help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
-        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole]",
+        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole] "
+        "docstring: as heading, but of .py only the docstrings.",
     ),
     click.option(
         "--split-size",

@@ -76,7 +76,8 @@ class ReadOptions:
     JSON lines and Python objects). A row without it, or of another length, is invalid.
     ``split``: where a text is cut into pieces, each a document. Default: by the format of the file.
     Lines of ``.txt``, headings of texts with headings, definitions of Python, and blank lines of
-    other code; rows of tables and JSON are not split.
+    other code; rows of tables and JSON are not split. ``"docstring"`` is ``"heading"``, but of
+    Python only docstrings are read.
     ``split_size``: how many words a piece has at most, or tokens if the caller of the reader counts
     those of a model. Default: 256, or what the model reads.
     ``overlap``: how many of these a piece repeats from the end of the previous piece.

@@ -22,10 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.choices import BY_HEADINGS, SPLIT_SIZE, Split
 from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
 from vocabtool.documents.files import Readable, refuse_utf16
-from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
+from vocabtool.documents.headings import (
+    Heading,
+    MarkedText,
+    docstrings,
+    markdown,
+    plain,
+    python,
+)
 from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
 from vocabtool.documents.options import BETWEEN, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -100,7 +107,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
         found = bisect_right(starts, at) - 1
         return paths[found][1] if found >= 0 else ""
 
-    if split == "heading":
+    if split in BY_HEADINGS:
         bounds = _sections(marked)
     elif split == "paragraph":
         bounds = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
@@ -114,7 +121,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     pieces = []
     for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
         # A section of several headings belongs to the last of them, the only one with a text.
-        path = path_at(section[1] - 1) if split == "heading" else None
+        path = path_at(section[1] - 1) if split in BY_HEADINGS else None
         pieces += [Piece(*span, path_at(span[0]) if path is None else path) for span in found]
     return pieces
 
@@ -278,6 +285,10 @@ def read_text(
     return read_pieces(file, request, mark_file)
 
 
+def read_python(file: Readable, request: Request) -> Iterator[Batch]:
+    return read_text(file, request, docstrings if request.options.split == "docstring" else python)
+
+
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
@@ -390,7 +401,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
     for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
         text = decode(bytes(batch.texts[row].as_buffer()))
-        marked = markdown(text) if split == "heading" else plain(text)
+        marked = markdown(text) if split in BY_HEADINGS else plain(text)
         pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
         for number, piece in enumerate(pieces, 1):
             part = as_bytes(text[piece.start : piece.end])
