@@ -6,6 +6,7 @@ import ast
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,16 @@ from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
-from vocabtool.documents import OnDuplicate, ReadArguments, ReadLog, SkipCounter, headings, pieces
+from vocabtool.documents import (
+    OnDuplicate,
+    ReadArguments,
+    ReadLog,
+    ReadOptions,
+    SkipCounter,
+    headings,
+    pieces,
+)
+from vocabtool.documents import documents as read_documents
 from vocabtool.documents.batch import BadRow
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
@@ -646,6 +656,28 @@ def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -
         counts = pieces.WORDS([text.as_py() for text in found])
         assert 40 - 8 <= max(counts) <= most
         assert "w399" in found[-1].as_py()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.rst", "===\nOne\n===\n\na\n\nTwo\n---\n\nb", ["===\nOne", "One > Two\n\nTwo"]),
+        ("a.html", "<h1>One</h1>a<h2>Two</h2>b", ["One\n\na", "One > Two\n\nTwo\n\nb"]),
+        ("a.md", "(x)=\n\n# One\n\na\n\nTwo\n---\n\nb", ["(x)=\n\n# One", "One > Two\n\nTwo"]),
+        ("a.md", "a\n# One\nb b b b\n\nc c", ["a", "# One\nb b", "One\n\nc c"]),
+        ("a.md", "#\n\n## One\n\na\n\n# Two\n\nb", ["#\n\n## One\n\na", "# Two\n\nb"]),
+        ("a.py", "@d\ndef f(a,\n  b):\n  one()\n\n  2 + 2", ["@d\ndef f(a", "f\n\n  2"]),
+        ("a.txt", "# One\n\na", ["# One", "", "a"]),
+        ("a.c", "# One\n\na", ["# One\n\na"]),
+    ],
+)
+def test_a_path_comes_first(tmp_path: Path, name: str, text: str, wanted: list[str]) -> None:
+    """Only if the piece does not begin with all of its headings."""
+    options = ReadOptions(path_first=True, split_size=7)
+    found = [*read_documents(str(made(tmp_path / name, text)), options)]
+    assert [each.text[: len(start)] for each, start in zip(found, wanted, strict=True)] == wanted
+    plain = read_documents(str(tmp_path / name), replace(options, path_first=False))
+    assert next(plain).text == found[0].text
 
 
 MODULE = '''# é

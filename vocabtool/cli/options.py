@@ -396,7 +396,8 @@ DOCUMENTS = gather(
     "read",
     _field_option(
         "FIELD[^W]",
-        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search.",
+        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search; without "
+        "--field, pieces of texts with headings begin with their path (`--field text`: without).",
     ),
     _input_format(),
     click.option(

@@ -92,6 +92,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 class Heading(NamedTuple):
     """A heading that begins at ``at``; its section contains text from ``body`` on.
 
+    They are equal if the title is not in the text.
     ``level``: 1 for the highest. ``title``: ``""`` for text that belongs to no section.
     """
 
@@ -115,7 +116,7 @@ class MarkedText:
     """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
 
     ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
-    source) of each part, ascending.
+    source) of each part, ascending. ``is_paged``: whether the headings only number pages.
     """
 
     text: str
@@ -123,6 +124,7 @@ class MarkedText:
     title: str = ""
     places: Sequence[tuple[int, int, int]] = field(default=(), repr=False)
     source: str | None = field(default=None, repr=False)
+    is_paged: bool = False
 
 
 def plain(text: str) -> MarkedText:
@@ -300,7 +302,7 @@ def python(text: str) -> MarkedText:
             decorated = found.start() if decorated is None else decorated
         elif name := found["name"]:
             at = found.start() if decorated is None else decorated
-            headings.append(Heading(at, at, 1, name[:MAX_TITLE]))
+            headings.append(Heading(at, found.end() - 1, 1, name[:MAX_TITLE]))
             decorated = None
         elif found["other"] and headings and headings[-1].title:
             at = found.start()

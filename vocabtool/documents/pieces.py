@@ -34,7 +34,7 @@ from vocabtool.documents.headings import (
     python,
 )
 from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
-from vocabtool.documents.options import BETWEEN, TEXT
+from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
@@ -72,11 +72,15 @@ WORDS: Final = CountWords()
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of the headings above it."""
+    """A piece of a text, its offsets in characters, and the path of the headings above it.
+
+    ``top``: where the first of these headings begins; -1 if it is not in the text.
+    """
 
     start: int
     end: int
     path: str
+    top: int = -1
 
 
 class Sizes(NamedTuple):
@@ -101,11 +105,11 @@ def sizes_of(request: Request) -> Sizes:
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     """Return the pieces of a text, in order. Together they cover all that is not blank."""
     text, paths = marked.text, _paths(marked.headings)
-    starts = [at for at, _ in paths]
+    starts = [at for at, _, _ in paths]
 
-    def path_at(at: int) -> str:
+    def path_at(at: int) -> tuple[str, int]:
         found = bisect_right(starts, at) - 1
-        return paths[found][1] if found >= 0 else ""
+        return paths[found][1:] if found >= 0 else ("", -1)
 
     if split in BY_HEADINGS:
         bounds = _sections(marked)
@@ -122,18 +126,20 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
         # A section of several headings belongs to the last of them, the only one with a text.
         path = path_at(section[1] - 1) if split in BY_HEADINGS else None
-        pieces += [Piece(*span, path_at(span[0]) if path is None else path) for span in found]
+        pieces += [Piece(*span, *(path or path_at(span[0]))) for span in found]
     return pieces
 
 
-def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
-    """Return where each section begins, and the headings down to it."""
+def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
+    """Return where each section begins, its path, and ``top`` as in :class:`Piece`."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
             above.pop()
         above.append(each)
-        found.append((each.at, BETWEEN_HEADINGS.join(one.title for one in above if one.title)))
+        named = [one for one in above if one.title]
+        top = named[0].at if named and named[0].at < named[0].body else -1
+        found.append((each.at, BETWEEN_HEADINGS.join(one.title for one in named), top))
     return found
 
 
@@ -303,18 +309,22 @@ def read_pieces(
             f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
             "Read it in a run of its own, without --field and --id-field"
         )
-    for batch in gather(_rows(file, request, mark), request, MAX_ROWS):
-        yield replace(batch, ids=None, parts=batch.ids)
-
-
-def _rows(
-    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
-) -> Iterator[Row]:
     try:
         marked = mark(file)
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
+    options = request.options
+    is_asked = options.path_first and options.field is None
+    has_path = len(marked.headings) > 0 and not marked.is_paged
+    path_first = is_asked and has_path and options.split in (None, *BY_HEADINGS)
+    field = PATH_FIRST if path_first else options.field
+    request = replace(request, options=replace(options, field=field, path_first=path_first))
+    for batch in gather(_rows(marked, request), request, MAX_ROWS):
+        yield replace(batch, ids=None, parts=batch.ids, path_first=path_first)
+
+
+def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     options, source = request.options, request.source
     title = marked.title or PurePath(source).stem
     told = marked.text if marked.source is None else marked.source
@@ -335,7 +345,9 @@ def _rows(
         id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
         text = as_bytes(marked.text[piece.start : piece.end])
         if options.fields:
-            text = joined_text({"title": title, "path": piece.path, TEXT: text}, options.fields)
+            # The path of a piece that begins with all of these headings says nothing new.
+            path = "" if options.path_first and piece.top >= piece.start else piece.path
+            text = joined_text({"title": title, "path": path, TEXT: text}, options.fields)
         kept = kept_of(fields, options.kept_fields)
         yield Row(line, text, as_bytes(id_), kept, fields if request.whole else {})
 
@@ -347,7 +359,7 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
     """
     left = sizes.size
     values = {"title": [title] * ("title" in fields)}
-    values["path"] = [path for _, path in _paths(marked.headings)] if "path" in fields else []
+    values["path"] = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
     for texts in values.values():
         left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
