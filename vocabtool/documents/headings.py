@@ -320,7 +320,7 @@ def docstrings(source: str) -> MarkedText:
     source = NOT_UTF8.sub("\ufffd", source)  # of the same length
     texts, places, headings, length = list[str](), list[tuple[int, int, int]](), Headings(), 0
     starts = [0, *(found.end() for found in LINE_END.finditer(source)), len(source)]
-    todo: list[tuple[ast.AST, int]] = [(_parsed(source), 0)]
+    todo: list[tuple[ast.AST, int]] = [(_parse(source), 0)]
     while todo:
         node, level = todo.pop()
         if isinstance(node, Documented):
@@ -340,7 +340,7 @@ def docstrings(source: str) -> MarkedText:
     return MarkedText("\n\n".join(texts), headings, "", places, source)
 
 
-def _parsed(source: str) -> ast.Module:
+def _parse(source: str) -> ast.Module:
     if len(source) > MAX_PARSED:
         raise BadRow(f"the file has more than {MAX_PARSED:,} characters; {NOT_PARSED}")
     try:
