@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Final, NamedTuple
@@ -21,12 +22,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.choices import BY_HEADINGS, SPLIT_SIZE, Split
 from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
 from vocabtool.documents.files import Readable, refuse_utf16
-from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
+from vocabtool.documents.headings import (
+    Heading,
+    MarkedText,
+    docstrings,
+    markdown,
+    plain,
+    python,
+)
 from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
-from vocabtool.documents.options import BETWEEN, TEXT
+from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
@@ -71,11 +79,15 @@ def _words(text: str) -> int:
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of the headings above it."""
+    """A piece of a text, its offsets in characters, and the path of the headings above it.
+
+    ``top``: where the first of these headings begins; -1 if it is not in the text.
+    """
 
     start: int
     end: int
     path: str
+    top: int = -1
 
 
 class Sizes(NamedTuple):
@@ -99,13 +111,13 @@ def sizes_of(request: Request) -> Sizes:
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     """Return the pieces of a text, in order. Together they cover all that is not blank."""
-    text, paths = marked.text, [(-1, ""), *_paths(marked.headings)]
-    starts = [at for at, _ in paths]
+    text, paths = marked.text, [(-1, "", -1), *_paths(marked.headings)]
+    starts = [at for at, _, _ in paths]
 
-    def path_at(at: int) -> str:
-        return paths[bisect_right(starts, at) - 1][1]
+    def path_at(at: int) -> tuple[str, int]:
+        return paths[bisect_right(starts, at) - 1][1:]
 
-    if split == "heading":
+    if split in BY_HEADINGS:
         bounds = _sections(marked)
     elif split == "paragraph":
         bounds = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
@@ -119,19 +131,21 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     pieces = []
     for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
         # A section of several headings belongs to the last of them, the only one with a text.
-        path = path_at(section[1] - 1) if split == "heading" else None
-        pieces += [Piece(*span, path_at(span[0]) if path is None else path) for span in found]
+        path = path_at(section[1] - 1) if split in BY_HEADINGS else None
+        pieces += [Piece(*span, *(path or path_at(span[0]))) for span in found]
     return pieces
 
 
-def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
-    """Return where each section begins, and the headings down to it."""
+def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
+    """Return where each section begins, its path, and ``top`` as in :class:`Piece`."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
             above.pop()
         above.append(each)
-        found.append((each.at, BETWEEN_HEADINGS.join([one.title for one in above if one.title])))
+        named = [one for one in above if one.title]
+        top = named[0].at if named and named[0].at < named[0].body else -1
+        found.append((each.at, BETWEEN_HEADINGS.join([one.title for one in named]), top))
     return found
 
 
@@ -278,6 +292,10 @@ def read_text(
     return read_pieces(file, request, mark_file)
 
 
+def read_python(file: Readable, request: Request) -> Iterator[Batch]:
+    return read_text(file, request, docstrings if request.options.split == "docstring" else python)
+
+
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
@@ -292,17 +310,22 @@ def read_pieces(
             f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
             "Read it in a run of its own, without --field and --id-field"
         )
-    return gather(_rows(file, request, mark), request, MAX_ROWS, are_pieces=True)
-
-
-def _rows(
-    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
-) -> Iterator[Row]:
     try:
         marked = mark(file)
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
+    options = request.options
+    is_asked = options.path_first and options.field is None
+    has_path = len(marked.headings) > 0 and not marked.is_paged
+    path_first = is_asked and has_path and options.split in (None, *BY_HEADINGS)
+    field = PATH_FIRST if path_first else options.field
+    request = replace(request, options=replace(options, field=field, path_first=path_first))
+    for batch in gather(_rows(marked, request), request, MAX_ROWS, are_pieces=True):
+        yield replace(batch, path_first=True) if path_first else batch
+
+
+def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     options, source = request.options, request.source
     title = marked.title or PurePath(source).stem
     told = marked.text if marked.source is None else marked.source
@@ -320,7 +343,9 @@ def _rows(
         fields: dict[str, object] = {"title": title, "path": path, SOURCE: source}
         fields |= {"line": line, "start": start, "end": end}
         if joined:
-            text = joined_text(fields | {TEXT: text}, joined)
+            # The path of a piece that begins with all of these headings says nothing new.
+            above = "" if options.path_first and piece.top >= piece.start else path
+            text = joined_text(fields | {"path": above, TEXT: text}, joined)
         id_ = as_bytes(_new_id(f"#{path}" if path else "", numbers))
         yield Row(line, text, id_, kept_of(fields, keep), fields if request.whole else {})
 
@@ -332,7 +357,7 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
     """
     left = sizes.size
     values = {"title": [title] * ("title" in fields)}
-    values["path"] = [path for _, path in _paths(marked.headings)] if "path" in fields else []
+    values["path"] = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
     for texts in values.values():
         left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
@@ -386,7 +411,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
     for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
         text = decode(bytes(batch.texts[row].as_buffer()))
-        marked = markdown(text) if split == "heading" else plain(text)
+        marked = markdown(text) if split in BY_HEADINGS else plain(text)
         pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
         for number, piece in enumerate(pieces, 1):
             part = as_bytes(text[piece.start : piece.end])

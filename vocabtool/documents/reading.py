@@ -96,7 +96,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),
     "html": partial(pieces.read_text, mark=headings.html),
-    "python": partial(pieces.read_text, mark=headings.python),
+    "python": pieces.read_python,
     "notebook": partial(pieces.read_pieces, mark=archives.notebook),
     "pdf": partial(pieces.read_pieces, mark=archives.pdf),
     "docx": archives.read_docx,
