@@ -304,9 +304,9 @@ def python(text: str) -> MarkedText:
             at = found.start() if decorated is None else decorated
             headings.append(Heading(at, found.end() - 1, 1, name[:MAX_TITLE]))
             decorated = None
-        elif found["other"] and headings and headings[-1].title:
-            at = found.start()
-            if not CONTINUES.match(padded, at):
+        elif found["other"]:
+            at, decorated = found.start(), None
+            if headings and headings[-1].title and not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
     return MarkedText(text, headings)
 
