@@ -17,7 +17,8 @@ RULE_NAMES: Final = (
 MaskMode = Literal["known", "unknown"]
 
 # Splitting documents into pieces.
-Split = Literal["file", "line", "paragraph", "heading", "tokens"]
+Split = Literal["file", "line", "paragraph", "heading", "docstring", "tokens"]
+BY_HEADINGS: Final = ("heading", "docstring")  # docstring: of Python, only docstrings are read
 SPLIT_SIZE: Final = 256  # words or tokens of a piece
 
 # Counting unknown and split words.

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import SkipCounter, archives, headings
+from vocabtool.documents import ReadOptions, SkipCounter, archives, headings
+from vocabtool.documents import documents as read_documents
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 
@@ -107,6 +108,8 @@ def test_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(pdf("Hello there", "", "The end"))
     assert parts(path) == [("#page 1", "Hello there"), ("#page 3", "The end")]
     assert {d.fields["title"] for d in documents(str(path))} == {"A title"}
+    numbered = read_documents(str(path), ReadOptions(path_first=True))
+    assert [d.text for d in numbered] == ["Hello there", "The end"]  # no page number
     locked = tmp_path / "locked.pdf"
     writer = pypdf.PdfWriter(clone_from=path)
     writer.encrypt("secret", algorithm="RC4-40")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +21,16 @@ from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of
 from vocabtool import Document
 from vocabtool.choices import Split
-from vocabtool.documents import OnDuplicate, ReadArguments, ReadLog, SkipCounter, headings, pieces
+from vocabtool.documents import (
+    OnDuplicate,
+    ReadArguments,
+    ReadLog,
+    ReadOptions,
+    SkipCounter,
+    headings,
+    pieces,
+)
+from vocabtool.documents import documents as read_documents
 from vocabtool.documents.batch import BadRow
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
@@ -644,3 +656,137 @@ def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -
         counts = pieces.WORDS([text.as_py() for text in found])
         assert 40 - 8 <= max(counts) <= most
         assert "w399" in found[-1].as_py()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.rst", "===\nOne\n===\n\na\n\nTwo\n---\n\nb", ["===\nOne", "One > Two\n\nTwo"]),
+        ("a.html", "<h1>One</h1>a<h2>Two</h2>b", ["One\n\na", "One > Two\n\nTwo\n\nb"]),
+        ("a.md", "(x)=\n\n# One\n\na\n\nTwo\n---\n\nb", ["(x)=\n\n# One", "One > Two\n\nTwo"]),
+        ("a.md", "a\n# One\nb b b b\n\nc c", ["a", "# One\nb b", "One\n\nc c"]),
+        ("a.md", "#\n\n## One\n\na\n\n# Two\n\nb", ["#\n\n## One\n\na", "# Two\n\nb"]),
+        ("a.py", "@d\ndef f(a,\n  b):\n  one()\n\n  2 + 2", ["@d\ndef f(a", "f\n\n  2"]),
+        ("a.txt", "# One\n\na", ["# One", "", "a"]),
+        ("a.c", "# One\n\na", ["# One\n\na"]),
+    ],
+)
+def test_a_path_comes_first(tmp_path: Path, name: str, text: str, wanted: list[str]) -> None:
+    """Only if the piece does not begin with all of its headings."""
+    options = ReadOptions(path_first=True, split_size=7)
+    found = [*read_documents(str(made(tmp_path / name, text)), options)]
+    assert [each.text[: len(start)] for each, start in zip(found, wanted, strict=True)] == wanted
+    plain = read_documents(str(tmp_path / name), replace(options, path_first=False))
+    assert next(plain).text == found[0].text
+
+
+MODULE = '''# é
+"""About
+the \ts\u00fcm.
+"""
+import re
+
+class First(Base):
+    def method(self):
+        """Does it.
+
+            indented
+        last\tline
+        """
+        def inner(): """ Inside. """
+
+    async def none(self): pass
+    class Within:
+        x = "é"; "no docstring"
+
+if re:
+    class Second:
+        r"""Has \\d."""
+else:
+    def third(): "In \\
+two"  "parts\\n\\nof it"
+'''
+
+
+def test_docstrings(tmp_path: Path) -> None:
+    """Paths are names; places are those of the lines in the source."""
+    path = made(tmp_path / "code.py", MODULE)
+    found: list[Any] = list(documents(str(path), split="docstring"))
+    assert [(d.id.removeprefix(str(path)), d.text) for d in found] == [
+        ("", "About\nthe     s\u00fcm."),
+        ("#First > method", "Does it.\n\n    indented\nlast    line"),
+        ("#First > method > inner", "Inside."),
+        ("#Second", r"Has \d."),
+        ("#third", "In twoparts\n\nof it"),
+    ]
+    told = [MODULE[d.fields["start"] : d.fields["end"]] for d in found]
+    assert told == [
+        "About\nthe \ts\u00fcm.\n",
+        "Does it.\n\n            indented\n        last\tline\n",
+        "Inside.",
+        r"Has \d.",
+        '"In \\\ntwo"  "parts\\n\\nof it"',
+    ]
+    assert [d.fields["line"] for d in found] == [2, 9, 14, 22, 24]
+    asked: Any = {"split": "docstring", "split_size": 3}
+    cut: list[Any] = [d for d in documents(str(path), **asked) if "method#2" in d.id]
+    assert [(d.text, MODULE.splitlines()[d.fields["line"] - 1]) for d in cut] == [
+        ("    indented\nlast    line", "            indented")
+    ]
+    guide = made(tmp_path / "guide.md", GUIDE)
+    assert parts(guide, split="docstring") == parts(guide)
+    rows = made(tmp_path / "rows.jsonl", '{"text": "# A\\n\\na\\n\\n# B\\n\\nb"}\n')
+    assert parts(rows, split="docstring") == parts(rows, split="heading")
+
+
+def test_docstrings_are_those_of_python() -> None:
+    """Of a tenth of the standard library and of click, in the order of the source."""
+    modules = sorted(Path(ast.__file__).parent.glob("*.py"))[::10]
+    modules += sorted(Path(click.__file__).parent.glob("*.py"))
+    count = 0
+    for file in modules:
+        source = file.read_text("utf-8")
+        named = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, named)]
+        nodes.sort(key=lambda node: getattr(node, "lineno", 0))
+        wanted = [text for node in nodes if (text := ast.get_docstring(node))]
+        marked = headings.docstrings(source)
+        assert marked.text == "\n\n".join(wanted)
+        for (at, start, end), (after, _, _) in pairwise([*marked.places, (len(marked.text), 0, 0)]):
+            own = source[start:end]
+            assert own == marked.text[at:after].strip() or "\\" in own or "\t" in own
+        count += len(wanted)
+    assert count > 500
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def f(:\n", "not Python: invalid syntax, line 1"),
+        ("'''a\0b'''", "not Python: source code "),
+        ("x = " + "(" * 5_000, "not Python: too many nested parentheses, line 1"),
+        ("x = " + "-" * 100_000 + "1", "not Python: "),
+        ("x = a" + ".b" * 100_000, "not Python: "),
+        ("#" * (headings.MAX_PARSED + 1), "more than 2,097,152 characters"),
+    ],
+    ids=["syntax", "zero", "brackets", "signs", "dots", "long"],
+)
+def test_what_python_cannot_parse_is_skipped(tmp_path: Path, source: str, reason: str) -> None:
+    """The reason is told, and what reads the file nevertheless."""
+    path = made(tmp_path / "bad.py", source)
+    skipped = SkipCounter()
+    asked: Any = {"split": "docstring", "on_error": "skip", "skipped": skipped}
+    assert list(batches(str(path), **asked)) == []
+    ((place, told),) = skipped.first
+    assert place == f"{path}:1"
+    assert reason in told
+    assert told.endswith("; --split heading reads it without Python's parser")
+
+
+def test_docstrings_of_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    """Columns are counted all the same; and files with a byte order mark are read."""
+    path = made(tmp_path / "old.py", b'x = "\xe9\xe9"; y = 1\ndef f(): "\xe9 one"; z = "\xe9"\n')
+    (found,) = documents(str(path), split="docstring")
+    assert (found.text, found.fields["start"], found.fields["end"]) == ("\ufffd one", 26, 31)
+    path = made(tmp_path / "mark.py", b'\xef\xbb\xbf"""One."""\r\rdef f():\r\n  """Two.\r\n  x"""')
+    assert [d.text for d in documents(str(path), split="docstring")] == ["One.", "Two.\nx"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import counted_letters
@@ -15,6 +16,7 @@ from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder, stream
 from vocabtool.documents import ReadOptions
 from vocabtool.documents.options import RULES
 from vocabtool.errors import InvalidFile
+from vocabtool.index import sources
 from vocabtool.index.load import _identity
 from vocabtool.index.sources import Part, Source
 from vocabtool.system.own_files import from_json, to_json
@@ -88,7 +90,13 @@ def test_options_are_recorded(docs: Path) -> None:
     index, _ = made(split="paragraph", split_size=9, overlap=2, exclude=["*.py"], gitignore=False)
     (source,) = index.manifest.sources
     assert source.options == ReadOptions(
-        keep=KEEP, split="paragraph", split_size=9, overlap=2, exclude=["*.py"], gitignore=False
+        keep=KEEP,
+        split="paragraph",
+        split_size=9,
+        overlap=2,
+        exclude=["*.py"],
+        gitignore=False,
+        path_first=True,
     )
     ids = [*contents(index)]
     assert "docs/build/x.md#Built" in ids
@@ -169,7 +177,8 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
     report = index.load("docs", ReadOptions(keep=["path"]))
     assert (report.too_long, report.tokens_cut) == (0, 0)
     long = [document.text for id_, document in contents(index).items() if "#Long" in id_]
-    assert (len(long), {*long[1:-1]}) == (26, {"w-w, w. w-w, w."})  # a w-w is one word
+    # A w-w is one word, and the path takes one of the five.
+    assert (len(long), {*long[1:-1]}) == (26, {"Long\n\nw-w, w. w-w, w."})
     assert embed("docs", five_words(), "shards", split_size=3).counts.too_long == 0
     with pytest.raises(ValueError, match="overlap must be less than the length of a piece, 5"):
         Index.create("other", five_words()).load("docs", overlap=6)
@@ -208,3 +217,105 @@ def test_records(tmp_path: Path) -> None:
     assert to_json(ReadOptions(field="a"))["field"] == "a"
     with pytest.raises(InvalidFile, match=r"x.field\[0\] must be str, got '1'"):
         from_json(ReadOptions, {"field": [1, 2]}, "x")
+
+
+def texts_of(index: Index) -> dict[str, str]:
+    return {id_: each.text for id_, each in contents(index).items()}
+
+
+def test_the_path_is_searched(docs: Path) -> None:
+    """A piece that begins with all headings of its path has no path before it; nor has a row."""
+    write(docs / "guide.md", "Before.\n\n# Guide\n\n## Install\n\napt\n\n## 2024\n\nrun it\n")
+    write(docs / "rows.jsonl", '{"id": 1, "path": "a", "text": "apt"}\n')
+    write(docs / "main.c", "int a;\n")
+    index = Index.create("index", counted_letters.encode)
+    index.load("docs", exclude=["build/"], split_size=8)
+    assert texts_of(index) == {
+        "docs/api.rst#API": "API\n===\n\nNothing.",
+        "docs/code.py#first": "def first(): ...",
+        "docs/code.py#second": "def second(): ...",
+        "docs/guide.md": "Before.",
+        "docs/guide.md#Guide > Install": "# Guide\n\n## Install\n\napt",
+        "docs/guide.md#Guide > 2024": "Guide > 2024\n\n## 2024\n\nrun it",
+        "docs/main.c": "int a;",
+        "docs/rows.jsonl:1": "apt",
+    }
+    fields = {id_: each.fields.get("path") for id_, each in contents(index).items()}
+    assert fields["docs/guide.md#Guide > Install"] == "Guide > Install"
+    assert (fields["docs/main.c"], fields["docs/rows.jsonl:1"]) == (None, None)
+    assert index.manifest.searched_fields == index.stats().searched_fields == ("path", "text")
+    found = {}
+    for query in ("guide", "run"):
+        for hit in index.search(query, explain=True, fusion="keyword"):
+            assert hit.explanation is not None
+            found[hit.id.rpartition("/")[2], query] = hit.explanation.highlight_fields
+    assert found == {
+        ("guide.md#Guide > Install", "guide"): ("text",),
+        ("guide.md#Guide > 2024", "guide"): ("path",),
+        ("guide.md#Guide > 2024", "run"): ("text",),
+    }
+    assert counts(index.update(sync=True)) == (0, 0, 8, 0)
+
+
+def test_places_are_those_of_pieces_without_their_path(docs: Path) -> None:
+    """Each piece, with its path, has at most the words that are asked for."""
+    words = " ".join(f"w{at}" for at in range(90))
+    write(docs / "guide.md", f"# A B\n\n## C D\n\n{words}\n\n## E\n\nlast\n")
+    index = Index.create("index", counted_letters.encode)
+    index.load("docs/guide.md", split_size=20, keep=["start", "end"])
+    source = (docs / "guide.md").read_text()
+    for each in contents(index).values():
+        own = source[int(str(each.fields["start"])) : int(str(each.fields["end"]))]
+        first = own.startswith("# A B")
+        assert each.text == (own if first else f"{each.fields['path']}\n\n{own}")
+        assert len(each.text.split()) <= 20
+    assert [*contents(index)][-1] == "docs/guide.md#A B > E"
+
+
+@pytest.mark.parametrize("split", ["file", "paragraph", "tokens"])
+def test_other_pieces_have_no_path(docs: Path, split: Any) -> None:
+    """Nor have pieces with a field that was asked for, or with vectors of the user's own."""
+    index, _ = made(split=split)
+    assert index.manifest.searched_fields == ()
+    assert not [text for text in texts_of(index).values() if text.startswith("Guide >")]
+    plain = Index.create("plain", counted_letters.encode)
+    plain.load("docs", field="text")
+    assert plain.manifest.searched_fields == ()
+    assert texts_of(plain)["docs/guide.md#Guide > Use"] == "## Use\n\nrun it"
+    given = Index.create("given", dim=3)
+    given.load("docs", vectors=np.ones((6, 3), np.float32))
+    assert texts_of(given) == texts_of(plain)
+
+
+def test_an_export_is_read_back(docs: Path) -> None:
+    """Texts are as they are searched."""
+    index, _ = made()
+    index.export("out.jsonl")
+    again = Index.create("again", counted_letters.encode)
+    again.load("out.jsonl", id_field="id", field="text", keep=KEEP)
+    assert contents(again) == contents(index)
+
+
+def test_an_index_that_was_made_before_goes_on_without_paths(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its FILEs are read as before, also if they are named again; a new FILE has paths."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "RULES", RULES + 1)  # so that it does what the version before did
+        index, _ = made()
+        text_only = Index.create("text", counted_letters.encode)
+        with pytest.raises(InvalidFile, match="has no field 'text'"):
+            text_only.load("docs/guide.md", field="text")
+    before = contents(index)
+    assert before["docs/guide.md#Guide > Use"].text == "## Use\n\nrun it"
+    record = to_json(index.manifest.sources[0])
+    del record["options"]["path_first"]  # which it did not write
+    assert from_json(Source, record, "source") == index.manifest.sources[0]
+    assert counts(index.update(sync=True)) == (0, 0, 6, 0)
+    assert index.load("docs", ReadOptions(keep=KEEP), on_existing="update").unchanged == 6
+    assert contents(index) == before
+    assert index.manifest.searched_fields == ()
+    write(docs.parent / "new.md", "# New\n\n## Part\n\na\n\n## Other\n\nb\n")
+    assert index.load("new.md", ReadOptions(keep=KEEP)).added == 2
+    assert contents(index).pop("new.md#New > Other").text == "New > Other\n\n## Other\n\nb"
+    assert index.update(sync=True).unchanged == 8

@@ -21,7 +21,7 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.cli.search import WHERE
-from vocabtool.documents.options import weights_of
+from vocabtool.documents.options import PATH_FIRST, weights_of
 from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
 
@@ -194,8 +194,9 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
     if not quiet:
         searched, told = index.manifest.searched_fields, "to read them again"
         if searched and not is_of_fields(index.snapshot(), where):
+            if searched != PATH_FIRST:
+                told += ", without weights, because some texts are not their fields joined"
             searched = ()
-            told += ", without weights, because some texts are not their fields joined"
         fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
         others = (name for name in index.manifest.fields if name not in weights_of(searched))
         keep = "".join(f" --keep {quote(name)}" for name in others)

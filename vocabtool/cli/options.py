@@ -311,7 +311,8 @@ SPLITTING: Final = (
         "--split",
         type=click.Choice(get_args(Split)),
         help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
-        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole]",
+        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole] "
+        "docstring: as heading, but of .py only the docstrings.",
     ),
     click.option(
         "--split-size",
@@ -395,7 +396,8 @@ DOCUMENTS = gather(
     "read",
     _field_option(
         "FIELD[^W]",
-        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search.",
+        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search; without "
+        "--field, pieces of texts with headings begin with their path (`--field text`: without).",
     ),
     _input_format(),
     click.option(

@@ -101,7 +101,7 @@ def pdf(file: Readable) -> MarkedText:
         raise
     except Exception as error:  # a damaged PDF makes pypdf raise almost anything
         raise BadRow(f"not a PDF, or damaged: {type(error).__name__}: {error}") from error
-    return MarkedText("\n\n".join(parts), headings, title)
+    return MarkedText("\n\n".join(parts), headings, title, is_paged=True)
 
 
 def _check_length(length: int) -> None:

@@ -53,6 +53,7 @@ class Batch:
     ``parts``: what follows the source in the id of each document, such as ``#Install``, if ``ids``
     is ``None``. Default: the row number.
     ``vectors``: float32, shape (n, dim): the documents' own vectors, finite; ``None`` without them.
+    ``path_first``: whether the texts begin with the field ``path`` although no field was asked for.
     """
 
     source: str
@@ -64,6 +65,7 @@ class Batch:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     parts: pa.StringArray | None = None
     vectors: NDArray[np.float32] | None = None
+    path_first: bool = False
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -119,6 +121,7 @@ class Batch:
             self.kinds,
             None if self.parts is None else choose(self.parts),
             None if self.vectors is None else self.vectors[rows],
+            self.path_first,
         )
 
 

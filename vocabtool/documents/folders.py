@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents.options import RULES, TEXT, Format, ReadOptions
+from vocabtool.documents.options import RULES, Format, ReadOptions
 from vocabtool.errors import InvalidFile, reading
 
 SUFFIXES: Final[dict[str, Format]] = {
@@ -257,15 +257,13 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
         return None if any_ending and kind is None else ending or "without a suffix"
     if options.rules < RULES and kind not in {*ROWS, "lines"} - {"json"}:
         return ending
-    is_text = TEXT in options.fields or options.field is None  # what all files have
-    has_fields = not is_text or options.id_field is not None
-    if (has_fields and not any_ending and kind not in {*ROWS, "lines"}) or (
+    if (options.field_of_rows is not None and not any_ending and kind not in {*ROWS, "lines"}) or (
         is_packed and kind in ("json", "docx", "epub")  # an array? nor can archives be read
     ):
         return ending
     if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
         return None
-    with reading(entry.path), open(entry.path, "rb") as opened:  # noqa: PTH123 - quicker, for many files
+    with reading(entry.path), open(entry.path, "rb", 0) as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)
     if kind == "json":
         return None if ARRAY_OF_OBJECTS.match(head) else ending

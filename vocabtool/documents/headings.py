@@ -1,8 +1,8 @@
-r"""Find headings in Markdown, reStructuredText, HTML and Python.
+r"""Find headings in Markdown, reStructuredText, HTML and Python, and docstrings of Python.
 
-Each format has one regular expression that needs linear time on any input. Sources: the CommonMark
-specification 0.31; docutils, parsers/rst/states.py; the HTML standard, section 13.2.5; the lexical
-analysis of the Python reference.
+Each format has one regular expression that needs linear time on any input; docstrings are found by
+Python's own parser. Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py;
+the HTML standard, section 13.2.5; the lexical analysis of the Python reference.
 
 The expressions begin with ``\n``, which Python's ``re`` looks for quickly. So a line end is put
 before the text: a match that starts at ``n`` is the line that starts at ``n`` of the text itself.
@@ -10,10 +10,13 @@ before the text: a match that starts at ``n`` is the line that starts at ``n`` o
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
+from inspect import cleandoc
 from typing import Final, NamedTuple
 
 from vocabtool.documents.batch import BadRow
@@ -22,6 +25,7 @@ MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_PARAGRAPH: Final = 20  # lines of a setext heading
 MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its bytes
 MAX_PLACES: Final = 1 << 20  # parts of text between tags
+MAX_PARSED: Final = 2 << 20  # characters of Python; its syntax tree needs up to 1 KB for each
 
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
@@ -79,11 +83,16 @@ PYTHON: Final = re.compile(
     re.DOTALL,
 )
 CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
+LINE_END: Final = re.compile(r"\r\n?|\n")  # of Python
+NOT_PARSED: Final = "--split heading reads it without Python's parser"
+NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Heading(NamedTuple):
     """A heading that begins at ``at``; its section contains text from ``body`` on.
 
+    They are equal if the title is not in the text.
     ``level``: 1 for the highest. ``title``: ``""`` for text that belongs to no section.
     """
 
@@ -107,7 +116,7 @@ class MarkedText:
     """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
 
     ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
-    source) of each part, ascending.
+    source) of each part, ascending. ``is_paged``: whether the headings only number pages.
     """
 
     text: str
@@ -115,6 +124,7 @@ class MarkedText:
     title: str = ""
     places: Sequence[tuple[int, int, int]] = field(default=(), repr=False)
     source: str | None = field(default=None, repr=False)
+    is_paged: bool = False
 
 
 def plain(text: str) -> MarkedText:
@@ -139,27 +149,27 @@ def markdown(text: str) -> MarkedText:
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
     while found := MARKDOWN.search(padded, at):
-        if fence := found["fence"]:
-            at = _end_of_fence(padded, found.end(), fence)
-        elif tag := found["html"]:
-            end = (COMMENT_END if tag == "!--" else RAW_END).search(padded, found.end())
+        what, at = found.lastgroup, found.end()
+        if what == "fence":
+            at = _end_of_fence(padded, at, found["fence"])
+        elif what == "html":
+            end = (COMMENT_END if found["html"] == "!--" else RAW_END).search(padded, at)
             at = len(padded) if end is None else end.end()
-        elif hashes := found["hashes"]:
+        elif what == "title":
             named = found["title"]
             if "#" in named:
                 named = CLOSING.sub("", named)
             begin = _from_labels(text, found.start())
-            headings.append(Heading(begin, found.end() - 1, len(hashes), _clean(named)))
-            at = found.end()
+            headings.append(Heading(begin, at - 1, len(found["hashes"]), _clean(named)))
         else:
-            at, start = found.end(), _paragraph(padded, least, found.start())
-            if start is None and (found["under"][0] == "=" or found["under"] == "--"):
+            start, under = _paragraph(padded, least, found.start()), found["under"]
+            if start is None and (under[0] == "=" or under == "--"):
                 continue  # a line of text
             if start is not None:
-                level = 1 if found["under"][0] == "=" else 2
+                level = 1 if under[0] == "=" else 2
                 named = _clean(padded[start + 1 : found.start()])
                 begin = _from_labels(text, start)
-                headings.append(Heading(begin, found.end() - 1, level, named))
+                headings.append(Heading(begin, at - 1, level, named))
         least = at
     return MarkedText(text, headings, title or first_title(headings))
 
@@ -292,10 +302,78 @@ def python(text: str) -> MarkedText:
             decorated = found.start() if decorated is None else decorated
         elif name := found["name"]:
             at = found.start() if decorated is None else decorated
-            headings.append(Heading(at, at, 1, name[:MAX_TITLE]))
+            headings.append(Heading(at, found.end() - 1, 1, name[:MAX_TITLE]))
             decorated = None
-        elif found["other"] and headings and headings[-1].title:
-            at = found.start()
-            if not CONTINUES.match(padded, at):
+        elif found["other"]:
+            at, decorated = found.start(), None
+            if headings and headings[-1].title and not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
     return MarkedText(text, headings)
+
+
+def docstrings(source: str) -> MarkedText:
+    """Return the docstrings of a module, its classes and functions, as ``inspect.cleandoc`` does.
+
+    Their headings are the names of the classes and functions. Raises ``BadRow`` for a source that
+    this version of Python cannot parse.
+    """
+    source = NOT_UTF8.sub("\ufffd", source)  # of the same length
+    texts, places, headings, length = list[str](), list[tuple[int, int, int]](), Headings(), 0
+    starts = [0, *(found.end() for found in LINE_END.finditer(source)), len(source)]
+    todo: list[tuple[ast.AST, int]] = [(_parse(source), 0)]
+    while todo:
+        node, level = todo.pop()
+        if isinstance(node, Documented):
+            at = length + len("\n\n") if texts else 0
+            if not isinstance(node, ast.Module):
+                level += 1
+                headings.append(Heading(at, at, level, node.name[:MAX_TITLE]))
+            match node.body:
+                case [ast.Expr(ast.Constant(str(docstring)) as literal), *_]:
+                    text = cleandoc(docstring)
+                    places += _places(source, starts, literal, docstring, text, at)
+                    texts += [text] * (text != "")
+                    length = at + len(text) if text else length
+        inner = (ast.stmt, ast.excepthandler, ast.match_case)
+        below = [(each, level) for each in ast.iter_child_nodes(node) if isinstance(each, inner)]
+        todo += reversed(below)
+    return MarkedText("\n\n".join(texts), headings, "", places, source)
+
+
+def _parse(source: str) -> ast.Module:
+    if len(source) > MAX_PARSED:
+        raise BadRow(f"the file has more than {MAX_PARSED:,} characters; {NOT_PARSED}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes such as "\d"
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        told = f"{error.msg}, line {error.lineno}" if isinstance(error, SyntaxError) else str(error)
+        raise BadRow(f"not Python: {told or 'too deeply nested'}; {NOT_PARSED}") from error
+
+
+def _places(
+    source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the place of each line of a docstring; of all of it if lines cannot be told apart."""
+    last = node.end_lineno or node.lineno
+
+    def offset(line: int, column: int) -> int:
+        before = source[starts[line - 1] : starts[line]].encode()[:column]
+        return starts[line - 1] + len(before.decode())
+
+    start = offset(node.lineno, node.col_offset)
+    end = offset(last, node.end_col_offset or 0)
+    bounds = [start, *starts[node.lineno : last], end]
+    if docstring.count("\n") != len(bounds) - 2:  # with escapes, or of several strings
+        yield at, start, end
+        return
+    # ``cleandoc`` removes blank lines at the start and at the end.
+    blank = len(docstring) - len(docstring.lstrip())
+    first = docstring.count("\n", 0, blank) - text.count("\n", 0, len(text) - len(text.lstrip()))
+    for number, line in enumerate(text.split("\n"), first):
+        if wanted := line.strip():
+            begin, stop = bounds[number : number + 2]
+            found = source.find(wanted, begin, stop)
+            yield (at, begin, stop) if found < 0 else (at, found, found + len(wanted))
+        at += len(line) + 1

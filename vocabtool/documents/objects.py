@@ -26,7 +26,7 @@ from vocabtool.documents.batch import (
     strings,
 )
 from vocabtool.documents.options import BETWEEN, TEXT
-from vocabtool.vocabulary import decode, encode
+from vocabtool.vocabulary import decode
 
 Item = str | bytes | Document | Mapping[str, object]
 Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain surrogates
@@ -89,33 +89,37 @@ def documents(source: object, request: Request) -> Iterator[Document]:
             yield Document(decode(_id(row, request)), decode(row.text), row.fields)
 
 
-def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
+def gather(
+    rows: Iterable[Row], request: Request, most: int, *, are_pieces: bool = False
+) -> Iterator[Batch]:
     held: list[Row] = []
     size = 0
     for row in rows:
         held.append(row)
         size += len(row.text)
         if size >= request.size or len(held) == most:
-            yield batch_of(held, request)
+            yield batch_of(held, request, are_pieces=are_pieces)
             held, size = [], 0
     if held:
-        yield batch_of(held, request)
+        yield batch_of(held, request, are_pieces=are_pieces)
 
 
-def batch_of(rows: Sequence[Row], request: Request) -> Batch:
+def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
     """Return rows of one source as a batch. All vectors must have the most frequent length."""
     keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
+    ids = strings([_id(row, request) for row in rows]) if has_ids else None
     return Batch(
         request.source,
         strings([row.text for row in rows]),
         np.array([row.number for row in rows], np.int64),
-        strings([_id(row, request) for row in rows]) if has_ids else None,
+        None if are_pieces else ids,
         dict(zip(keep, map(strings, columns), strict=True)),
         [row.fields for row in rows] if request.whole else None,
+        parts=ids if are_pieces else None,
         vectors=vectors,
     )
 
@@ -199,7 +203,7 @@ def as_bytes(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     try:
-        return encode(text)
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
 
@@ -293,7 +297,9 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
     """
     if value is None:
         return None
-    if not isinstance(value, str | bytes | bool | int | float | list | tuple | Mapping):
+    if isinstance(value, str):
+        return spell(value)
+    if not isinstance(value, bytes | bool | int | float | list | tuple | Mapping):
         value = _plain(value)
     if isinstance(value, str | bytes):
         return spell(value)

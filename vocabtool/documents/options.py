@@ -23,6 +23,7 @@ OnDuplicate = Literal["error", "first", "last"]
 
 RULES: Final = 2
 TEXT: Final = "text"  # the default text field, and the one that contains the text of a piece
+PATH_FIRST: Final = ("path", TEXT)  # the fields of a piece that begins with its path
 BETWEEN: Final = "\n\n"  # between the texts of several fields
 MAX_WEIGHT: Final = 9
 WEIGHTED: Final = re.compile(rf"(?P<name>[^^]+)(?:\^(?P<weight>[1-{MAX_WEIGHT}]))?")
@@ -76,7 +77,8 @@ class ReadOptions:
     JSON lines and Python objects). A row without it, or of another length, is invalid.
     ``split``: where a text is cut into pieces, each a document. Default: by the format of the file.
     Lines of ``.txt``, headings of texts with headings, definitions of Python, and blank lines of
-    other code; rows of tables and JSON are not split.
+    other code; rows of tables and JSON are not split. ``"docstring"`` is ``"heading"``, but of
+    Python only docstrings are read.
     ``split_size``: how many words a piece has at most, or tokens if the caller of the reader counts
     those of a model. Default: 256, or what the model reads.
     ``overlap``: how many of these a piece repeats from the end of the previous piece.
@@ -86,6 +88,9 @@ class ReadOptions:
     ``rules``: the version of the rules by which files are found and read. Under 1 (before version
     0.2.0), Markdown, code, HTML and unknown formats were read line by line. Folders were read
     without them, and without regard to ``.gitignore``.
+    ``path_first``: whether, without ``field``, a piece of a text that is cut at headings begins
+    with its path, as with the fields ``("path", "text")``; then ``field="text"`` reads pieces
+    without it. An index sets it, unless vectors are given.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -104,6 +109,7 @@ class ReadOptions:
     exclude: Sequence[str] = ()
     gitignore: bool = True
     rules: int = RULES
+    path_first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("keep", "include", "exclude"):
@@ -162,7 +168,8 @@ class ReadOptions:
     def field_of_rows(self) -> str | None:
         """A field that only rows have; ``None`` if texts without fields can be read."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
-        asked = (*lacking, self.single_field, self.id_field)
+        single = None if self.path_first and self.field == TEXT else self.single_field
+        asked = (*lacking, single, self.id_field)
         return next((name for name in asked if name is not None), None)
 
     def hidden_fields(self, text: str) -> frozenset[str]:

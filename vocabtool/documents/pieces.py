@@ -11,7 +11,7 @@ start, so an edit does not change the pieces before it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -22,12 +22,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.choices import BY_HEADINGS, SPLIT_SIZE, Split
 from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
 from vocabtool.documents.files import Readable, refuse_utf16
-from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
+from vocabtool.documents.headings import (
+    Heading,
+    MarkedText,
+    docstrings,
+    markdown,
+    plain,
+    python,
+)
 from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
-from vocabtool.documents.options import BETWEEN, TEXT
+from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.vocabulary import decode
 
@@ -58,18 +65,29 @@ class CountWords:
     most: int | None = None
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        return [max(len(text.split()), -(-len(text) // WORD)) for text in texts]
+        return [max(_words(text), -(-len(text) // WORD)) for text in texts]
 
 
 WORDS: Final = CountWords()
+AS_LETTERS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))  # and blanks
+
+
+def _words(text: str) -> int:
+    if text.isascii():  # quicker than to split
+        return (b" " + text.encode().translate(AS_LETTERS)).count(b" x")
+    return len(text.split())
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of the headings above it."""
+    """A piece of a text, its offsets in characters, and the path of the headings above it.
+
+    ``top``: where the first of these headings begins; -1 if it is not in the text.
+    """
 
     start: int
     end: int
     path: str
+    top: int = -1
 
 
 class Sizes(NamedTuple):
@@ -93,14 +111,13 @@ def sizes_of(request: Request) -> Sizes:
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     """Return the pieces of a text, in order. Together they cover all that is not blank."""
-    text, paths = marked.text, _paths(marked.headings)
-    starts = [at for at, _ in paths]
+    text, paths = marked.text, [(-1, "", -1), *_paths(marked.headings)]
+    starts = [at for at, _, _ in paths]
 
-    def path_at(at: int) -> str:
-        found = bisect_right(starts, at) - 1
-        return paths[found][1] if found >= 0 else ""
+    def path_at(at: int) -> tuple[str, int]:
+        return paths[bisect_right(starts, at) - 1][1:]
 
-    if split == "heading":
+    if split in BY_HEADINGS:
         bounds = _sections(marked)
     elif split == "paragraph":
         bounds = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
@@ -114,19 +131,21 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     pieces = []
     for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
         # A section of several headings belongs to the last of them, the only one with a text.
-        path = path_at(section[1] - 1) if split == "heading" else None
-        pieces += [Piece(*span, path_at(span[0]) if path is None else path) for span in found]
+        path = path_at(section[1] - 1) if split in BY_HEADINGS else None
+        pieces += [Piece(*span, *(path or path_at(span[0]))) for span in found]
     return pieces
 
 
-def _paths(headings: Sequence[Heading]) -> list[tuple[int, str]]:
-    """Return where each section begins, and the headings down to it."""
+def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
+    """Return where each section begins, its path, and ``top`` as in :class:`Piece`."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
             above.pop()
         above.append(each)
-        found.append((each.at, BETWEEN_HEADINGS.join(one.title for one in above if one.title)))
+        named = [one for one in above if one.title]
+        top = named[0].at if named and named[0].at < named[0].body else -1
+        found.append((each.at, BETWEEN_HEADINGS.join([one.title for one in named]), top))
     return found
 
 
@@ -143,16 +162,14 @@ def _sections(marked: MarkedText) -> list[int]:
 
 def _trim(text: str, span: Span) -> Span | None:
     """Return a span without blank lines at its start and blanks at its end."""
-    part = text[span[0] : span[1]]
-    length = len(part.rstrip())
-    if not length:
+    start, end = span
+    part = text[start:end].rstrip()
+    if not part:
         return None
-    start = span[0] + len(part) - len(part.lstrip())
-    if (line := text.rfind("\n", span[0], start)) >= 0:
-        start = line + 1
-    elif not span[0] or text[span[0] - 1] == "\n":
-        start = span[0]
-    return start, span[0] + length
+    blanks = len(part) - len(part.lstrip())
+    line = part.rfind("\n", 0, blanks)
+    is_whole = line >= 0 or not start or text[start - 1] == "\n"
+    return start + (line + 1 if is_whole else blanks), start + len(part)
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
@@ -177,29 +194,26 @@ Atom = tuple[int, int, int]  # start, end, count
 
 def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]]:
     body = sizes.size - sizes.overlap
-    done: list[list[Atom]] = [[] for _ in sections]
-    todo = [(number, *section) for number, section in enumerate(sections)]
+    done, todo = list[Atom](), sections
     for place in (*PLACES, None):
-        parts = [
-            (number, a, b)
-            for number, start, end in todo
-            for a, b in pairwise(_bounds(text, start, end, place, body))
-        ]
-        counts = sizes.measure([text[a:b] for _, a, b in parts])
-        todo = []
-        for (number, a, b), count in zip(parts, counts, strict=True):
-            if count > body and place is not None:
-                todo.append((number, a, b))
-            else:
-                done[number].append((a, b, count))
-    return [sorted(each) for each in done]
+        parts = [part for each in todo for part in pairwise(_bounds(text, each, place, body))]
+        counts = sizes.measure([text[a:b] for a, b in parts])
+        atoms = [(a, b, count) for (a, b), count in zip(parts, counts, strict=True)]
+        todo = [(a, b) for a, b, count in atoms if count > body and place]
+        done += [atom for atom in atoms if atom[2] <= body or not place]
+        if not todo:
+            break
+    done.sort()
+    ends = [0, *(bisect_left(done, (end,)) for _, end in sections)]
+    return [done[a:b] for a, b in pairwise(ends)]
 
 
-def _bounds(text: str, start: int, end: int, place: re.Pattern[str] | None, size: int) -> list[int]:
+def _bounds(text: str, span: Span, place: re.Pattern[str] | None, size: int) -> list[int]:
+    start, end = span
     if place is None:
         return [*range(start, end, max(size // 4, 1)), end]
-    inner = (found.end() for found in place.finditer(text, start, end))
-    return [start, *dict.fromkeys(at for at in inner if start < at < end), end]
+    inner = [found.end() for found in place.finditer(text, start, end)]
+    return [*dict.fromkeys((start, *inner, end))]
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
@@ -213,7 +227,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
             total, most = 0, sizes.size - sizes.overlap
         # A line end between two parts may be a token of its own.
         total += count + (not is_exact and text[end - 1] == "\n")
-    return [span for span in pairwise([*begins, atoms[-1][1]]) if _trim(text, span)]
+    return [span for span in pairwise([*begins, atoms[-1][1]]) if not text[slice(*span)].isspace()]
 
 
 def _with_overlaps(
@@ -278,6 +292,10 @@ def read_text(
     return read_pieces(file, request, mark_file)
 
 
+def read_python(file: Readable, request: Request) -> Iterator[Batch]:
+    return read_text(file, request, docstrings if request.options.split == "docstring" else python)
+
+
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
@@ -292,41 +310,44 @@ def read_pieces(
             f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
             "Read it in a run of its own, without --field and --id-field"
         )
-    for batch in gather(_rows(file, request, mark), request, MAX_ROWS):
-        yield replace(batch, ids=None, parts=batch.ids)
-
-
-def _rows(
-    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
-) -> Iterator[Row]:
     try:
         marked = mark(file)
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
+    options = request.options
+    is_asked = options.path_first and options.field is None
+    has_path = len(marked.headings) > 0 and not marked.is_paged
+    path_first = is_asked and has_path and options.split in (None, *BY_HEADINGS)
+    field = PATH_FIRST if path_first else options.field
+    request = replace(request, options=replace(options, field=field, path_first=path_first))
+    for batch in gather(_rows(marked, request), request, MAX_ROWS, are_pieces=True):
+        yield replace(batch, path_first=True) if path_first else batch
+
+
+def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     options, source = request.options, request.source
     title = marked.title or PurePath(source).stem
     told = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
-    sizes = sizes_of(request)
-    if options.fields:
-        sizes = _beside_fields(sizes, marked, title, options.fields)
+    sizes, keep, joined = sizes_of(request), options.kept_fields, options.fields
+    if joined:
+        sizes = _beside_fields(sizes, marked, title, joined)
     for piece in cut(marked, options.split or "heading", sizes):
+        path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
         start, end = _in_source(marked, piece) if marked.places else piece[:2]
         if start > counted:
             line += told.count("\n", counted, start)
             counted = start
-        fields: dict[str, object] = {}
-        if request.whole or options.kept_fields:
-            fields = {"title": title, "path": piece.path, SOURCE: source}
-            fields |= {"line": line, "start": start, "end": end}
-        id_ = _new_id(f"#{piece.path}" if piece.path else "", numbers)
-        text = as_bytes(marked.text[piece.start : piece.end])
-        if options.fields:
-            text = joined_text({"title": title, "path": piece.path, TEXT: text}, options.fields)
-        kept = kept_of(fields, options.kept_fields)
-        yield Row(line, text, as_bytes(id_), kept, fields if request.whole else {})
+        fields: dict[str, object] = {"title": title, "path": path, SOURCE: source}
+        fields |= {"line": line, "start": start, "end": end}
+        if joined:
+            # The path of a piece that begins with all of these headings says nothing new.
+            above = "" if options.path_first and piece.top >= piece.start else path
+            text = joined_text(fields | {"path": above, TEXT: text}, joined)
+        id_ = as_bytes(_new_id(f"#{path}" if path else "", numbers))
+        yield Row(line, text, id_, kept_of(fields, keep), fields if request.whole else {})
 
 
 def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
@@ -336,7 +357,7 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
     """
     left = sizes.size
     values = {"title": [title] * ("title" in fields)}
-    values["path"] = [path for _, path in _paths(marked.headings)] if "path" in fields else []
+    values["path"] = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
     for texts in values.values():
         left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
@@ -367,7 +388,7 @@ def _new_id(id_: str, numbers: dict[str, int]) -> str:
     while number > 1 and (found := f"{id_}#{number}") in numbers:
         number += 1
     numbers[id_] = number
-    numbers[found] = max(numbers.get(found, 1), 1)
+    numbers.setdefault(found, 1)
     return found
 
 
@@ -390,7 +411,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
     for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
         text = decode(bytes(batch.texts[row].as_buffer()))
-        marked = markdown(text) if split == "heading" else plain(text)
+        marked = markdown(text) if split in BY_HEADINGS else plain(text)
         pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
         for number, piece in enumerate(pieces, 1):
             part = as_bytes(text[piece.start : piece.end])

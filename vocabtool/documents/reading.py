@@ -96,7 +96,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),
     "html": partial(pieces.read_text, mark=headings.html),
-    "python": partial(pieces.read_text, mark=headings.python),
+    "python": pieces.read_python,
     "notebook": partial(pieces.read_pieces, mark=archives.notebook),
     "pdf": partial(pieces.read_pieces, mark=archives.pdf),
     "docx": archives.read_docx,
@@ -378,9 +378,7 @@ def one_of_repeated(
                 what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
                 raise InvalidFile(what, file=place)
             if which != "last" and len(rows) < len(batch):
-                chosen = np.ones(len(batch), np.bool_)
-                chosen[rows] = False
-                yield batch.only(chosen) if rows else batch
+                yield batch.only(~np.isin(np.arange(len(batch)), rows)) if rows else batch
         row = 0
         for batch in again if which == "last" else ():
             if batch.ids is None:

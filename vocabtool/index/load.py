@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.options import RULES, ReadOptions, weights_of
+from vocabtool.documents.options import PATH_FIRST, RULES, ReadOptions, weights_of
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
@@ -248,6 +248,8 @@ class Loader:
             with closed_after(self._encode(part)) as found:
                 for each in found:
                     rows = writer.rows
+                    if each.batch.path_first:
+                        writer.set_searched_fields(PATH_FIRST)
                     writer.add_batch(
                         each.batch,
                         each.vectors,
@@ -391,7 +393,8 @@ class Loader:
             with closed_after(found), self._with_vectors(part) as with_vectors:
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    named = of_file(batch.with_source(told), searched=part.options.fields)
+                    fields = PATH_FIRST if batch.path_first else part.options.fields
+                    named = of_file(batch.with_source(told), searched=fields)
                     for documents in with_vectors(named):
                         bad = int(not_utf8(documents.texts))
                         is_given = documents.vectors is not None and source == ENCODED
@@ -519,10 +522,13 @@ class Loader:
 
 def _identity(part: Part) -> list[object]:
     values = asdict(replace(part.options, on_error="raise"))
+    path_first = values.pop("path_first")
     later = {name: values.pop(name) for name in ADDED_LATER}
     found: list[object] = [*values.values()]
     if part.options.rules == RULES:
         found += later.values()
+    if path_first:
+        found.append("path_first")
     if isinstance(part.vectors, str | os.PathLike):
         with reading(os.fspath(part.vectors)):
             stat = Path(part.vectors).stat()

@@ -21,7 +21,7 @@ from vocabtool.embedding.plan import can_be_read_again, files_outside
 from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 
-AS_SHIPPED: Final = ReadOptions()
+AS_SHIPPED: Final = ReadOptions(path_first=True)
 WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to read"
 
 
@@ -123,10 +123,11 @@ def parts_of_names(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return the part that reads ``sources``, in a list, and all FILEs to record."""
     names = names_of(sources)
-    asked = replace(options, rules=1, on_error="raise")
-    held = [source.path for source in known if replace(source.options, on_error="raise") == asked]
-    if any(Source.from_name(name, index, options).path in held for name in names or ()):
-        options = replace(options, rules=1)
+    paths = {Source.from_name(name, index, options).path for name in names or ()}
+    held = [replace(each.options, on_error="raise") for each in known if each.path in paths]
+    earlier = (replace(options, rules=1), options)  # what earlier versions recorded
+    now = replace(options, path_first=vectors is None and options.rules == RULES)
+    options = next((each for each in earlier if replace(each, on_error="raise") in held), now)
     files = files_outside(sources, index, options)
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files

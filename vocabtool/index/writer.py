@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, SkipCounter
-from vocabtool.documents.options import OnError
+from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import ENCODED, compare_canaries
@@ -184,10 +184,13 @@ class Writer:
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
 
-        Raises :class:`VocabtoolError` if the index has rows of other fields or weights.
+        Pieces with and without their path may be in one index. Raises :class:`VocabtoolError` if
+        the index has rows of other fields or weights.
         """
         held = self._files.searched_fields
-        if held != searched and self.rows:
+        if {held, searched} == {(), PATH_FIRST}:
+            searched = PATH_FIRST
+        elif held != searched and self.rows:
             shown = [" and ".join(each) or "one field" for each in (held, searched)]
             given = " ".join(f"--field {name}" for name in held) or "one --field"
             raise VocabtoolError(

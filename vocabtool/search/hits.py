@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 import numpy as np
 
 from vocabtool.choices import Fusion
+from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
@@ -359,11 +360,18 @@ def explain_hits(
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in hits]
     fields = [
-        _fields_of(spans, places_of(each.text, each.fields, store.searched_fields))
+        _fields_of(spans, _places(each, store.searched_fields))
         for spans, each in zip(marked, hits, strict=True)
     ]
     whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks, fields)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
+
+
+def _places(hit: Hit, searched: tuple[str, ...]) -> list[FieldPlace]:
+    found = places_of(hit.text, hit.fields, searched)
+    if not found and searched == PATH_FIRST:  # the text begins with its headings, without a path
+        return [FieldPlace(TEXT, 0, len(hit.text))]
+    return found
 
 
 def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
