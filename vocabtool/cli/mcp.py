@@ -11,7 +11,7 @@ from vocabtool.cli.options import INDEX_MODEL
 from vocabtool.cli.serve import PLACE, PROTECTION, named_folders, protection_of
 from vocabtool.errors import UnsupportedFormat
 
-NEEDED: Final = "serving agents needs the MCP SDK: pip install 'vocabtool[mcp]'"
+NEEDED: Final = "serving agents needs the MCP SDK: pip install '.[mcp]'"
 
 
 @click.command("mcp")

@@ -15,7 +15,7 @@ from vocabtool.errors import UnsupportedFormat
 if TYPE_CHECKING:
     from vocabtool.serve.guard import Protection
 
-SERVE: Final = "serving needs FastAPI and uvicorn: pip install 'vocabtool[serve]'"
+SERVE: Final = "serving needs FastAPI and uvicorn: pip install '.[serve]'"
 
 PLACE = gather(
     "place",
