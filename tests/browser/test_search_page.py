@@ -315,6 +315,7 @@ def test_a_link_restores_everything(tab: Tab) -> None:
     tab.settle()
     tab.page.locator("#first input").fill("0.3")
     tab.page.wait_for_url("**a=0.3*")
+    tab.until("document.querySelector('#results').textContent.includes('keywords 0.30')")
     tab.settle()
     form = "Object.fromEntries([...document.querySelectorAll('#search-form :is(input, select)')]"
     form += ".map((e, at) => [at, e.type === 'checkbox' ? e.checked : e.value]))"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,14 @@ from tests.conftest import ROOT
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.server import settings
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """The first line of a server's log. The rest is read away, or the server would wait for us."""
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    threading.Thread(target=deque(maxlen=0).extend, args=(process.stderr,), daemon=True).start()
+    return told
 
 
 @contextmanager

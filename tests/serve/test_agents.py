@@ -551,7 +551,7 @@ def test_without_the_sdk(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')")
     ran = run("mcp", "x", environ={"PYTHONPATH": str(tmp_path)})
     assert ran.returncode == 3
-    assert "pip install 'vocabtool[mcp]'" in ran.stderr.decode()
+    assert "pip install '.[mcp]'" in ran.stderr.decode()
 
 
 def test_a_port_that_is_taken(folders: dict[str, Path]) -> None:
@@ -561,7 +561,7 @@ def test_a_port_that_is_taken(folders: dict[str, Path]) -> None:
         port = str(other.getsockname()[1])
         ran = run("mcp", "--http", "--port", port, folders["bare"])
     assert ran.returncode == 3
-    assert f"error: cannot listen at 127.0.0.1:{port}" in ran.stderr.decode()
+    assert f"error: cannot listen on 127.0.0.1, port {port}" in ran.stderr.decode()
     assert "Traceback" not in ran.stderr.decode()
 
 

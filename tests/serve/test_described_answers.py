@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
 from typing import Any, TypeAlias
 
 import httpx
+import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.builders.served import serving
 from tests.builders.small_indexes import DIM
 from vocabtool.serve.schemas import SearchSettings
 
@@ -32,10 +37,21 @@ CHECKS = [
 # What a drawn text would hardly ever be.
 KNOWN = {"name": "small", "id": "d3", "document_id": "d3"}
 SEARCH = "POST /v1/indexes/{name}/search"
+WRITE = "POST /v1/indexes/{name}/documents"
+VECTOR = ", ".join(["1"] * DIM)
+BATCHES = [
+    f'{{"id": "{each}", "text": "amber", "vector": [{VECTOR}], "n": {each}}}\n' for each in "123"
+]
 ASKED = [
     *({"query": "amber birch", "explain": True}, {"queries": ["amber", "SKU-10003"], "k": 2}),
     *({"vector": [1.0] * DIM, "sort": ["n:desc"]}, {"where": "n > 3", "facets": ["even"]}),
 ]
+
+
+def send(case: Case, batch: str) -> Case:
+    """The case with a batch that can be written."""
+    case.body = batch
+    return case
 
 
 def ask(case: Case, asked: dict[str, Any]) -> Case:
@@ -46,11 +62,26 @@ def ask(case: Case, asked: dict[str, Any]) -> Case:
     return case
 
 
+@schemathesis.serializer("application/x-ndjson")
+def as_sent(_: schemathesis.SerializationContext, body: object) -> bytes:
+    """The body of a batch: a drawn text, now and then one that can be written."""
+    return str(body).encode("utf-8", "surrogatepass")
+
+
+@pytest.fixture
+def client(small: Path, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A client of a server that may write to a copy of the index."""
+    copytree(small, tmp_path / "small")
+    with serving({"small": tmp_path / "small"}, writable=True) as client:
+        yield client
+
+
 def test_described_answers(client: httpx.Client, full: bool) -> None:
     """Status, media type and schema of each answer are described, and none is 5xx but 503."""
     url = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     operations = [each.ok() for each in schema.get_all_operations()]  # type: ignore[union-attr] # an invalid one has no ok()
+    operations.sort(key=lambda each: each.label == SEARCH)  # last: has as many cases as are left
     total = ALL_CASES if full else CASES
     sent: dict[int, int] = {}
     with requests.Session() as session:
@@ -65,12 +96,18 @@ def test_described_answers(client: httpx.Client, full: bool) -> None:
                 for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
                 for path in (known, None)
             ]
+            if operation.label == WRITE:
+                drawn = operation.as_strategy(path_parameters=known)
+                cases += [st.builds(send, drawn, st.sampled_from(BATCHES))] * 4
             if operation.label == SEARCH:
                 settings_of_any = operation.as_strategy(path_parameters=known)
                 cases += [st.builds(ask, settings_of_any, st.sampled_from(ASKED))] * 4
 
+            share = -(-total // len(operations))
+            left = total - sum(sent.values())
+
             @settings(
-                max_examples=-(-total // len(operations)),
+                max_examples=left if operation.label == SEARCH else share,
                 deadline=None,
                 database=None,
                 derandomize=not full,

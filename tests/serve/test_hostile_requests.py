@@ -18,6 +18,7 @@ from typing import Final
 import httpx
 import pytest
 
+from tests.builders.served import first_line
 from vocabtool.serve.schemas import SearchRequest
 
 Send = Callable[[socket.socket], None]
@@ -84,7 +85,7 @@ def headers() -> Iterator[bytes]:
         *(b"X: y\r\n" * 10_000, b"X: %b\r\n" % (b"y" * 1_000_000), b"X" * 1_000_000),
         b"".join(b"X%d: %d\r\n" % (n, n) for n in range(100_000)),
     ):
-        yield b"GET / HTTP/1.1\r\n" + HOST + flood + b"\r\n"
+        yield b"GET /none HTTP/1.1\r\n" + HOST + flood + b"\r\n"
     yield b"GET /%b HTTP/1.1\r\n" % (b"a" * 1_000_000) + HOST + b"\r\n"
     yield b"GET /?%b HTTP/1.1\r\n" % (b"a&" * 500_000) + HOST + b"\r\n"
     for line in (
@@ -228,14 +229,12 @@ def process(small: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A server in a process of its own, impatient, and its port."""
     command = [sys.executable, "-c", SERVER, str(small)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        port = int(process.stderr.readline().partition(";")[0].rpartition(":")[2])
+        port = int(first_line(process).partition(";")[0].rpartition(":")[2])
         with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
             while client.post(SEARCH.decode(), json={"query": "a"}).status_code == 503:
                 pass  # the index is being opened
         yield process, port
         process.terminate()
-        process.communicate()
 
 
 def test_hostile_requests(process: tuple[subprocess.Popen[str], int]) -> None:

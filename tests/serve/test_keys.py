@@ -39,7 +39,8 @@ def keyed(
     """A client of a server with keys, a key for reading, and one for writing."""
     path = tmp_path_factory.mktemp("keys") / "keys"
     read, write = make_key(path, "reader", "read"), make_key(path, "writer", "write")
-    with serving({"small": small}, protection=Protection(keys=KeyFile(path))) as client:
+    protection = Protection(keys=KeyFile(path))
+    with serving({"small": small}, writable=True, protection=protection) as client:
         yield client, read, write
 
 

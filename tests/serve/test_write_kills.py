@@ -19,6 +19,7 @@ from typing import Final
 
 import httpx
 
+from tests.builders.served import first_line
 from tests.builders.small_indexes import DIM, contents, document, temporary_folder, vector
 from tests.conftest import ROOT
 from vocabtool import Document, Index
@@ -37,10 +38,9 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
     server = subprocess.Popen(
         [*command, "--port", "0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
-    assert server.stderr is not None
-    told = server.stderr.readline()
+    told = first_line(server)
     found = re.search(r"http://\S+:\d+", told)
-    assert found, told + server.stderr.read()
+    assert found, told
     return server, found[0]
 
 

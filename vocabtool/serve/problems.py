@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS: Final = 1
 MEDIA_TYPE: Final = "application/problem+json"
+PROBLEM: Final = "#/components/schemas/Problem"
 MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
 
@@ -144,10 +145,12 @@ def describe(document: dict[str, Any], *, has_keys: bool) -> None:
         parts.get("schemas", {}).pop(name, None)
     for path in document["paths"].values():
         for operation in path.values():
-            operation["responses"].pop("422", None)
-            for status, answer in operation["responses"].items():
-                if status >= "400" and "application/json" in answer.get("content", {}):
-                    answer["content"][MEDIA_TYPE] = answer["content"].pop("application/json")
+            answers = operation["responses"]
+            if answers.get("422", {}).get("description") == "Validation Error":
+                del answers["422"]
+            for status, answer in answers.items():
+                if status >= "400":
+                    answer["content"] = {MEDIA_TYPE: {"schema": {"$ref": PROBLEM}}}
     if has_keys:
         parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}]
