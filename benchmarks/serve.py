@@ -41,7 +41,7 @@ BESIDE_WRITER: Final = 3.0  # p99 beside a writer, as a multiple of the quiet on
 FLAT: Final = 1.05  # memory at the end, as a multiple of that after a tenth, at most
 READY: Final = 2.0  # seconds until a server is ready, at most
 ADDRESS: Final = "http://127.0.0.1:"
-NO_LIMITS: Final = ("--requests-per-second", "0")
+NO_LIMITS: Final = ("--rate", "0")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
