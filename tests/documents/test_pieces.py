@@ -279,6 +279,15 @@ def test_html(tmp_path: Path) -> None:
     assert [each["line"] for each in found] == [2, 4, 5]
 
 
+@pytest.mark.parametrize("name", ["a.md", "a.html", "a.py"])
+def test_lines_of_a_file_with_a_bom(tmp_path: Path, name: str) -> None:
+    """A byte order mark at the start is no line and no text."""
+    path = made(tmp_path / name, "\ufeffone = 1\n\n# two\n")
+    found = [*documents(str(path), split="paragraph")]
+    assert found[0].fields["line"] == 1
+    assert found[0].text.startswith("one = 1")
+
+
 class Texts(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

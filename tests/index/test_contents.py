@@ -15,7 +15,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -269,6 +269,29 @@ def test_what_verify_found_is_kept(tmp_path: Path) -> None:
     assert new.verified is None
     new.verify()
     assert new.verified is not None
+
+
+def test_stats_of_a_commit_that_was_compacted_away(tmp_path: Path) -> None:
+    """An open index still tells what its commit contains."""
+    index = made(tmp_path / "index")
+    other = Index.open(tmp_path / "index")
+    other.delete("d3")
+    other.compact()
+    assert [each.documents for each in index.stats().fields] == [10, 10]
+    assert [each.documents for each in other.stats().fields] == [9, 9]
+
+
+def test_a_model_that_is_away_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be verified says nothing of the index."""
+
+    def fails(*_: Any) -> Any:
+        raise VocabtoolError("the server of the model does not answer")
+
+    index = made(tmp_path / "index")
+    monkeypatch.setattr("vocabtool.index.index.verify", fails)
+    with pytest.raises(VocabtoolError, match="does not answer"):
+        index.verify()
+    assert index.verified is None
 
 
 def test_damage_that_verify_found_is_kept(tmp_path: Path) -> None:

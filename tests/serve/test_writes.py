@@ -480,6 +480,37 @@ def test_an_index_that_cannot_be_read_after_a_commit(
     assert "d10" in Index.open(folder)
 
 
+def test_an_error_after_a_commit(
+    writer: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed is answered so, and not written a second time."""
+    calls = []
+
+    def fails(path: Path, commit: Any) -> None:
+        calls.append(path)
+        if len(calls) == 2:  # the first is that of the new writer
+            raise OSError("an old file cannot be removed")
+
+    monkeypatch.setattr("vocabtool.index.writer.recover", fails)
+    assert send(writer, row(10), on_existing="error") == wrote(1, 0, 0, 2)
+    index = Index.open(folder)
+    assert (index.manifest.commit, index.manifest.live) == (2, 11)
+
+
+def test_fields_without_values(
+    writer: httpx.Client, queue: tuple[list[commits.Commits], threading.Event]
+) -> None:
+    """They decide nothing, so requests that have them share a commit."""
+    held, go = queue
+    with ThreadPoolExecutor(3) as pool:
+        answers = []
+        for number in range(3):
+            answers.append(pool.submit(send, writer, row(20 + number, nothing=None)))
+            until_waiting(held, number + 1)
+        go.set()
+        assert [each.result() for each in answers] == [wrote(1, 0, 0, 2)] * 3
+
+
 def test_too_many_fields(writer: httpx.Client) -> None:
     """Fields of the index and the batch are counted together."""
     assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 0, 2)

@@ -287,7 +287,9 @@ def read_text(
         content = read_whole(file)
         refuse_utf16(content)
         text = decode(content)
-        return mark("\n" + text[1:] if text.startswith(BOM) else text)  # of the same length
+        if not text.startswith(BOM):
+            return mark(text)
+        return replace(mark(f"\n{text[1:]}"), source=text)  # of the same length
 
     return read_pieces(file, request, mark_file)
 

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import (
@@ -273,8 +273,11 @@ def stats(
     manifest = snapshot.manifest
     held, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = count_unknown(snapshot, progress) if unknown else None
-    # A connection of its own: other threads may search meanwhile.
-    with closing(Database(snapshot.commit.folder)) as database:
+    with ExitStack() as opened:
+        try:  # a connection of its own: other threads may search meanwhile
+            database = opened.enter_context(closing(Database(snapshot.commit.folder)))
+        except NotFound:  # another process compacted the index
+            database = snapshot.commit.database
         fields = tuple(_field_stats(snapshot, database, name) for name in manifest.fields)
     return IndexStats(
         documents=manifest.live,

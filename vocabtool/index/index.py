@@ -37,7 +37,7 @@ from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.errors import ChangedModel, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index import contents, folder
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
@@ -775,7 +775,8 @@ class Index:
                 may_pass = isinstance(error, InvalidFile | OSError)
                 if may_pass and read_version(self._last()) != before:
                     continue
-                keep_verification(self.path, snapshot, problem=str(error))
+                if isinstance(error, InvalidFile | ChangedModel):  # else nothing is wrong with it
+                    keep_verification(self.path, snapshot, problem=str(error))
                 raise
             keep_verification(self.path, snapshot, recall=found.recall)
             return found

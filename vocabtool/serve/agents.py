@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Annotated, Any, Final
@@ -120,11 +121,11 @@ class Tools:
     catalog: Catalog
 
     async def open(self, name: str) -> tuple[str, Index]:
-        """Return an index with its name. An empty name is that of the only one."""
+        """Return an index that stays at its commit, with its name; "" names the only one."""
         if not name and len(self.catalog.indexes) > 1:
             raise UnknownIndex(f"name one of the indexes: {', '.join(self.catalog.indexes)}")
         name = name or next(iter(self.catalog.indexes))
-        return name, await self.catalog.open(name)
+        return name, copy(await self.catalog.open(name))
 
     async def search(
         self,

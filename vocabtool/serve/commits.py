@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from vocabtool.errors import VocabtoolError
+from vocabtool.index.folder import read_manifest
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.serve.catalog import ServedIndex
@@ -55,7 +56,7 @@ class Change:
     """A change of an index that a request asks for.
 
     ``make``: changes the index; returns the answer but its commit; may raise :class:`ServeError`
-    before it changes anything. ``names``: of fields.
+    before it changes anything. ``names``: of fields with values.
     """
 
     make: Callable[[Writer], dict[str, int]]
@@ -117,7 +118,7 @@ class Commits:
         try:
             index = self._served.opened()
             index.refresh()  # raises if it was replaced
-        except (VocabtoolError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the requests get it
             refused = error if isinstance(error, NotReady) else NotReady(f"{error}; try again")
             for each in changes:
                 each.answer.set_exception(refused)
@@ -141,14 +142,20 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
     commit: int | None = None
     try:
         with index.writer() as writer:
+            before = writer.manifest.commit
             outcomes = [each.apply(writer) for each in changes]
-            writer.commit()
+            try:
+                writer.commit()
+            except Exception:
+                if read_manifest(index.path).commit > before:  # the error came after the commit
+                    commit = before + 1
+                raise
             commit = writer.manifest.commit
     except Exception as error:  # noqa: BLE001 - the request gets it
         if commit is None:
             _refuse(index, changes, error)
             return
-        LOG.warning("%s: committed, but it cannot be read: %s", index.path, error)
+        LOG.warning("%s: committed; then: %s", index.path, error)
     for each, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, ServeError):
             each.answer.set_exception(outcome)

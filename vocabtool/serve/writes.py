@@ -216,7 +216,9 @@ def addition(
         parts.append((named, None if vectors is None else vectors[first:end]))
         first = end
 
-    names = frozenset(name for batch, _ in parts for name in batch.columns)
+    columns = [column for batch, _ in parts for column in batch.columns.items()]
+    names = frozenset(name for name, _ in columns)
+    with_values = frozenset(name for name, values in columns if values.null_count < len(values))
 
     def make(writer: Writer) -> dict[str, int]:
         try:
@@ -238,7 +240,7 @@ def addition(
         skipped = repeated + len(there) - replaced
         return {"added": len(rows) - len(there), "replaced": replaced, "skipped": skipped}
 
-    return Change(make=make, asked=asked, names=names)
+    return Change(make=make, asked=asked, names=with_values)
 
 
 def digest_of(*asked: object) -> bytes:
