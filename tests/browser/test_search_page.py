@@ -243,7 +243,13 @@ def test_words_have_colours_and_reasons(tab: Tab) -> None:
     )
     signs = [sign for _, sign in looks]
     assert len(set(signs)) == len(signs) == 5
-    assert len({colour for colour, _ in looks}) >= 4
+    colours = [colour for colour, _ in looks]
+    assert colours[2] == colours[4]  # both unknown to the model
+    assert len({*colours}) == 3  # with those of known words and of others
+    inside = (
+        "e => e.firstElementChild.getBoundingClientRect().left - e.getBoundingClientRect().left"
+    )
+    assert tab.page.locator("#words").evaluate(inside) >= 5  # the line of the focus is not cut off
     for act in ("focus", "hover"):
         getattr(tab.page.get_by_role("button", name="Xapian: unknown"), act)()
         told = tab.page.inner_text("#word-facts")
@@ -271,6 +277,15 @@ def test_side_by_side(tab: Tab) -> None:
                 by = there.index(name) + 1 - rank
                 assert f"{abs(by)} {'higher' if by > 0 else 'lower'} than" in told
                 assert f"rank {there.index(name) + 1}" in told
+    bars = "all => all.map((e) => e.getBoundingClientRect().width / e.parentNode.clientWidth)"
+    full = []
+    for side in ("first", "second"):
+        pieces = tab.page.locator(f"#{side}-1 .bar > span").evaluate_all(bars)
+        told = tab.page.inner_text(f"#{side}-1 .gave > p > :last-child")
+        full.append(float(told.removeprefix("score ")) / sum(pieces))
+    assert full[0] == pytest.approx(full[1], rel=0.01)  # one scale
+    title = tab.page.get_attribute("#first-1 .bar", "title") or ""
+    assert float(re.findall(r"\d\.\d+", title)[0]) == pytest.approx(full[0], rel=0.01)
     tab.check()
     tab.page.select_option("#second select", "")
     tab.page.wait_for_selector(".beside", state="detached")
@@ -347,6 +362,8 @@ def test_filters(tab: Tab) -> None:
     """Values of a field are alternatives, fields are not; a wrong condition says where."""
     tab.open("?q=the+printer")
     tab.page.click("#filters summary")
+    legends = tab.page.locator("#fields legend").all_inner_texts()
+    assert legends == ["subject: the 2 most frequent", "year: the 2 most frequent"]
     tab.page.check("text=green")
     tab.until("document.querySelectorAll('article').length === 2")
     assert set(tab.ids()) == {"garden", "zope"}
