@@ -49,7 +49,7 @@ function fillSettings(side, { fusion, a }, info) {
   control(side, "select").value = fusion;
   control(side, "input").value = a ?? info.weight;
   const shown = (a ?? info.weight)?.toFixed(2);
-  control(side, "output").value = a === null ? `${shown ?? "…"}, as the index` : shown;
+  control(side, "output").value = a !== null ? shown : shown ? `${shown}, as the index` : "as the index";
 }
 
 /**

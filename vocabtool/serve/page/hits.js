@@ -62,8 +62,9 @@ function remarks({ remarks: told, weight }, isBeside) {
     return isBeside ? [...shown, none] : shown;
   }
   const summary = element("summary", {}, `Keywords weigh ${weight.toFixed(2)}`);
-  const why = element("p", {}, `${sentence(told.at(-1))}. Vectors weigh the rest of 1. With coverage,
-    keywords weigh more if the model does not know words of the query.`);
+  const why = element("p", {}, `${sentence(told.at(-1))}. Vectors weigh the rest of 1. Rare words
+    have a high idf. With coverage, keywords weigh more, the more of the query's idf is in words that
+    the model does not know.`);
   return [...shown, element("details", { class: "small weight" }, summary, why)];
 }
 
