@@ -203,7 +203,7 @@ def test_typing_answers(tab: Tab) -> None:
     tab.check()
     tab.page.keyboard.type("find Xapian", delay=5)
     tab.shows("xapian", "zope", "hx200", "garden", "paper")
-    assert query_of(tab.page) == {"q": ["find Xapian"]}
+    assert query_of(tab.page) == {"index": ["help desk"], "q": ["find Xapian"]}
     assert tab.page.inner_text("#first-1 .lines") == TEXTS["xapian"]
     marked = tab.page.locator("#first-1 mark").all_inner_texts()
     assert marked == ["Xapian", "find"]  # behind a character of two units
@@ -243,7 +243,13 @@ def test_words_have_colours_and_reasons(tab: Tab) -> None:
     )
     signs = [sign for _, sign in looks]
     assert len(set(signs)) == len(signs) == 5
-    assert len({colour for colour, _ in looks}) >= 4
+    colours = [colour for colour, _ in looks]
+    assert colours[2] == colours[4]  # both unknown to the model
+    assert len({*colours}) == 3  # with those of known words and of others
+    inside = (
+        "e => e.firstElementChild.getBoundingClientRect().left - e.getBoundingClientRect().left"
+    )
+    assert tab.page.locator("#words").evaluate(inside) >= 5  # the line of the focus is not cut off
     for act in ("focus", "hover"):
         getattr(tab.page.get_by_role("button", name="Xapian: unknown"), act)()
         told = tab.page.inner_text("#word-facts")
@@ -264,17 +270,26 @@ def test_side_by_side(tab: Tab) -> None:
         for rank, name in enumerate(here, 1):
             told = tab.page.inner_text(f"#{side}-{rank} .move")
             if name not in there:
-                assert "only here" in told
+                assert "Only here" in told
             elif there.index(name) + 1 == rank:
-                assert "the same rank" in told
+                assert "The same rank" in told
             else:
                 by = there.index(name) + 1 - rank
                 assert f"{abs(by)} {'higher' if by > 0 else 'lower'} than" in told
                 assert f"rank {there.index(name) + 1}" in told
+    bars = "all => all.map((e) => e.getBoundingClientRect().width / e.parentNode.clientWidth)"
+    full = []
+    for side in ("first", "second"):
+        pieces = tab.page.locator(f"#{side}-1 .bar > span").evaluate_all(bars)
+        told = tab.page.inner_text(f"#{side}-1 .gave > p > :last-child")
+        full.append(float(told.removeprefix("score ")) / sum(pieces))
+    assert full[0] == pytest.approx(full[1], rel=0.01)  # one scale
+    title = tab.page.get_attribute("#first-1 .bar", "title") or ""
+    assert float(re.findall(r"\d\.\d+", title)[0]) == pytest.approx(full[0], rel=0.01)
     tab.check()
     tab.page.select_option("#second select", "")
     tab.page.wait_for_selector(".beside", state="detached")
-    assert query_of(tab.page) == {"q": ["find Xapian"], "k": ["3"]}
+    assert query_of(tab.page) == {"index": ["help desk"], "q": ["find Xapian"], "k": ["3"]}
 
 
 def test_bars_show_what_each_leg_gave(tab: Tab) -> None:
@@ -293,10 +308,14 @@ def test_bars_show_what_each_leg_gave(tab: Tab) -> None:
         expected = [(why[leg]["part"] or 0) / max(sums) for leg in ("dense", "keyword")]
         shown = tab.page.locator(f"#first-{rank} .bar").evaluate(widths)
         assert shown == pytest.approx(expected, abs=0.005)
-        assert why["why"] in tab.page.inner_text(f"#first-{rank}")
-        assert f"rank {why['rank_without_keywords']} alone" in tab.page.inner_text(
-            f"#first-{rank} .gave"
-        )
+        told = tab.page.inner_text(f"#first-{rank} .gave")
+        vectors = f"rank {why['rank_without_keywords']}, similarity {hit['similarity']:.3f}"
+        assert f"vectors {why['dense']['part'] or 0:.3f}: {vectors}" in told
+        words = "".join(f", {word['surface']} {word['score']:.2f}" for word in why["words"])
+        keywords = f"rank {why['keyword']['rank']}, BM25 {hit['bm25'] or 0:.3f}{words}"
+        assert (keywords if why["words"] else "no word found") in told
+        assert told.count("rank ") == 1 + bool(why["words"])
+        assert f"score {hit['score']:.3f}" in told
 
 
 def test_a_link_restores_everything(tab: Tab) -> None:
@@ -315,7 +334,7 @@ def test_a_link_restores_everything(tab: Tab) -> None:
     tab.settle()
     tab.page.locator("#first input").fill("0.3")
     tab.page.wait_for_url("**a=0.3*")
-    tab.until("document.querySelector('#results').textContent.includes('keywords 0.30')")
+    tab.until("document.querySelector('#results').textContent.includes('Keywords weigh 0.30')")
     tab.settle()
     form = "Object.fromEntries([...document.querySelectorAll('#search-form :is(input, select)')]"
     form += ".map((e, at) => [at, e.type === 'checkbox' ? e.checked : e.value]))"
@@ -343,6 +362,8 @@ def test_filters(tab: Tab) -> None:
     """Values of a field are alternatives, fields are not; a wrong condition says where."""
     tab.open("?q=the+printer")
     tab.page.click("#filters summary")
+    legends = tab.page.locator("#fields legend").all_inner_texts()
+    assert legends == ["subject: the 2 most frequent", "year: the 2 most frequent"]
     tab.page.check("text=green")
     tab.until("document.querySelectorAll('article').length === 2")
     assert set(tab.ids()) == {"garden", "zope"}
@@ -359,6 +380,101 @@ def test_filters(tab: Tab) -> None:
     assert set(tab.ids()) == {"paper", "hx200"}
 
 
+def test_words_in_no_document_are_known_or_unknown(tab: Tab, tmp_path: Path, model: Path) -> None:
+    """Both are struck out, in the colours of words that are found."""
+    from tests.builders.served import serving
+
+    texts = {"paper": "The printer needs paper.", "xapian": "Xapian needs paper."}
+    from vocabtool import Index
+
+    with Index.create(tmp_path / "few", str(model), rule="lower", weights="none") as index:
+        fill(index, texts)
+    with serving({"few": tmp_path / "few"}) as client:
+        tab.open("?q=printer+garden+Xapian+wrod", str(client.base_url))
+        looks = tab.page.locator("#words .word").evaluate_all(
+            "all => all.map((e) => { const s = getComputedStyle(e);"
+            " return [s.backgroundColor + s.borderBottomStyle, s.textDecorationLine]; })"
+        )
+        (known, plain), absent_known, (unknown, _), absent_unknown = looks
+        assert plain == "none"
+        assert known != unknown
+        assert (absent_known, absent_unknown) == (
+            [known, "line-through"],
+            [unknown, "line-through"],
+        )
+        tab.check()
+
+
+def test_the_whole_text(tab: Tab, tmp_path: Path, model: Path) -> None:
+    """A long text is cut; a button shows all of it, with its highlights, and another one less."""
+    from tests.builders.served import serving
+    from vocabtool import Index
+
+    text = f"{'water ' * 200}Xapian {'paper ' * 200}Zope"
+    with Index.create(tmp_path / "long", str(model), rule="lower", weights="none") as index:
+        fill(index, {"long": text, "short": "Xapian"})
+    with serving({"long": tmp_path / "long"}) as client:
+        tab.open("?q=Xapian+Zope", str(client.base_url))
+        shown = tab.page.locator("article:has(bdi:text-is('long')) .lines")
+        assert len(shown.inner_text()) < 650
+        assert tab.page.locator("article > button").count() == 1
+        tab.page.click("text=Show the whole text")
+        assert shown.inner_text() == text
+        assert shown.locator("mark").all_inner_texts() == ["Xapian", "Zope"]
+        tab.check()
+        tab.page.click("text=Show less")
+        assert len(shown.inner_text()) < 650
+
+
+def test_more_hits(tab: Tab, tmp_path: Path, model: Path) -> None:
+    """Pages follow each other, all hits once; after a commit, the first page comes again."""
+    from tests.builders.served import serving
+    from vocabtool import Index
+
+    path = made(tmp_path / "index", model)
+    with serving({"live": path}) as client:
+        tab.open("?q=find+Xapian&k=2", str(client.base_url))
+        asked = {"query": "find Xapian"}
+        expected = [
+            hit["id"] for hit in client.post("/v1/indexes/live/search", json=asked).json()["hits"]
+        ]
+        tab.shows(*expected[:2])
+        tab.page.click("#more")
+        tab.shows(*expected[:4])
+        assert tab.page.evaluate(FOCUS) == "first-3"
+        assert tab.page.inner_text("#status").startswith("4 hits, ")
+        fill(Index.open(path), {"new": "A quokka in the garden."})
+        while client.post("/v1/indexes/live/search", json=asked).json()["commit"] == 1:
+            tab.page.wait_for_timeout(20)
+        tab.page.click("#more")
+        tab.until("/has changed/.test(document.querySelector('#status').textContent)")
+        assert len(tab.ids()) == 2
+        for count in (4, 6):
+            tab.page.click("#more")
+            tab.until(f"document.querySelectorAll('article').length === {count}")
+        assert set(tab.ids()) == {*TEXTS, "new"}
+        assert tab.page.locator("#more").count() == 0
+        tab.check(("400 (Bad Request)",))
+
+
+def test_what_cannot_be_is_told(tab: Tab) -> None:
+    """Of an address: another fusion, too many hits. In the box, the nearest number is taken."""
+    tab.open("?q=find&fusion=xyz&beside=abc&k=5000")
+    told = tab.page.inner_text("#away")
+    assert "no fusion “xyz”: coverage is used" in told
+    assert "no fusion “abc”" in told
+    assert "1 to 1000, not “5000”" in told
+    values = "[k, ...document.querySelectorAll('select[name]')].map((e) => e.value)"
+    assert tab.page.evaluate(values) == ["1000", "coverage", ""]
+    tab.check()
+    for given, taken in (("0", "1"), ("5000", "1000"), ("7", "7")):
+        tab.page.fill("#k", given)
+        tab.page.press("#k", "Tab")
+        assert tab.page.input_value("#k") == taken
+        tab.page.wait_for_url(f"**k={taken}")
+        assert tab.page.inner_text("#away") == ""
+
+
 def test_nothing_found_offers_spellings(tab: Tab) -> None:
     """A spelling is a link to the query with it."""
     tab.open("?q=Xapain")
@@ -366,7 +482,7 @@ def test_nothing_found_offers_spellings(tab: Tab) -> None:
     tab.check()
     tab.page.get_by_role("link", name="xapian").click()
     tab.page.wait_for_selector("#first-1")
-    assert query_of(tab.page) == {"q": ["xapian"]}
+    assert query_of(tab.page) == {"index": ["help desk"], "q": ["xapian"]}
     assert tab.ids() == ["xapian"]
 
 
@@ -497,6 +613,8 @@ def test_a_key_is_asked_for(tab: Tab) -> None:
     tab.page.route("**/v1/**", guard)
     tab.page.goto(f"{tab.server}/?q=printer")
     tab.page.wait_for_selector("#key:focus")
+    assert tab.page.input_value("#k") == "10"  # the form is filled without the server
+    assert "as the index" in tab.page.inner_text("#first")
     tab.check(("401",))
     for key in ("wrong", "secret"):
         tab.page.fill("#key", key)
@@ -522,7 +640,8 @@ def test_the_model(tab: Tab) -> None:
     found = words.evaluate_all("all => all.map((e) => [e.textContent, e.classList[1]])")
     assert ["printer", "known"] in found
     assert ["Xapian", "unknown"] in found
-    assert "lower" in tab.page.inner_text("#rule")
+    assert "lower" in tab.page.inner_text("#rule")  # few steps: open
+    assert "static (a mean of word vectors)" in tab.page.inner_text("#model-facts")
     tab.page.fill("#prefix", "p")
     tab.until("/^2 of 8 words/.test(document.querySelector('#vocabulary-count').textContent)")
     shown = tab.page.locator("#entries li").evaluate_all("all => all.map((e) => e.lastChild.data)")
@@ -532,6 +651,27 @@ def test_the_model(tab: Tab) -> None:
     frame = tab.page.frame_locator("iframe")
     assert frame.locator("svg").first.is_visible()
     assert "xapian" in frame.locator("body").inner_text().lower()
+    inner = "document.querySelector('iframe').contentDocument.documentElement"
+    tab.until(f"{inner}.scrollHeight <= document.querySelector('iframe').clientHeight")
+    tab.check()
+
+
+def test_a_long_rule_is_closed(tab: Tab) -> None:
+    """Its blanks are visible, and the words between which there is none in the text stand apart."""
+    steps = ["replace every match of ' ' by ' \\1 '", *["lower-case"] * 10]
+    words = [
+        {"surface": each, "start": start, "end": end, "known": True, "pieces": None}
+        for each, start, end in (("ca", 0, 2), ("n't", 2, 5))
+    ]
+    answer = {"words": words, "rule": steps}
+    tab.page.route("**/v1/words", lambda route: route.fulfill(json=answer))
+    tab.open("?tab=model&text=can't")
+    assert not tab.page.locator("#rule").is_visible()
+    tab.page.click("#rule-box summary")
+    assert tab.page.inner_text("#rule li >> nth=0") == "replace every match of '·' by '·\\1·'"
+    ends = "all => [all[0].getBoundingClientRect().right, all[1].getBoundingClientRect().left]"
+    left, right = tab.page.locator("#cut .word").evaluate_all(ends)
+    assert right - left > 4
     tab.check()
 
 

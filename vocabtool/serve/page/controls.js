@@ -1,6 +1,10 @@
 /** The settings of a search: from the state into the form, and back. */
 
 import { byId, CodePoints, element } from "./dom.js";
+import { FUSIONS, possibleK } from "./state.js";
+
+const MOST_VALUES = 5; // of a field, as the server gives them
+const NO_INFO = { name: "", weight: null, fields: [] };
 
 /**
  * @typedef {import("./state.js").State} State
@@ -15,13 +19,23 @@ const hits = () => byId("k");
 
 export const nameOf = ({ fusion, a }) => (a === null ? fusion : `${fusion} a=${a}`);
 
+/** Offer the fusions, and say in time which numbers of hits there can be. */
+export function prepare() {
+  for (const box of document.querySelectorAll("[name=fusion]")) {
+    box.append(...FUSIONS.map((name) => element("option", {}, name)));
+  }
+  hits().addEventListener("change", () => {
+    if (hits().value) hits().value = String(possibleK(Number(hits().value)));
+  });
+}
+
 /**
  * Show the state in the form. A box in which somebody types keeps its text.
  *
  * @param {State} state
- * @param {any} info of the index
+ * @param {any} info of the index, if the server gave it
  */
-export function fill(state, info) {
+export function fill(state, info = NO_INFO) {
   for (const [box, text] of [[query(), state.query], [where(), state.where], [hits(), state.k]]) {
     if (box !== document.activeElement) box.value = String(text);
   }
@@ -34,8 +48,8 @@ export function fill(state, info) {
 function fillSettings(side, { fusion, a }, info) {
   control(side, "select").value = fusion;
   control(side, "input").value = a ?? info.weight;
-  const shown = Number(a ?? info.weight).toFixed(2);
-  control(side, "output").value = a === null ? `${shown}, as the index` : shown;
+  const shown = (a ?? info.weight)?.toFixed(2);
+  control(side, "output").value = a !== null ? shown : shown ? `${shown}, as the index` : "as the index";
 }
 
 /**
@@ -64,14 +78,17 @@ function fillFilters(state, info) {
   byId("filter-count").textContent = count ? `(${count})` : "";
 }
 
-/** @param {{name: string, values: {value: unknown, count: number}[]}} field */
-function fieldset({ name, values }) {
+/** @param {{name: string, documents: number, values: {value: unknown, count: number}[]}} field */
+function fieldset({ name, documents, values }) {
   const boxes = values.map(({ value, count }) =>
     element("label", {},
       element("input", { type: "checkbox", value: JSON.stringify([name, value]) }),
       element("bdi", {}, ` ${value} `),
       element("span", { class: "small" }, count.toLocaleString("en"))));
-  return element("fieldset", {}, element("legend", {}, name), ...boxes);
+  const counted = values.reduce((all, { count }) => all + count, 0);
+  const isPart = values.length >= MOST_VALUES || counted < documents;
+  const told = values.length > 1 ? `: the ${values.length} most frequent` : ": the most frequent";
+  return element("fieldset", {}, element("legend", {}, name, isPart ? told : null), ...boxes);
 }
 
 /**
@@ -91,7 +108,7 @@ export function read(state, info) {
     ...state,
     query: query().value,
     where: where().value,
-    k: hits().checkValidity() ? Number(hits().value) : state.k,
+    k: hits().value ? possibleK(Number(hits().value)) : state.k,
     first: readSettings("first", info),
     second: second.fusion ? second : null,
     filters: [...kept, ...checked],

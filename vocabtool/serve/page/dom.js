@@ -57,6 +57,9 @@ export function marked(text, spans, mark, [start, end] = [0, text.length]) {
   return shown;
 }
 
+/** @param {string} text @returns {string} It begins with a capital letter. */
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 export const plural = (count, one) =>
   `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
 

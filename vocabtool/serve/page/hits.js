@@ -1,6 +1,8 @@
 /** Hits of one search, or of two side by side, with what moved. */
 
-import { CodePoints, element, marked, plural } from "./dom.js";
+import { CodePoints, element, marked, plural, sentence } from "./dom.js";
+
+const WHOLE = "Show the whole text";
 
 /**
  * @typedef {object} Side A search and its answer.
@@ -16,29 +18,54 @@ import { CodePoints, element, marked, plural } from "./dom.js";
  * @param {(query: string) => string} linkTo the address of another query
  */
 export function hitLists(sides, linkTo) {
+  const hits = sides.flatMap(({ answer }) => answer.hits);
+  const longest = Math.max(0, ...hits.map((hit) => sum(parts(hit)))); // one scale for both lists
   const lists = sides.map((side, at) => {
     const other = sides[1 - at] ?? null;
     const id = `${side.id}-name`;
     const look = other ? null : "hidden-label";
     const title = element("h2", { id, class: look }, other ? side.name : "Hits");
-    return element("section", { "aria-labelledby": id }, title, ...list(side, other, linkTo));
+    return element("section", { "aria-labelledby": id }, title,
+      ...list(side, other, longest, linkTo));
   });
   return element("div", { class: lists.length > 1 ? "beside" : null }, ...lists);
 }
 
-/** @param {Side} side @param {Side | null} other @param {(query: string) => string} linkTo */
-function list(side, other, linkTo) {
+/**
+ * @param {Side} side
+ * @param {Side | null} other
+ * @param {number} longest the score of a full bar
+ * @param {(query: string) => string} linkTo
+ */
+function list(side, other, longest, linkTo) {
   const { hits, query, notes, suggestions, guesses } = side.answer;
-  const longest = Math.max(0, ...hits.map((hit) => sum(parts(hit))));
   const items = hits.map((hit, at) =>
     element("li", {}, article(side, hit, at + 1, longest, other && move(hit, at + 1, other))));
   return [
-    element("p", { class: "small" }, query.remarks.join("; ")),
+    ...remarks(query, other !== null),
     guesses ? element("p", {}, "These are guesses: the nearest vectors.") : null,
     hits.length ? element("ol", { class: "hits" }, ...items) : element("h3", {}, "Nothing found"),
     ...suggestions.map((each) => spellings(each, query, linkTo)),
-    ...notes.map((note) => element("p", { class: "note" }, note)),
+    ...notes.map((note) => element("p", { class: "note" }, sentence(note))),
   ];
+}
+
+/**
+ * @param {{remarks: string[], weight: number | null}} query The last remark is the weight's.
+ * @param {boolean} isBeside both lists have a line, so that they begin at the same height
+ */
+function remarks({ remarks: told, weight }, isBeside) {
+  const restrictions = weight === null ? told : told.slice(0, -1);
+  const shown = restrictions.map((each) => element("p", { class: "small" }, sentence(each)));
+  if (weight === null) {
+    const none = element("p", { class: "small weight" }, "Keywords have no weight");
+    return isBeside ? [...shown, none] : shown;
+  }
+  const summary = element("summary", {}, `Keywords weigh ${weight.toFixed(2)}`);
+  const why = element("p", {}, `${sentence(told.at(-1))}. Vectors weigh the rest of 1. Rare words
+    have a high idf. With coverage, keywords weigh more, the more of the query's idf is in words that
+    the model does not know.`);
+  return [...shown, element("details", { class: "small weight" }, summary, why)];
 }
 
 /**
@@ -58,7 +85,7 @@ function spellings(suggestion, query, linkTo) {
     const link = element("a", { href: linkTo(respelled), "data-search": true }, each);
     return at ? [", ", link] : [link];
   });
-  return element("p", {}, `${suggestion.word}: did you mean `, ...links, "?");
+  return element("p", {}, `For “${suggestion.word}”, did you mean `, ...links, "?");
 }
 
 /**
@@ -68,8 +95,8 @@ function spellings(suggestion, query, linkTo) {
  */
 function move(hit, rank, other) {
   const there = other.answer.hits.findIndex(({ id }) => id === hit.id) + 1;
-  if (!there) return { kind: "only", told: `◆ only here: not in ${other.name}`, there };
-  if (there === rank) return { kind: "same", told: `= the same rank in ${other.name}`, there };
+  if (!there) return { kind: "only", told: `◆ Only here: not in ${other.name}`, there };
+  if (there === rank) return { kind: "same", told: `= The same rank in ${other.name}`, there };
   const [kind, sign, way] = there > rank ? ["up", "▲", "higher"] : ["down", "▼", "lower"];
   const by = Math.abs(there - rank);
   return { kind, told: `${sign} ${by} ${way} than in ${other.name} (rank ${there} there)`, there };
@@ -77,7 +104,7 @@ function move(hit, rank, other) {
 
 /**
  * @param {Side} side @param {any} hit @param {number} rank
- * @param {number} longest the greatest score, as wide as a bar can be
+ * @param {number} longest the score of a full bar
  * @param {ReturnType<typeof move> | null} moved
  */
 function article(side, hit, rank, longest, moved) {
@@ -89,18 +116,28 @@ function article(side, hit, rank, longest, moved) {
   return element("article", { id, ...looks },
     element("h3", { id: `${id}-title` }, `${rank}. `, element("bdi", {}, why.title)),
     moved && element("p", { class: "move" }, element("a", link, moved.told)),
-    textOf(hit),
+    ...textOf(hit),
     fieldsOf(hit),
-    bar(hit, longest),
-    element("p", { class: "small" }, why.why));
+    bar(hit, side.answer.query.fusion, longest));
 }
 
-function textOf({ text, explanation: { highlights, extract: [start, end] } }) {
+/** Return the part of a text that was found, and a button for the whole, which the answer has. */
+function textOf({ text, explanation: { highlights, extract } }) {
   const points = new CodePoints(text);
-  const spans = highlights.map(([first, last]) => ({ start: first, end: last }));
-  const shown = marked(points, spans, (part) => element("mark", {}, part), [start, end]);
-  return element("p", { class: "lines", dir: "auto" },
-    start > 0 ? "… " : null, shown, end < points.length ? " …" : null);
+  const spans = highlights.map(([start, end]) => ({ start, end }));
+  const box = element("p", { class: "lines", dir: "auto" });
+  const show = ([start, end]) => {
+    const shown = marked(points, spans, (part) => element("mark", {}, part), [start, end]);
+    box.replaceChildren(start > 0 ? "… " : "", shown, end < points.length ? " …" : "");
+  };
+  show(extract);
+  if (extract[0] === 0 && extract[1] === points.length) return [box];
+  const toggle = ({ currentTarget: button }) => {
+    const isCut = button.textContent === WHOLE;
+    show(isCut ? [0, points.length] : extract);
+    button.textContent = isCut ? "Show less" : WHOLE;
+  };
+  return [box, element("button", { type: "button", class: "small", click: toggle }, WHOLE)];
 }
 
 function fieldsOf({ id, fields, explanation: { title, other_fields: names } }) {
@@ -118,25 +155,36 @@ const parts = ({ explanation: { dense, keyword } }) =>
 
 const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
 
-function bar(hit, longest) {
-  const { dense, keyword, rank_without_keywords: byVectors, scores } = hit.explanation;
-  const legs = [
-    ["vectors", dense.part, byVectors ?? dense.rank],
-    ["keywords", keyword.part, keyword.rank],
-  ];
+/** Return what each leg gave and why; null if nothing has a score, as without a query. */
+function bar(hit, fusion, longest) {
+  const { dense, keyword, words, rank_without_keywords: byVectors } = hit.explanation;
+  if (dense.score === null && keyword.score === null && !hit.score) return null;
   const shares = parts(hit).map((part, at) => {
-    const piece = element("span", { class: legs[at][0] });
+    const piece = element("span", { class: at ? "keywords" : "vectors" });
     piece.style.width = `${longest ? (100 * part) / longest : 0}%`;
     return piece;
   });
-  const told = legs.map(([name, part, rank]) => {
-    const alone = rank ? `rank ${rank.toLocaleString("en")} alone` : "no rank alone";
-    return element("span", { class: `leg ${name}` }, `${name} ${(part ?? 0).toFixed(3)}, ${alone}`);
-  });
+  const title = `A full bar is ${longest.toFixed(3)}, the greatest score of these hits`;
+  const found = words.map(({ surface, score, whole }) =>
+    `${whole ? "" : "parts of "}${surface} ${score.toFixed(2)}`);
+  const vectors = fusion === "keyword" ? "not searched"
+    : dense.score === null ? "no vector"
+    : `${rankOf(byVectors ?? dense.rank)}, similarity ${dense.score.toFixed(3)}`;
+  const keywords = fusion === "dense" ? "not searched"
+    : keyword.score === null ? "no word found"
+    : `${rankOf(keyword.rank)}, BM25 ${[keyword.score.toFixed(3), ...found].join(", ")}`;
+  const total = `score ${hit.score.toFixed(3)}${hit.tier ? ", has the code" : ""}`;
   return element("div", { class: "gave" },
-    element("div", { class: "bar", "aria-hidden": "true" }, ...shares),
-    element("p", { class: "small" }, ...told, element("span", {}, scores.join(", "))));
+    element("div", { class: "bar", "aria-hidden": "true", title }, ...shares),
+    element("p", { class: "small" },
+      leg("vectors", dense, vectors), leg("keywords", keyword, keywords),
+      element("span", {}, total)));
 }
+
+const rankOf = (rank) => (rank ? `rank ${rank.toLocaleString("en")}` : "beyond the candidates");
+
+const leg = (name, { part }, told) =>
+  element("span", { class: `leg ${name}` }, `${name} ${(part ?? 0).toFixed(3)}: ${told}`);
 
 /** @param {Side[]} sides */
 export const counted = (sides) =>

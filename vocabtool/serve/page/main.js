@@ -4,13 +4,19 @@
  */
 
 import { Api, hasKey, keepKey, Latest, Problem } from "./api.js";
-import { enableWeights, fill, nameOf, read, showConditionProblem } from "./controls.js";
+import { enableWeights, fill, nameOf, prepare, read, showConditionProblem } from "./controls.js";
 import { snippets } from "./copy.js";
-import { byId, debounced, element, plural } from "./dom.js";
+import { byId, debounced, element, plural, sentence } from "./dom.js";
 import { counted, hitLists } from "./hits.js";
 import { Cutter, showReport, VocabularyList } from "./model.js";
 import { condition, fromAddress, searchRequest, toAddress } from "./state.js";
 import { explainedWords, showWords } from "./words.js";
+
+/** Kinds of models that their names do not explain. */
+const KINDS = {
+  static: "static (a mean of word vectors)",
+  model2vec: "model2vec (a mean of token vectors)",
+};
 
 let state = fromAddress(location.search);
 /** @type {any[]} What the server says of each index. */
@@ -21,6 +27,7 @@ const cutter = new Cutter(api);
 const vocabulary = new VocabularyList(api);
 
 const infoNow = () => infos.find(({ name }) => name === state.index) ?? infos[0];
+const searchPath = ({ name }) => `v1/indexes/${encodeURIComponent(name)}/search`;
 /** @param {Partial<import("./state.js").State>} changed */
 const addressWith = (changed) => toAddress({ ...state, ...changed });
 
@@ -32,7 +39,7 @@ const addressWith = (changed) => toAddress({ ...state, ...changed });
 function go(next, { typing = false } = {}) {
   const address = toAddress(next);
   if (address === toAddress(state)) return;
-  state = next;
+  state = { ...next, wrong: [] };
   history[typing ? "replaceState" : "pushState"](null, "", address);
   showProblems(show());
 }
@@ -46,7 +53,8 @@ async function show() {
     info = await refreshInfo(info.name);
   }
   const isOther = state.index !== "" && state.index !== info.name;
-  byId("away").textContent = isOther ? `There is no index “${state.index}”.` : "";
+  const gone = isOther ? [`There is no index “${state.index}”.`] : [];
+  byId("away").textContent = [...gone, ...state.wrong].join(" ");
   byId("search-tab").hidden = state.tab !== "search";
   byId("model-tab").hidden = state.tab !== "model";
   for (const link of document.querySelectorAll("[data-tab]")) {
@@ -78,7 +86,7 @@ async function showProblems(work) {
     if (!(error instanceof Problem)) throw error;
     const isCondition = error.position !== undefined;
     if (isCondition) showConditionProblem(error, condition(state).offset);
-    showResults(isCondition ? "The condition is wrong." : error.message, []);
+    showResults(isCondition ? "The condition is wrong." : sentence(error.message), []);
     byId("status").classList.add("problem");
   }
 }
@@ -100,11 +108,11 @@ async function search(info) {
     return;
   }
   const all = [state.first, ...(state.second ? [state.second] : [])];
-  const path = `v1/indexes/${encodeURIComponent(info.name)}/search`;
   const began = performance.now();
   byId("results").setAttribute("aria-busy", "true");
   const answers = await searches.run((signal) =>
-    Promise.all(all.map((each) => api.post(path, searchRequest(state, each), signal))));
+    Promise.all(all.map((each) =>
+      api.post(searchPath(info), searchRequest(state, each), signal))));
   if (!answers) return;
   const sides = answers.map((answer, at) =>
     ({ id: at ? "second" : "first", name: nameOf(all[at]), answer }));
@@ -123,9 +131,40 @@ function showSides(sides, milliseconds) {
   showConditionProblem(null);
   showWords(byId("words"), byId("word-facts"), query.text, explainedWords(query));
   const lists = hitLists(sides, (text) => addressWith({ query: text }));
-  showResults(`${counted(sides)}, ${milliseconds} ms, commit ${commit}`, [lists]);
+  const next = sides.length === 1 ? sides[0].answer.cursor : null;
+  const more = next &&
+    element("button", { type: "button", id: "more", click: () => showProblems(addHits(sides[0])) },
+      "More hits");
+  const told = `${counted(sides)}, ${milliseconds} ms, commit ${commit}`;
+  showResults(told, [lists, ...(more ? [more] : [])]);
   enableWeights(sides);
   if (focused) byId(focused)?.focus();
+}
+
+/** Add the next page of a search. If the index has changed meanwhile, begin again. */
+async function addHits(side) {
+  const path = searchPath(infoNow());
+  const request = { ...searchRequest(state, state.first), cursor: side.answer.cursor };
+  const began = performance.now();
+  let next;
+  try {
+    next = await searches.run((signal) => api.post(path, request, signal));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    await search(infoNow());
+    byId("status").append(". The index has changed: these are its first hits.");
+    return;
+  }
+  if (!next) return;
+  const { hits, notes } = side.answer;
+  const answer = {
+    ...side.answer,
+    hits: [...hits, ...next.hits],
+    notes: [...new Set([...notes, ...next.notes])],
+    cursor: next.cursor,
+  };
+  showSides([{ ...side, answer }], Math.round(performance.now() - began));
+  focusHit("first", hits.length + 1);
 }
 
 function showNothing(info) {
@@ -142,9 +181,9 @@ async function refreshInfo(name) {
 }
 
 async function showModel(info) {
-  const kind = [info.kind, `${info.dim} dimensions`, info.metric, info.dtype].filter(Boolean);
+  const kind = [KINDS[info.kind] ?? info.kind, `${info.dim} dimensions`, info.metric, info.dtype];
   const model = shortName(info.model ?? "Vectors of your own");
-  byId("model-facts").textContent = `${model}: ${kind.join(", ")}`;
+  byId("model-facts").textContent = `${model}: ${kind.filter(Boolean).join(", ")}`;
   for (const name of ["text", "prefix"]) {
     if (byId(name) !== document.activeElement) byId(name).value = state[name];
   }
@@ -161,7 +200,8 @@ async function showModel(info) {
 
 /** @param {string} told why the server does not answer; "": it does */
 function showAway(told) {
-  byId("away").textContent = told && `${told.replace(/; try again$/, "")}, trying again …`;
+  byId("away").textContent =
+    told && `${sentence(told.replace(/; try again$/, ""))}, trying again …`;
 }
 
 /** Settle when a person gave another key. @returns {Promise<void>} */
@@ -246,11 +286,16 @@ function listen() {
 
 async function start() {
   byId("key-form").addEventListener("submit", useKey);
-  byId("query").value = state.query;
+  prepare();
+  fill(state);
   byId("settings").open = innerWidth > 640; // on a phone, hits come first
   infos = (await api.get("v1/indexes")).indexes;
   byId("index").replaceChildren(...infos.map(({ name }) => element("option", {}, name)));
   byId("index-choice").hidden = infos.length < 2;
+  if (infos.length > 1 && !state.index) { // a link goes to this index, also if others come first
+    state = { ...state, index: infos[0].name };
+    history.replaceState(null, "", toAddress(state) + location.hash);
+  }
   listen();
   showProblems(show());
   if (state.tab === "search") byId("query").focus();

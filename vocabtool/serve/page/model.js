@@ -5,6 +5,7 @@ import { byId, element, plural } from "./dom.js";
 import { showWords } from "./words.js";
 
 const PAGE = 200; // entries in a request
+const MOST_STEPS = 10; // of a rule that is shown at once
 const ROW = 28; // pixels of an entry; style.css has the same
 const TALLEST = 10_000_000; // pixels; browsers cannot draw much taller boxes
 
@@ -23,9 +24,20 @@ export class Cutter {
     const cut = await this.#latest.run((signal) => this.api.post("v1/words", body, signal));
     if (!cut) return;
     showWords(byId("cut"), byId("cut-facts"), text, cut.words.map(explained));
-    byId("rule").replaceChildren(...cut.rule.map((line) => element("p", {}, line)));
+    const lines = cut.rule.map((line) => element("li", {}, withBlanks(line)));
+    byId("rule").replaceChildren(...lines);
+    byId("rule-count").textContent = plural(lines.length, "step");
+    if (byId("rule-box").dataset.index === index) return;
+    byId("rule-box").dataset.index = index;
+    byId("rule-box").open = lines.length <= MOST_STEPS;
   }
 }
+
+/** @param {string} line @returns {string} Blanks between quotes are visible. */
+const withBlanks = (line) =>
+  line.replace(/['"].*['"]/s, (quoted) =>
+    quoted.split(/( by | before and put )(?=['"])/)
+      .map((part, at) => (at % 2 ? part : part.replaceAll(" ", "·"))).join(""));
 
 /** @param {{known: boolean | null, pieces: string[] | null}} word */
 function explained(word) {
@@ -115,11 +127,21 @@ export function showReport(api, index) {
     box.replaceChildren(element("button", { type: "button", click: save }, "Save the report"));
     return;
   }
-  const show = ({ currentTarget: button }) =>
-    button.replaceWith(element("iframe", { src: path, title: "Report of unknown words" }));
+  const show = ({ currentTarget: button }) => {
+    const looks = { src: path, title: "Report of unknown words", load: fitHeight };
+    button.replaceWith(element("iframe", looks));
+  };
   box.replaceChildren(
     element("button", { type: "button", click: show }, "Show the report"),
     " ", element("a", { href: path, target: "_blank" }, "Open it in a tab of its own"));
+}
+
+/** Make a frame as high as what it shows, now and when that changes. */
+function fitHeight({ currentTarget: frame }) {
+  const shown = frame.contentDocument.documentElement;
+  new ResizeObserver(() => {
+    frame.style.height = `${shown.getBoundingClientRect().height + 4}px`; // and its border
+  }).observe(shown);
 }
 
 async function download(api, path, name) {

@@ -14,11 +14,17 @@
  * @property {string} where
  * @property {string} prefix Of entries of the vocabulary.
  * @property {string} text To be cut by the model.
+ * @property {string[]} wrong What the address asked for in vain, in words. It is not in addresses.
  */
+
+export const FUSIONS = ["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"];
 
 const FUSION = "coverage";
 const K = 10;
 const MAX_K = 1000;
+
+/** @param {number} k @returns {number} the nearest possible number of hits */
+export const possibleK = (k) => Math.min(MAX_K, Math.max(1, Math.trunc(k) || 0));
 
 /** @param {string | null} text @returns {number | null} */
 function weight(text) {
@@ -41,19 +47,28 @@ function filter(text) {
 export function fromAddress(search) {
   const given = new URLSearchParams(search);
   const text = (name) => given.get(name) ?? "";
-  const k = Math.trunc(Number(text("k")));
+  const asked = Number(text("k") || K);
+  const k = Number.isNaN(asked) ? K : possibleK(asked);
+  const isFusion = (name) => FUSIONS.includes(name);
+  const isBeside = isFusion(text("beside"));
+  const wrong = ["fusion", "beside"].filter((name) => text(name) && !isFusion(text(name)));
   return {
     tab: text("tab") === "model" ? "model" : "search",
     index: text("index"),
     query: text("q"),
-    first: { fusion: text("fusion") || FUSION, a: weight(given.get("a")) },
-    second: given.has("beside")
-      ? { fusion: text("beside"), a: weight(given.get("beside-a")) } : null,
-    k: k >= 1 && k <= MAX_K ? k : K,
+    first: { fusion: isFusion(text("fusion")) ? text("fusion") : FUSION, a: weight(given.get("a")) },
+    second: isBeside ? { fusion: text("beside"), a: weight(given.get("beside-a")) } : null,
+    k,
     filters: given.getAll("filter").flatMap(filter),
     where: text("where"),
     prefix: text("prefix"),
     text: text("text"),
+    wrong: [
+      ...wrong.map((name) => `There is no fusion “${text(name)}”: ${
+        name === "fusion" ? `${FUSION} is used` : "nothing is beside the search"}.`),
+      ...(text("k") && String(k) !== text("k")
+        ? [`The number of hits must be 1 to ${MAX_K}, not “${text("k")}”: it is ${k} now.`] : []),
+    ],
   };
 }
 
