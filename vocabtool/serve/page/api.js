@@ -3,7 +3,7 @@
 const KEY = "vocabtool-key"; // in the storage of this tab
 const FIRST_WAIT = 250; // milliseconds
 const LONGEST_WAIT = 2000;
-const AWAY = new Set([502, 503, 504]);
+const AWAY = new Set([502, 503]); // not 504: what took too long once would again
 
 /** What the server refused, in its own words. */
 export class Problem extends Error {

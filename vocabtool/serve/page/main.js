@@ -84,6 +84,10 @@ async function showProblems(work) {
     await work;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
+    if (state.tab === "model") {
+      byId("model-facts").textContent = sentence(error.message);
+      return;
+    }
     const isCondition = error.position !== undefined;
     if (isCondition) showConditionProblem(error, condition(state).offset);
     showResults(isCondition ? "The condition is wrong." : sentence(error.message), []);

@@ -20,9 +20,12 @@ export class Cutter {
   }
 
   async show(index, text) {
+    const shown = JSON.stringify([index, text]);
+    if (shown === this.shown) return;
     const body = { index, text };
     const cut = await this.#latest.run((signal) => this.api.post("v1/words", body, signal));
     if (!cut) return;
+    this.shown = shown;
     showWords(byId("cut"), byId("cut-facts"), text, cut.words.map(explained));
     const lines = cut.rule.map((line) => element("li", {}, withBlanks(line)));
     byId("rule").replaceChildren(...lines);
@@ -62,9 +65,12 @@ export class VocabularyList {
   }
 
   async show(index, prefix) {
-    this.path = `${pathOf(index)}/vocabulary?prefix=${encodeURIComponent(prefix)}`;
+    const path = `${pathOf(index)}/vocabulary?prefix=${encodeURIComponent(prefix)}`;
+    if (path === this.shown) return;
+    this.path = path;
     const first = await this.#latest.run((signal) => this.page(0, signal));
     if (!first) return;
+    this.shown = path;
     this.#pages = new Map([[0, first.entries]]);
     this.#matching = first.matching;
     const all = plural(first.total, "word");
@@ -127,25 +133,35 @@ export function showReport(api, index) {
     box.replaceChildren(element("button", { type: "button", click: save }, "Save the report"));
     return;
   }
-  const show = ({ currentTarget: button }) => {
-    const looks = { src: path, title: "Report of unknown words", load: fitHeight };
-    button.replaceWith(element("iframe", looks));
+  const show = async ({ currentTarget: button }) => {
+    button.disabled = true;
+    button.textContent = "Making the report …";
+    try {
+      await made(api, path);
+    } catch (error) {
+      button.textContent = error.message;
+      return;
+    }
+    button.replaceWith(element("iframe", { src: path, title: "Report of unknown words" }));
   };
   box.replaceChildren(
     element("button", { type: "button", click: show }, "Show the report"),
     " ", element("a", { href: path, target: "_blank" }, "Open it in a tab of its own"));
 }
 
-/** Make a frame as high as what it shows, now and when that changes. */
-function fitHeight({ currentTarget: frame }) {
-  const shown = frame.contentDocument.documentElement;
-  new ResizeObserver(() => {
-    frame.style.height = `${shown.getBoundingClientRect().height + 4}px`; // and its border
-  }).observe(shown);
+/** Settle when the server has made the report, which may take longer than one request. */
+async function made(api, path) {
+  for (;;) {
+    try {
+      return await api.answer(path, {});
+    } catch (error) {
+      if (error.status !== 504) throw error;
+    }
+  }
 }
 
 async function download(api, path, name) {
-  const file = await (await api.answer(path, {})).blob();
+  const file = await (await made(api, path)).blob();
   const link = element("a", { href: URL.createObjectURL(file), download: name });
   link.click();
   URL.revokeObjectURL(link.href);
