@@ -23,6 +23,7 @@ from tests.cli.running import environment
 from tests.conftest import ROOT
 from vocabtool.serve.application import application
 from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.guard import Protection
 from vocabtool.serve.server import settings
 
 
@@ -40,7 +41,8 @@ def serving(
 ) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open. ``port``: 0 for a free one."""
     served = {name: ServedIndex(name, path) for name, path in folders.items()}
-    catalog = Catalog(served, writable=writable)
+    limits = options.get("protection", Protection()).limits
+    catalog = Catalog(served, writable=writable, waiting=limits.waiting)
     server = uvicorn.Server(settings(application(catalog, **options), port=port))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_metrics(tmp_path: Path) -> None:
         found = metrics(client)
         assert [found[f"vocabtool_index_{each}", "small"] for each in shown] == [1, 11, 3, 1]
         assert found["vocabtool_commits_picked_up_total", "small"] in (1, 2)
+
+
+def test_client_that_leaves(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A request whose client leaves before its end is no error of the server."""
+    with serving({"small": small}) as client:
+        url = client.base_url
+        with socket.create_connection((url.host, url.port)) as leaving:
+            head = f"POST {SEARCH} HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 100\r\n\r\n"
+            leaving.sendall(head.encode() + b'{"query":')
+        until(lambda: ("vocabtool_requests_total", "none", "499") in metrics(client))
+        counted = [key for key in metrics(client) if key[0] == "vocabtool_requests_total"]
+    assert "500" not in {key[2] for key in counted}
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_two_servers_have_metrics_of_their_own(small: Path) -> None:

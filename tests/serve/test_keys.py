@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 from tests.builders.served import serving
 from vocabtool.cli.main import cli
-from vocabtool.errors import InvalidFile, NotFound
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.serve.guard import Protection, must_write
 from vocabtool.serve.keys import KeyFile, make_key
 
@@ -86,6 +87,30 @@ def test_damaged_files(file: Path, line: str, told: str) -> None:
     with pytest.raises(InvalidFile):
         make_key(file, "c", "read")
     assert file.read_text() == before + line
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("a b", r"a key's name has 1 to 100 .*, got 'a b'"), ("b", "already a key named 'b'")],
+)
+def test_wrong_names(file: Path, name: str, told: str) -> None:
+    """The message speaks of the name, not of a line that was never written."""
+    make_key(file, "b", "read")
+    before = file.read_bytes()
+    with pytest.raises(VocabtoolError, match=told) as caught:
+        make_key(file, name, "read")
+    assert "line 2" not in str(caught.value)
+    assert file.read_bytes() == before
+
+
+def test_made_at_once(file: Path) -> None:
+    """Keys that are made at the same time are all kept."""
+    names = [f"key{number}" for number in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        texts = [*pool.map(lambda name: make_key(file, name, "read"), names)]
+    keys = KeyFile(file)
+    assert [key and key.name for key in map(keys.find, texts)] == names
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
 def test_no_file(file: Path) -> None:

@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import click
 import httpx
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from tests.builders.served import serving
-from vocabtool.cli.serve import serve_command
+from vocabtool import Index, VocabtoolError
+from vocabtool.cli.serve import protection_of, serve_command
 from vocabtool.serve import application
 from vocabtool.serve.catalog import THREADS
 from vocabtool.serve.connection import Connection
 from vocabtool.serve.guard import LOOPBACK_HOSTS, PAGE_POLICY, REPORT_POLICY, Protection
 from vocabtool.serve.keys import KeyFile, make_key
 from vocabtool.serve.limits import MAX_CLIENTS, Limits, Rates
+from vocabtool.serve.problems import LOG
 
 SEARCH = "/v1/indexes/small/search"
 ASKED = {"query": "amber"}
@@ -94,12 +97,12 @@ def test_time_of_a_request(small: Path, held: threading.Event) -> None:
     """A request is given up after its time; its thread counts until it ends."""
     with limited(small, seconds=0.2, waiting=1) as client, ThreadPoolExecutor(THREADS) as pool:
         for answer in pool.map(lambda _: client.post(SEARCH, json=ASKED), range(THREADS)):
-            assert answer.status_code == 503
-            assert answer.headers["retry-after"] == "1"
+            assert answer.status_code == 504
+            assert "retry-after" not in answer.headers  # it would take as long again
             assert "more than 0.2 seconds" in answer.json()["detail"]
-        assert client.post(SEARCH, json=ASKED).status_code == 503  # waited, and never began
+        assert client.post(SEARCH, json=ASKED).status_code == 504  # waited, and never began
         statuses = [*pool.map(lambda _: client.post(SEARCH, json=ASKED).status_code, range(4))]
-        assert sorted(statuses) == [429, 429, 429, 503]  # one may wait
+        assert sorted(statuses) == [429, 429, 429, 504]  # one may wait
         held.set()
         while (answer := client.post(SEARCH, json=ASKED)).status_code == 429:
             pass
@@ -286,11 +289,23 @@ def test_pages_of_other_sites(local: httpx.Client) -> None:
         assert preflight.headers.get("access-control-allow-origin") == allowed
 
 
-def test_errors_of_the_server(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to an error that nobody foresaw shows nothing of it."""
+def logged(caplog: pytest.LogCaptureFixture) -> list[object]:
+    """The kinds of the errors that the server logged."""
+    records = [each for each in caplog.records if each.name == LOG.name]
+    return [each.exc_info and each.exc_info[0] for each in records]
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, TypeError, ValueError])
+def test_errors_of_the_server(
+    client: httpx.Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
+) -> None:
+    """The answer to an error that nobody foresaw shows nothing of it; the log does."""
 
     def fail(*_: Any) -> Any:
-        raise ZeroDivisionError("secret")
+        raise kind("secret")
 
     monkeypatch.setattr(application, "answer", fail)
     answer = client.post(SEARCH, json=ASKED)
@@ -300,3 +315,37 @@ def test_errors_of_the_server(client: httpx.Client, monkeypatch: pytest.MonkeyPa
         "detail": "an error of the server; its log has the details",
     }
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert logged(caplog) == [kind]
+
+
+def test_a_model_that_fails(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no fault of the request: the client may try again, and the log tells."""
+
+    def fail(*_: Any, **more: Any) -> Any:
+        raise VocabtoolError("the encoder is away")
+
+    monkeypatch.setattr(Index, "search", fail)
+    answer = client.post(SEARCH, json=ASKED)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["detail"] == "the encoder is away"
+    assert logged(caplog) == [VocabtoolError]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://Example.org", "https://example.org"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        *((each, None) for each in ("*", "https://*", "example.org", "https://a.org/", "null")),
+    ],
+)
+def test_sites_that_may_ask(given: str, kept: str | None) -> None:
+    """They are kept as browsers write them; what no browser sends is refused."""
+    options = {"api_keys": None, "no_auth": False, "allowed_hosts": (), "origins": (given,)}
+    if kept is not None:
+        assert protection_of("127.0.0.1", options, {}).origins == (kept,)
+        return
+    with pytest.raises(click.UsageError, match="--cors: wanted SCHEME://HOST"):
+        protection_of("127.0.0.1", options, {})

@@ -19,6 +19,7 @@ from tests.builders.small_indexes import DIM, WORDS, add, delete, document, docu
 from tests.cli.running import run
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words, save_report
 from vocabtool.search.settings import Calibration
+from vocabtool.serve.guard import REPORT_POLICY
 from vocabtool.system.byte_strings import ByteStrings
 
 IDS = ("a/b", "//", "é ü", "x?y#z", "100%25", " space ", "..", "documents/d3")
@@ -206,7 +207,9 @@ def test_report(client: httpx.Client, folders: dict[str, Path], tmp_path: Path) 
     found = client.get("/v1/indexes/answers/report")
     assert found.text == (tmp_path / "page.html").read_text("utf-8")
     assert found.headers["content-type"] == "text/html; charset=utf-8"
-    assert "script" not in found.headers["content-security-policy"]
+    assert found.headers.get_list("content-security-policy") == [REPORT_POLICY]
+    assert "frame-ancestors 'self'" in REPORT_POLICY  # the search page shows it in a frame
+    assert REPORT_POLICY.startswith("sandbox;")
 
 
 def test_vocabulary_of_pieces(client: httpx.Client) -> None:

@@ -93,6 +93,12 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
         ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
         ({"query": "a", "queries": ["b"]}, "pass queries without query"),
         ({"query": "a", "vectors": [[1.0]]}, "vectors belong to queries"),
+        ({"queries": ["a"], "vectors": [[1.0]]}, f"vectors.0: wanted {DIM} numbers, got 1"),
+        (
+            {"queries": ["a", "b"], "vectors": [[1.0] * DIM, [1.0]]},
+            f"vectors.1: wanted {DIM} numbers, got 1",
+        ),
+        ({"queries": ["a"], "vectors": [[1.0] * DIM] * 2}, "2 vectors for 1 texts"),
         ({"query": "a", "cursor": "nonsense"}, "cursor"),
         ({"query": "a", "sort": ["absent"]}, "absent"),
     ],

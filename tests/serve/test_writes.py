@@ -19,11 +19,13 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.builders.served import serving
+from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, contents, document, made, temporary_folder, vector
 from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError, Writer
-from vocabtool.serve import commits, writes
+from vocabtool.serve import application, commits, writes
+from vocabtool.serve.guard import Protection
+from vocabtool.serve.limits import Limits
 from vocabtool.serve.problems import NotReady
 from vocabtool.serve.server import ServeOptions
 
@@ -148,6 +150,7 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
 
 
 NO_VECTOR = {"id": "x", "text": "t"}
+NO_ID = {"text": "t", "vector": [1] * DIM}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ NO_VECTOR = {"id": "x", "text": "t"}
         ([row(10), b'{"id": "\\ud83d", "text": ""}'], "body:2: not JSON in UTF-8"),
         ([b"[" * 10_000], "body:1: not JSON"),
         ([row(10), b"", ["x"]], "body:3: expected an object"),
-        ([row(10), {"text": "t", "vector": [1] * DIM}], "body:2: no field 'id'"),
+        ([row(10), NO_ID], "body:2: no field 'id'"),
         ([{"id": True, "text": "t"}], "body:1: field 'id'"),
         ([{"id": "", "text": "t"}], "body:1: field 'id'"),
         ([{"id": "x" * 1001, "text": "t"}], "body:1: field 'id'"),
@@ -193,6 +196,8 @@ def test_documents_that_must_be_new(writer: httpx.Client, folder: Path) -> None:
     assert problem["detail"].startswith("body:2: the index has a document 'd3' already")
     status, problem = send(writer, row(10), row(11), row(10), on_existing="error")
     assert (status, problem["detail"]) == (400, "body:3: body:1 has the id 'd10' too")
+    status, problem = send(writer, NO_ID, NO_ID, on_existing="error")
+    assert (status, problem["detail"]) == (400, "body:1: no field 'id'")
     assert Index.open(folder).manifest.commit == 1
 
 
@@ -217,7 +222,7 @@ def test_wrong_documents(
     assert told in answer.json()["detail"]
 
 
-def test_refused_requests(writer: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_requests(writer: httpx.Client) -> None:
     """Of another type, too large, without an id, not in UTF-8, with a wrong key."""
     for kind in ("text/plain", "application/json", ""):  # that a page of another site may send
         answer = writer.post(DOCUMENTS, content=lines(row(1)), headers={"Content-Type": kind})
@@ -226,21 +231,44 @@ def test_refused_requests(writer: httpx.Client, monkeypatch: pytest.MonkeyPatch)
     assert send(writer, *[b""] * 10_000, row(1))[0] == 413
     status, problem = send(writer, {"id": "x", "text": "t" * (16 << 20)})
     assert (status, "more than 16,777,216 bytes" in problem["detail"]) == (413, True)
-    monkeypatch.setattr(writes, "MAX_HELD", 100)
-    status, problem = send(writer, row(1))
-    assert (status, "batches of more than 100 bytes wait" in problem["detail"]) == (429, True)
-    monkeypatch.undo()  # no batch counts any longer
     assert send(writer, row(1))[0] == 200
     assert writer.put(f"{DOCUMENTS}/", json={"text": "t"}).status_code == 400
     assert writer.put(f"{DOCUMENTS}/{'x' * 1001}", json={"text": "t"}).status_code == 400
     answer = writer.delete(f"{DOCUMENTS}/a%FF")
     assert (answer.status_code, answer.json()["detail"]) == (400, "the path is not UTF-8")
+    half = b'{"text": "t", "fields": {"s": "\\ud83d"}}'  # of a character
+    headers = {"Content-Type": "application/json"}
+    assert writer.put(f"{DOCUMENTS}/x", content=half, headers=headers).status_code == 400
     for key in ("", "k" * 201):
         status, problem = send(writer, row(1), key=key)
         assert (status, "Idempotency-Key" in problem["detail"]) == (400, True)
     assert send(writer, row(1), on_existing="replace")[0] == 400
     answer = writer.delete("/v1/indexes/other/documents/a")
     assert answer.json()["detail"] == "no index 'other'; the indexes are small"
+
+
+def test_bytes_of_all_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch may be as large as ``--max-body`` says; while it is read, others are refused."""
+    monkeypatch.setattr(application, "MAX_HELD", 100)
+    batch = lines({**row(1), "text": "t" * 800})
+    protection = Protection(limits=Limits(documents_body=1_000))
+    done = threading.Event()
+
+    def content() -> Iterator[bytes]:
+        yield batch
+        assert done.wait(60)
+
+    with (
+        serving({"small": folder}, writable=True, protection=protection) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(client.post, DOCUMENTS, content=content(), headers=LINES)
+        until(lambda: send(client, {**row(2), "text": "t" * 800})[0] == 429)
+        status, problem = send(client, {**row(2), "text": "t" * 800})
+        assert (status, "batches of more than 1,000 bytes" in problem["detail"]) == (429, True)
+        done.set()
+        assert first.result().status_code == 200
+        assert send(client, row(2))[0] == 200  # no batch counts any longer
 
 
 def test_a_server_that_must_not_write(client: httpx.Client, small: Path) -> None:
@@ -426,7 +454,7 @@ def test_a_failed_commit(
         go.set()
         found = [each.result() for each in answers]
     assert [found[0], found[2]] == [wrote(1, 0, 0, 2), wrote(1, 0, 0, 3)]
-    told = "nothing was written: the disk is full"
+    told = "the disk is full"
     assert (found[1][0], found[1][1]["detail"]) == (503, told)
     assert sorted(set(Index.open(folder).ids())) == sorted(
         [f"d{n}" for n in range(10)] + ["d20", "d22"]

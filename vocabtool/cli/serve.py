@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from vocabtool.serve.guard import Protection
 
 SERVE: Final = "serving needs FastAPI and uvicorn: pip install '.[serve]'"
+
+ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 PLACE = gather(
     "place",
@@ -156,7 +159,8 @@ def serve_command(
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
     """Return who may ask, from the options PROTECTION and LIMITS.
 
-    Raises :class:`click.UsageError` if other machines can reach ``host`` and nobody said who may.
+    Raises :class:`click.UsageError` if other machines can reach ``host`` and nobody said who may,
+    and for an invalid origin.
     """
     keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:
@@ -172,12 +176,17 @@ def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> P
     except ImportError as error:
         raise UnsupportedFormat(SERVE) from error
 
+    origins = tuple(each.lower() for each in given.pop("origins"))  # as browsers write them
+    for each in origins:
+        if not ORIGIN.fullmatch(each):
+            wanted = "SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"
+            raise click.UsageError(f"--cors: wanted {wanted}, got {each!r}")
     allowed = frozenset(name.lower() for name in given.pop("allowed_hosts"))
     return Protection(
         limits=Limits(**limits),
         keys=KeyFile(Path(keys)) if keys else None,
         hosts=allowed | LOOPBACK_HOSTS | {host} if allowed or is_local else None,
-        **given,
+        origins=origins,
     )
 
 

@@ -6,9 +6,8 @@ answer has structured content and the same as a short text. It only reads. Searc
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
 from inspect import cleandoc
@@ -54,12 +53,12 @@ from vocabtool.serve.agent_results import (
     uri_of,
     words_result,
 )
-from vocabtool.serve.catalog import Catalog, ServedIndex
+from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
 from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told
 from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
-from vocabtool.serve.server import ServeOptions, serve, settings
+from vocabtool.serve.server import ServeOptions, catalog_of, serve, settings
 from vocabtool.system.messages import tell
 
 MAX_HITS: Final = 50
@@ -256,14 +255,8 @@ class AgentServer(MCPServer[None]):
     def __init__(self, catalog: Catalog) -> None:
         @asynccontextmanager
         async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-            opening = asyncio.create_task(catalog.keep_open())
-            try:
+            async with catalog.opened():
                 yield
-            finally:
-                opening.cancel()
-                with suppress(asyncio.CancelledError):
-                    await opening
-                await asyncio.to_thread(catalog.close)
 
         self.tools = Tools(catalog)
         functions = (
@@ -395,9 +388,7 @@ def tool_of(function: Callable[..., Any]) -> Tool:
 
 def run(options: ServeOptions, *, http: bool) -> None:
     """Serve agents until the client leaves or a signal stops it."""
-    indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    limits = options.protection.limits
-    agents = AgentServer(Catalog(indexes, options.model, waiting=limits.waiting))
+    agents = AgentServer(catalog_of(options))
     if not http:
         tell("serving agents on standard input and output")
         agents.run("stdio")  # the SDK sends whatever else is printed to standard error

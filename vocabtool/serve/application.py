@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from copy import copy
 from typing import Any
 
@@ -29,9 +29,10 @@ from vocabtool.serve.limits import check_condition
 from vocabtool.serve.measured import note_search
 from vocabtool.serve.observe import Metrics, Observer, observe_routes
 from vocabtool.serve.page import page_routes
+from vocabtool.serve.problems import ServeError, wrong_arguments
 from vocabtool.serve.reads import Kept, read_routes
 from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
-from vocabtool.serve.writes import Writes
+from vocabtool.serve.writes import MAX_HELD, Writes
 
 
 class Application(FastAPI):
@@ -52,20 +53,15 @@ def application(
     ``log_texts``: whether logs may contain queries.
     """
     protection = protection or Protection()
-    catalog.waiting = protection.limits.waiting
-    writes = Writes(catalog)
+    writes = Writes(catalog, max(MAX_HELD, protection.limits.documents_body))
     kept = Kept()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        opening = asyncio.create_task(catalog.keep_open())
-        yield {"limits": protection.limits}  # for each connection
-        opening.cancel()
-        with suppress(asyncio.CancelledError):
-            await opening
-        await asyncio.to_thread(writes.close)
-        kept.stops = True
-        await asyncio.to_thread(catalog.close)
+        async with catalog.opened():
+            yield {"limits": protection.limits}  # for each connection
+            await asyncio.to_thread(writes.close)
+            kept.stops = True
 
     app = Application(
         title="vocabtool",
@@ -77,12 +73,10 @@ def application(
         openapi_url="/openapi.json",
         redirect_slashes=False,  # or the header Host decides where to
     )
-    app.state.catalog = catalog
     app.state.protection = protection
     app.add_exception_handler(RequestValidationError, problems.of_invalid_request)
     app.add_exception_handler(HTTPException, problems.of_refusal)
-    for kind in (vocabtool.VocabtoolError, ValueError, TypeError):
-        app.add_exception_handler(kind, problems.of_error)
+    app.add_exception_handler(vocabtool.VocabtoolError, problems.of_error)
     app.add_middleware(Guard, protection=protection)
     if protection.origins:
         app.add_middleware(
@@ -131,14 +125,20 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
     commit = index.manifest.commit
     if request.queries is None:
         if request.vectors is not None:
-            raise ValueError("vectors belong to queries; for one query pass vector")
+            raise ServeError("vectors belong to queries; for one query pass vector")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
-        found = index.search(request.query, vector=vector, **asked)
+        with wrong_arguments():
+            found = index.search(request.query, vector=vector, **asked)
         note_search([found])
         return {**as_json(found), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
-        raise ValueError("pass queries without query, vector and cursor")
+        raise ServeError("pass queries without query, vector and cursor")
     del asked["cursor"]
-    results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
+    dim = index.configuration.dim
+    for place, each in enumerate(request.vectors or ()):
+        if len(each) != dim:
+            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(each):,}")
+    with wrong_arguments():
+        results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
     note_search(results)
     return {"results": [as_json(each) for each in results], "index": name, "commit": commit}

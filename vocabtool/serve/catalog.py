@@ -8,9 +8,9 @@ picked up within ``REFRESH_SECONDS``. A request reads one commit from beginning 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +20,12 @@ from typing import Any, Final, Literal, TypeVar
 from vocabtool.index.index import Index
 from vocabtool.serve.limits import MAX_WAITING
 from vocabtool.serve.measured import MEASURED
-from vocabtool.serve.problems import Busy, NotReady, UnknownIndex
+from vocabtool.serve.problems import LOG, Busy, NotReady, UnknownIndex
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
 OPENING: Final = "it is being opened"
 
-LOG: Final = logging.getLogger("vocabtool.serve")
 Result = TypeVar("Result")
 
 
@@ -140,6 +139,18 @@ class Catalog:
         self._running.add(work)
         work.add_done_callback(self._running.discard)
         return await asyncio.wrap_future(work)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Keep the indexes open until the block ends; then wait for what runs."""
+        opening = asyncio.create_task(self.keep_open())
+        try:
+            yield
+        finally:
+            opening.cancel()
+            with suppress(asyncio.CancelledError):
+                await opening
+            await asyncio.to_thread(self.close)
 
     async def keep_open(self) -> None:
         """Open all indexes, and pick up their new commits until cancelled."""

@@ -11,7 +11,6 @@ request, sent again because its answer was lost, changes nothing and gets the sa
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,9 +25,8 @@ from vocabtool.index.folder import read_manifest
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.serve.catalog import ServedIndex
-from vocabtool.serve.problems import Busy, NotReady, ServeError
+from vocabtool.serve.problems import LOG, Busy, NotReady, ServeError
 
-LOG: Final = logging.getLogger("vocabtool.serve")
 MAX_QUEUED: Final = 64  # requests that wait for an index's thread; further ones are refused
 
 
@@ -39,7 +37,7 @@ class ReusedKey(ServeError):
 
 
 class CannotWrite(ServeError):
-    """Writing failed for a reason that is not in the request: a full disk, a model that is away."""
+    """Writing failed for a reason that is not in the request, such as a full disk."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -169,8 +167,7 @@ def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
         for each in changes:
             _commit(index, [each])
         return
-    # Our other errors say by their class whose fault it is.
-    is_ours = isinstance(error, VocabtoolError)
-    if type(error) is VocabtoolError or (isinstance(error, OSError) and not is_ours):
+    # Our own errors say by their class whose fault it is.
+    if isinstance(error, OSError) and not isinstance(error, VocabtoolError):
         error = CannotWrite(f"nothing was written: {error}")
     changes[0].answer.set_exception(error)

@@ -107,8 +107,8 @@ class Guard:
         except ClientDisconnect:
             return
         except TimeoutError as raised:
-            told = f"the request took more than {seconds:g} seconds; try again, or ask for less"
-            out_of_time = Refused(HTTPStatus.SERVICE_UNAVAILABLE, told)
+            told = f"the request took more than {seconds:g} seconds; ask for less"
+            out_of_time = Refused(HTTPStatus.GATEWAY_TIMEOUT, told)  # which clients do not repeat
             error = out_of_time if timer.expired() else raised
         except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
             error = raised

@@ -7,12 +7,14 @@ A key has 256 random bits, so a fast hash without salt is enough: nobody can try
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -30,6 +32,7 @@ MAX_KEY: Final = 200  # characters of what a request presents as its key
 MAX_KEYS: Final = 1_000
 MAX_FILE: Final = 1 << 20  # bytes
 REREAD_SECONDS: Final = 1.0
+NAMED: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -46,20 +49,40 @@ class Key:
 def make_key(path: Path, name: str, access: Access) -> str:
     """Add a new key to a file, which is made if it is missing, and return the key.
 
-    The file is replaced atomically; a new one has the mode 0600. Raises :class:`InvalidFile` if
-    the file is damaged or already has a key of this name.
+    The file is replaced atomically, and others that add keys wait; a new one has the mode 0600.
+    Raises :class:`VocabtoolError` for an invalid name, or one that a key of the file has, and
+    :class:`InvalidFile` if the file is damaged.
     """
-    before = path.read_bytes() if path.exists() else b""
+    if not NAME.fullmatch(name):
+        raise VocabtoolError(f"{NAMED}, got {name!r:.120}")
     text = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     key = Key(name=name, access=access, sha256=_digest(text))
-    lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
-    after = b"".join(line + b"\n" for line in lines)
-    with reading(str(path)):
-        decode_keys(after)
-    with whole_file(path) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(after)
+    path = Path(os.path.realpath(path))
+    with _locked(path.parent):
+        before = path.read_bytes() if path.exists() else b""
+        lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
+        after = b"".join(line + b"\n" for line in lines)
+        with reading(str(path)):
+            if any(each.name == name for each in decode_keys(before)):
+                what = f"{path}: there is already a key named {name!r}"
+                raise VocabtoolError(f"{what}; choose another name, or delete its line")
+            decode_keys(after)  # not too many
+        with whole_file(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(after)
     return text
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder: the file is replaced, so that its own lock would be lost."""
+    with reading(str(folder)):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _digest(text: str) -> str:
@@ -82,8 +105,7 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
             raise InvalidFile(f"line {number}: not a line that `vocabtool api-key` wrote")
         key: Key = from_json(Key, value, f"line {number}")
         if not NAME.fullmatch(key.name):
-            wanted = "1 to 100 letters, digits and any of _ . @ + -"
-            raise InvalidFile(f"line {number}: a key's name has {wanted}, got {key.name!r:.120}")
+            raise InvalidFile(f"line {number}: {NAMED}, got {key.name!r:.120}")
         if not DIGEST.fullmatch(key.sha256):
             raise InvalidFile(f"line {number}: sha256 must be 64 hexadecimal digits")
         if key.name in keys:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("vocabtool.serve.requests")
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+CLIENT_LEFT: Final = 499  # as nginx counts requests whose client leaves before the answer
 NO_ROUTE: Final = "none"  # of a request for a path that is not there
 BUCKETS: Final = tuple(
     step * 10.0**power for power in range(-4, 1) for step in (1, 2.5, 5)
@@ -124,7 +125,7 @@ class Observer:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = perf_counter(), 500
+        began, status = perf_counter(), CLIENT_LEFT
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
         id_ = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
         measured = Measured(id_.decode())
@@ -139,6 +140,9 @@ class Observer:
 
         try:
             await self.app(scope, receive, answer)
+        except BaseException:
+            status = 500 if status == CLIENT_LEFT else status
+            raise
         finally:
             ended = perf_counter()
             if measured.searched is not None:

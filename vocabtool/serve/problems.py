@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,6 +79,17 @@ class Refused(ServeError):
         super().__init__(what)
 
 
+@contextmanager
+def wrong_arguments() -> Iterator[None]:
+    """Turn errors about the arguments of a request into :class:`ServeError`."""
+    try:
+        yield
+    except VocabtoolError:  # its class says whose fault it is
+        raise
+    except (ValueError, TypeError) as error:
+        raise ServeError(str(error)) from error
+
+
 STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     **dict.fromkeys((FolderInUse, OtherModel, ChangedModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
@@ -99,7 +112,7 @@ def problem(
 
 
 def of_error(request: Request, error: Exception) -> Response:
-    """Return the problem document of an error that a request caused."""
+    """Return the problem document of an error. One that is no fault of the request is logged."""
     if isinstance(error, ServeError):
         return problem(error.status, str(error), getattr(error, "headers", None))
     if isinstance(error, InvalidCondition):
@@ -107,9 +120,13 @@ def of_error(request: Request, error: Exception) -> Response:
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
             return problem(status, str(error))
-    if isinstance(error, VocabtoolError | ValueError | TypeError):
+    # The root itself is raised when the server or its encoder fails, and its kinds for requests.
+    is_ours = isinstance(error, VocabtoolError)
+    if is_ours and type(error) is not VocabtoolError:
         return problem(HTTPStatus.BAD_REQUEST, str(error))
     LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
+    if is_ours:
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 

@@ -22,7 +22,7 @@ from vocabtool.index import contents
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
 from vocabtool.reports.oov import oov_report
-from vocabtool.reports.renderers import POLICY, write
+from vocabtool.reports.renderers import write
 from vocabtool.search.settings import Settings
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog, ServedIndex
@@ -148,9 +148,7 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
             write(oov_report(counted), page, "html")
             return page.getvalue()
 
-        page = await kept.get(name, "report", snapshot.version, make)
-        headers = {"Content-Security-Policy": POLICY}
-        return HTMLResponse(page, headers=headers)
+        return HTMLResponse(await kept.get(name, "report", snapshot.version, make))
 
     return routes
 
@@ -165,7 +163,7 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: Kept) -> dict[st
         "name": served.name,
         "status": served.status,
         "problem": served.problem,
-        "writable": bool(getattr(catalog, "writable", False)),
+        "writable": catalog.writable,
     }
     if index is None:
         return facts

@@ -485,15 +485,17 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
         413: "The body of the request is too long.",
         415: "The body of the request is not JSON.",
         429: "Too many requests; `Retry-After` says when to try again.",
-        503: "The index or its model is not open; `Retry-After` says when to try again.",
+        503: "The index is not open, or the server or its model failed; `Retry-After` says when "
+        "to try again.",
+        504: "The request took too long; ask for less.",
     }.items()
 }
 
 
-def json_answer(content: Any, status: int = 200) -> Response:
+def json_answer(content: Any) -> Response:
     """Return an answer as JSON. Nothing is validated: the answer was made by our own types."""
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
         body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=asdict)).encode()
-    return Response(body, status, media_type="application/json")
+    return Response(body, media_type="application/json")

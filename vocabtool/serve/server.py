@@ -112,9 +112,14 @@ class Workers(Multiprocess):
 
 def application_of(options: ServeOptions) -> FastAPI:
     """Return the application of one process."""
+    return application(catalog_of(options), options.protection, log_texts=options.log_texts)
+
+
+def catalog_of(options: ServeOptions) -> Catalog:
+    """Return the indexes of one process; none is open yet."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
-    catalog = Catalog(indexes, options.model, writable=options.writable)
-    return application(catalog, options.protection, log_texts=options.log_texts)
+    waiting = options.protection.limits.waiting
+    return Catalog(indexes, options.model, waiting=waiting, writable=options.writable)
 
 
 def worker_application(options: ServeOptions) -> FastAPI:

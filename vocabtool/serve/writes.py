@@ -31,10 +31,18 @@ from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.commits import Asked, Change, Commits
-from vocabtool.serve.problems import Busy, Refused, ServeError, TooLarge, UnknownDocument
-from vocabtool.serve.schemas import MAX_NAME, Answer, Problem, Strict, Vector
+from vocabtool.serve.problems import (
+    Busy,
+    Refused,
+    ServeError,
+    TooLarge,
+    UnknownDocument,
+    wrong_arguments,
+)
+from vocabtool.serve.schemas import MAX_NAME, Answer, Problem, Strict, Vector, json_answer
 
-MAX_HELD: Final = 128 << 20  # bytes of all batches that are being read or wait to be written
+# Bytes of all batches that are being read or wait to be written; a single one may be larger.
+MAX_HELD: Final = 128 << 20
 MAX_LINES: Final = 10_000  # of a batch
 MAX_KEY: Final = 200  # characters of an idempotency key
 # A page of another site can send other types without asking the server first, but not these.
@@ -159,14 +167,15 @@ def row_of(number: int, line: bytes) -> Row:
         raise ServeError(f"{place}: not JSON in UTF-8: {error}") from None
     if not isinstance(value, dict):
         raise ServeError(f"{place}: expected an object with id and text, got {str(value)[:50]}")
-    if ID in value:
-        id_ = value[ID]
-        id_ = str(id_) if type(id_) is int else id_
-        if not isinstance(id_, str) or not 0 < len(id_) <= MAX_NAME:
-            wanted = f"a string of 1 to {MAX_NAME:,} characters, or an integer"
-            raise ServeError(f"{place}: field 'id': expected {wanted}, got {str(id_)[:50]!r}")
-        value[ID] = id_
-    return Row(number, value.get(ID, ""), value, value.pop(VECTOR, None))
+    if ID not in value:
+        raise ServeError(f"{place}: no field 'id'")
+    id_ = value[ID]
+    id_ = str(id_) if type(id_) is int else id_
+    if not isinstance(id_, str) or not 0 < len(id_) <= MAX_NAME:
+        wanted = f"a string of 1 to {MAX_NAME:,} characters, or an integer"
+        raise ServeError(f"{place}: field 'id': expected {wanted}, got {str(id_)[:50]!r}")
+    value[ID] = id_
+    return Row(number, id_, value, value.pop(VECTOR, None))
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
@@ -249,10 +258,14 @@ def digest_of(*asked: object) -> bytes:
 
 
 class Writes:
-    """The endpoints that change indexes. They refuse all requests unless these are writable."""
+    """The endpoints that change indexes. They refuse all requests unless these are writable.
 
-    def __init__(self, catalog: Catalog) -> None:
+    ``most``: bytes of batches that may be held at a time.
+    """
+
+    def __init__(self, catalog: Catalog, most: int) -> None:
         self._catalog = catalog
+        self._most = most
         self._held = 0  # bytes of batches
         self._commits = {name: Commits(each) for name, each in catalog.indexes.items()}
 
@@ -274,8 +287,8 @@ class Writes:
             async for part in request.stream():
                 body += part
                 self._held += len(part)
-                if self._held > MAX_HELD:
-                    raise Busy(f"batches of more than {MAX_HELD:,} bytes wait; try again")
+                if self._held > self._most:
+                    raise Busy(f"batches of more than {self._most:,} bytes wait; try again")
             yield bytes(body)
         finally:
             self._held -= len(body)
@@ -291,8 +304,7 @@ class Writes:
     async def _write(self, name: str, change: Callable[[Index], Change]) -> Response:
         index = self._catalog.find(name).opened()
         made = await self._catalog.run(lambda: change(index))
-        answer = await self._commits[name].make(made)
-        return Response(orjson.dumps(answer), media_type="application/json")
+        return json_answer(await self._commits[name].make(made))
 
     def routes(self) -> APIRouter:
         """Return the endpoints."""
@@ -308,7 +320,8 @@ class Writes:
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
         async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
             """Add a document, or replace the one with this id. It is answered after the commit."""
-            asked = Asked(digest_of("PUT", id, body.model_dump_json()), key)
+            with wrong_arguments():  # a field that is not Unicode
+                asked = Asked(digest_of("PUT", id, body.model_dump_json()), key)
 
             def change(index: Index) -> Change:
                 document = Document(id, body.text, body.fields)
