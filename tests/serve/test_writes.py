@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.builders.served import serving, until
+from tests.builders.served import serving
 from tests.builders.small_indexes import DIM, contents, document, made, temporary_folder, vector
 from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError, Writer
@@ -247,30 +247,6 @@ def test_refused_requests(writer: httpx.Client) -> None:
     assert answer.json()["detail"] == "no index 'other'; the indexes are small"
 
 
-def test_bytes_of_all_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch may be as large as ``--max-body`` says; while it is read, others are refused."""
-    monkeypatch.setattr(application, "MAX_HELD", 100)
-    batch = lines({**row(1), "text": "t" * 800})
-    protection = Protection(limits=Limits(documents_body=1_000))
-    done = threading.Event()
-
-    def content() -> Iterator[bytes]:
-        yield batch
-        assert done.wait(60)
-
-    with (
-        serving({"small": folder}, writable=True, protection=protection) as client,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        first = pool.submit(client.post, DOCUMENTS, content=content(), headers=LINES)
-        until(lambda: send(client, {**row(2), "text": "t" * 800})[0] == 429)
-        status, problem = send(client, {**row(2), "text": "t" * 800})
-        assert (status, "batches of more than 1,000 bytes" in problem["detail"]) == (429, True)
-        done.set()
-        assert first.result().status_code == 200
-        assert send(client, row(2))[0] == 200  # no batch counts any longer
-
-
 def test_a_server_that_must_not_write(client: httpx.Client, small: Path) -> None:
     """Every endpoint says so, whatever is sent."""
     answers = [
@@ -391,6 +367,29 @@ def until_waiting(held: list[commits.Commits], count: int) -> None:
     while not held or len(held[0]._waiting) < count:
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+def test_bytes_of_all_batches(
+    folder: Path,
+    queue: tuple[list[commits.Commits], threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch may be as large as ``--max-body`` says; while it waits, others are refused."""
+    held, go = queue
+    monkeypatch.setattr(application, "MAX_HELD", 100)
+    protection = Protection(limits=Limits(documents_body=1_000))
+    long = [{**row(number), "text": "t" * 800} for number in (1, 2)]
+    with (
+        serving({"small": folder}, writable=True, protection=protection) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(send, client, long[0])
+        until_waiting(held, 1)
+        status, problem = send(client, long[1])
+        assert (status, "batches of more than 1,000 bytes" in problem["detail"]) == (429, True)
+        go.set()
+        assert first.result()[0] == 200
+        assert send(client, long[1])[0] == 200  # no batch counts any longer
 
 
 def test_one_commit_for_several_requests(
