@@ -147,6 +147,15 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
     np.testing.assert_array_equal(held, wanted.astype(np.float16))
 
 
+def test_fields_of_a_line(writer: httpx.Client) -> None:
+    """What GET returns can be sent as a line; members beside its fields are fields, too."""
+    held = writer.get(f"{DOCUMENTS}/d3").json()
+    assert held["fields"] == document(3).fields
+    assert send(writer, {**held, "id": "again", "vector": [1] * DIM, "lang": "en"})[0] == 200
+    again = writer.get(f"{DOCUMENTS}/again").json()
+    assert again == {**held, "id": "again", "fields": {**held["fields"], "lang": "en"}}
+
+
 NO_VECTOR = {"id": "x", "text": "t"}
 
 
@@ -172,6 +181,11 @@ NO_VECTOR = {"id": "x", "text": "t"}
         ([row(10), row(11, n="many")], "body:2: the field 'n' contains whole numbers, got 'many'"),
         ([row(10, **{"": 1})], "body:1: the name of a field"),
         ([row(10, **{f"f{n}": n for n in range(257)})], "body:1: wanted at most 256 fields"),
+        ([row(10), row(11, fields={"n": 1})], "body:2: 'n' is in the line and in its member"),
+        ([row(10, fields={"id": "y"})], "body:1: 'id' is in the line and in its member 'fields'"),
+        ([{"id": "x", "fields": {"text": "t"}}], "body:1: 'text' is in the line and in its"),
+        ([row(10), row(11, fields='{"n": 1}')], "body:2: member 'fields': expected an object"),
+        ([row(10, fields=None)], "body:1: member 'fields': expected an object"),
         ([], "the body has no document"),
     ],
 )
