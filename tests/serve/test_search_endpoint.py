@@ -81,6 +81,20 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
     assert answer["results"] == json.loads(json.dumps([each.to_dict() for each in expected]))
 
 
+def test_names_in_one_text(client: httpx.Client) -> None:
+    """Names of fields may stand in one text, with commas, and the description says so."""
+    asked = {"where": "n < 9", "k": 4}
+    names = {"facets": ["n", "even"], "sort": ["even:desc", "n:desc"]}
+    joined = {name: ",".join(each) for name, each in names.items()}
+    found = client.post(SEARCH, json={**asked, **joined}).json()
+    assert found == client.post(SEARCH, json={**asked, **names}).json()
+    assert [hit["fields"]["n"] for hit in found["hits"]] == [8, 6, 4, 2]
+    described = client.get("/openapi.json").json()["components"]["schemas"]["SearchRequest"]
+    for name in names:
+        kinds = [each["type"] for each in described["properties"][name]["anyOf"]]
+        assert kinds == ["array", "string"]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -95,6 +109,9 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
         ({"query": "a", "vectors": [[1.0]]}, "vectors belong to queries"),
         ({"query": "a", "cursor": "nonsense"}, "cursor"),
         ({"query": "a", "sort": ["absent"]}, "absent"),
+        ({"query": "a", "sort": "n,absent"}, "absent"),
+        ({"query": "a", "facets": ",".join(["n"] * 21)}, "body.facets: List should have at most"),
+        ({"query": "a", "facets": 3}, "body.facets: Input should be a valid list"),
     ],
 )
 def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) -> None:

@@ -274,7 +274,8 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
     """While another one writes, requests are refused; afterwards they are not."""
     with Index.open(folder).writer():
         status, problem = send(writer, row(10), key="again")
-        assert (status, str(folder) in problem["detail"]) == (409, True)
+        assert (status, problem["detail"].startswith("small: ")) == (409, True)
+        assert str(folder.parent) not in problem["detail"]
     assert send(writer, row(10), key="again") == wrote(1, 0, 0, 2)
 
 
@@ -575,6 +576,11 @@ def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
         assert (status, "body:2: no vector" in problem["detail"]) == (400, True)
         assert send(client, mixed[0]) == wrote(0, 1, 0, 2)
         assert send(client, rows[0]) == wrote(0, 1, 0, 3)
+        asked = {"index": "small", "texts": ["install Xapian"]}
+        report = client.get("/v1/indexes/small/report").text
+        assert client.get("/v1/indexes/small").json()["model"] == "small_glove.txt"
+        assert client.post("/v1/oov", json=asked).json()["model"] == "small_glove.txt"
+        assert "small_glove.txt" in report and str(tmp_path) not in report
     written = Index.open(folders[1])
     assert contents(written) == contents(index)
     for text in ("how to install Xapian", "search", "introduction"):
