@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 
 from tests.builders.small_indexes import DIM, vector
+from tests.conftest import ROOT
 from vocabtool import Index
+from vocabtool.serve.schemas import SearchRequest
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -79,6 +82,18 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
     answer = client.post(SEARCH, json=asked).json()
     expected = Index.open(small).search_many(queries, vectors=vectors, k=2)
     assert answer["results"] == json.loads(json.dumps([each.to_dict() for each in expected]))
+
+
+def test_the_table_of_members() -> None:
+    """The reference lists each member with its default and its description."""
+    page = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
+    section = page.partition("## A search")[2].partition("## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .+? \| `?(.+?)`? \| (.+) \|$", section, re.MULTILINE)
+    held = {
+        name: (json.loads(json.dumps(each.default)), each.description)
+        for name, each in SearchRequest.model_fields.items()
+    }
+    assert {name: (json.loads(default), told) for name, default, told in rows} == held
 
 
 def test_names_in_one_text(client: httpx.Client) -> None:
