@@ -330,7 +330,8 @@ def test_names_of_models(name: str | None, shown: str) -> None:
         ("/srv/data/answers: damaged", "answers: damaged"),
         ("run `vocabtool upgrade /srv/a/`; see 'x/y'", "run `vocabtool upgrade a`; see 'x/y'"),
         ("[Errno 28] full: '/srv/data/a/b.bin'", "[Errno 28] full: 'b.bin'"),
-        ("1/2 of http://a/b", "1/2 of http://a/b"),
+        ("http://10.0.0.7:8000/v1: no such server", "[address]: no such server"),
+        ("1/2 of (http://a/b).", "1/2 of ([address])."),
     ],
 )
 def test_folders_are_not_told(told: str, shown: str) -> None:

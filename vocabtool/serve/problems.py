@@ -36,6 +36,7 @@ MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
 
 
+ADDRESS: Final = re.compile(r"https?://[^\s'\"`,;]*[^\s'\"`,;:.)]")
 PATH: Final = re.compile(r"(?<![\w./:>-])/(?:[^/\s'\"`,;:]+/)*([^/\s'\"`,;:]+)/?")
 
 
@@ -96,20 +97,21 @@ def told_outside(error: Exception) -> str:
     """Return the message of an error for clients.
 
     If it may name files of the server, not of the request, of each absolute path only the last part
-    is left, and the log gets the whole message.
+    is left, and the log gets the whole message. A plain error may quote a text: it is not logged.
     """
     told = str(error)
-    if isinstance(error, ServeError) or not isinstance(error, (*STATUSES, OSError)):
+    is_of_files = isinstance(error, (*STATUSES, OSError))
+    if isinstance(error, ServeError) or not (is_of_files or type(error) is VocabtoolError):
         return told
     shown = without_folders(told)
-    if shown != told:
+    if is_of_files and shown != told:
         LOG.warning("a request failed: %s", told)
     return shown
 
 
 def without_folders(told: str) -> str:
-    """Return a message with only the last part of each absolute path."""
-    return PATH.sub(r"\1", told)
+    """Return a message with only the last part of each absolute path, and no address."""
+    return PATH.sub(r"\1", ADDRESS.sub("[address]", told))
 
 
 def problem(
@@ -135,7 +137,7 @@ def of_error(request: Request, error: Exception) -> Response:
         if isinstance(error, kind):
             return problem(status, told_outside(error))
     if isinstance(error, VocabtoolError | ValueError | TypeError):
-        return problem(HTTPStatus.BAD_REQUEST, str(error))
+        return problem(HTTPStatus.BAD_REQUEST, told_outside(error))
     LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
