@@ -362,7 +362,7 @@ def test_list_indexes(agent: Agent) -> None:
         ("search", {}, "query: Field required"),
         ("search", {"query": "a", "k": 0}, "k: Input should be greater than or equal to 1"),
         ("search", {"query": "a", "k": 51}, "k: Input should be less than or equal to 50"),
-        ("search", {"query": "a", "limit": 5}, "limit: Extra inputs are not permitted"),
+        ("search", {"query": "a", "limit": 5}, "limit: there is no such member"),
         ("search", {"query": "a" * 10_001}, "query: String should have at most 10000"),
         ("search", {"query": "a", "fusion": "best"}, "fusion: Input should be 'coverage'"),
         ("search", {"query": "a", "characters": 9}, "characters: "),
@@ -384,7 +384,7 @@ def test_list_indexes(agent: Agent) -> None:
         ("unknown_words", {"text": "a", "index": "bare"}, "created without a vocabulary"),
         ("unknown_words", {"text": "a" * 100_001}, "text: String should have at most 100000"),
         ("explain", {"query": "a", "id": "absent"}, "no document has the id 'absent'"),
-        ("list_indexes", {"index": "notes"}, "index: Extra inputs are not permitted"),
+        ("list_indexes", {"index": "notes"}, "index: there is no such member"),
         ("delete", {}, "Unknown tool: delete"),
     ],
 )
@@ -440,15 +440,16 @@ def test_one_index_and_its_commits(tmp_path: Path) -> None:
 def test_an_index_that_cannot_be_opened(tmp_path: Path) -> None:
     """The others can be searched; the problem is told, and gone when it is there."""
     good = made(tmp_path / "good", range(3))
-    with over_stdio(good.path, f"late={tmp_path / 'late'}") as agent:
+    (tmp_path / "late").mkdir()
+    with over_stdio(good.path, f"other={tmp_path / 'late'}") as agent:
         assert agent.result("search", query="amber", index="good")["hits"][0]["id"] == "d0"
-        told = agent.error("search", query="amber", index="late")
-        assert told.startswith("index 'late': ") and str(tmp_path / "late") in told
+        told = agent.error("search", query="amber", index="other")
+        assert told == "index 'other': no index; create one with `vocabtool index`; try again"
         found = {each["name"]: each for each in agent.result("list_indexes")["indexes"]}
         assert found["good"]["problem"] is None
-        assert found["late"]["problem"] == told
+        assert found["other"]["problem"] == told
         made(tmp_path / "late", range(2))
-        assert agent.hits_of("only00001", index="late")["hits"][0]["id"] == "d1"
+        assert agent.hits_of("only00001", index="other")["hits"][0]["id"] == "d1"
 
 
 def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> None:
@@ -461,7 +462,7 @@ def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> No
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": asked},
     )
-    command = [*COMMAND, f"notes={folders['notes']}", f"absent={folders['notes'] / 'absent'}"]
+    command = [*COMMAND, f"notes={folders['notes']}", f"none={folders['notes'].parent}"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=environment(), text=True,
@@ -476,7 +477,10 @@ def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> No
     assert answers[0]["result"]["serverInfo"]["name"] == "vocabtool"
     assert len(answers[1]["result"]["structuredContent"]["hits"]) == 1
     assert (rest, server.returncode) == ("", 0)
-    assert "serving agents on standard input and output" in errors
+    first, *logged = errors.splitlines()
+    assert first == "vocabtool: serving agents on standard input and output"
+    levels = {json.loads(each)["message"][:12]: json.loads(each)["level"] for each in logged}
+    assert levels == {"index 'notes": "info", "index 'none'": "error"}
     assert "Traceback" not in errors
 
 
@@ -528,11 +532,15 @@ def test_requests_are_bounded(allowing: httpx.Client) -> None:
     assert allowing.post("/mcp", content=b"{}", headers=ACCEPTED).status_code == 415
 
 
+OF_SERVE: Final = ("--writable", "--workers", "--log-texts")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--http", "--host", "0.0.0.0", "x"], "--no-auth"),
         (["--port", "8000", "x"], "--port needs --http"),
+        *((["--http", each, "x"], f"No such option '{each}'") for each in OF_SERVE),
         (["--api-keys", "a", "x"], "--api-keys needs --http"),
         (["--http", "--api-keys", "a", "--no-auth", "x"], "not both"),
         (["a=x", "a=y"], "two indexes have the name 'a'"),
@@ -544,6 +552,43 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
     assert ran.returncode == 2
     assert told in ran.stderr.decode()
     assert ran.stdout == b""
+
+
+@pytest.mark.parametrize("command", [["mcp"], ["mcp", "--http"], ["serve"]])
+def test_no_such_folder(tmp_path: Path, command: list[str]) -> None:
+    """Nothing starts."""
+    ran = run(*command, tmp_path / "absent")
+    wanted = f"vocabtool: error: {tmp_path / 'absent'}: no such folder; create an index"
+    assert (ran.returncode, ran.stdout) == (3, b"")
+    assert ran.stderr.decode().startswith(wanted)
+
+
+def test_it_can_be_watched(folders: dict[str, Path]) -> None:
+    """Health, metrics and a line for each request, as of the HTTP API; SIGTERM is a success."""
+    command = [*COMMAND, "--http", "--port", "0", str(folders["bare"])]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as server:
+        assert server.stderr is not None
+        address = server.stderr.readline().removeprefix("vocabtool: serving ").partition(";")[0]
+        with (
+            httpx.Client(base_url=address.removesuffix("/mcp")) as client,
+            connected(address) as agent,
+        ):
+            assert agent.result("search", query="amber")["hits"]
+            assert client.get("/health").json() == {"status": "alive"}
+            assert client.get("/ready").json() == {"status": "ready", "indexes": ["bare"]}
+            refused = client.get("/mcp")
+            assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+            told = client.get("/metrics").text
+        server.terminate()
+        logged = [json.loads(line) for line in server.stderr]
+    assert server.returncode == 0
+    assert 'vocabtool_requests_total{route="/mcp",status="200"}' in told
+    assert 'vocabtool_index_documents{index="bare"} 150.0' in told
+    assert 'vocabtool_step_seconds_count{step="search"} 1.0' in told
+    assert [each["hits"] for each in logged if each.get("hits")] == [10]
+    routes = {(each["method"], each["route"]) for each in logged if "route" in each}
+    watched = {("GET", each) for each in ("none", "/health", "/ready", "/metrics")}
+    assert routes == watched | {("POST", "/mcp")}
 
 
 def test_without_the_sdk(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.builders.served import serve_process, serving, until
-from tests.builders.small_indexes import add, document, made, vector
+from tests.builders.small_indexes import add, document, documents, made, vector
 from vocabtool import Index
 from vocabtool.serve.catalog import ServedIndex
 from vocabtool.serve.observe import JsonLines
@@ -60,6 +60,7 @@ def test_metrics(tmp_path: Path) -> None:
         index.compact()
         commits = "vocabtool_index_commit", "small"
         until(lambda: metrics(client)[commits] == index.manifest.commit)
+        until(lambda: metrics(client)["vocabtool_commits_picked_up_total", "small"] > 0)
         found = metrics(client)
         assert [found[f"vocabtool_index_{each}", "small"] for each in shown] == [1, 11, 3, 1]
         picked_up = "vocabtool_commits_picked_up_total", "small"
@@ -119,8 +120,12 @@ def test_log(tmp_path: Path, log_texts: bool) -> None:
         served.client.post(SEARCH, json={"query": SECRET, "where": "mysecretword > 3"})
         served.client.get("/v1/indexes/small/documents/d3")
         served.client.get("/mysecretword")
-        assert served.stop() == -15
-    lines = [each for each in served.logged() if each["route"] != "/ready"]
+        add(index, documents(range(90, 92)), [vector(90), vector(91)])
+        until(lambda: "index 'small': commit 2" in "".join(served.lines))
+        assert served.stop() == 0
+    other = [each["message"] for each in served.logged() if "route" not in each]
+    assert other == ["index 'small' is open: 10 documents, commit 1", "index 'small': commit 2"]
+    lines = [each for each in served.logged() if each.get("route", "/ready") != "/ready"]
     assert [(each["method"], each["route"], each["status"], each["hits"]) for each in lines] == [
         ("POST", "/v1/indexes/{name}/search", 200, 3),
         ("POST", "/v1/indexes/{name}/search", 400, None),
@@ -167,22 +172,23 @@ def test_library_is_silent(small: Path, capfd: pytest.CaptureFixture[str]) -> No
 def test_not_ready(small: Path, tmp_path: Path) -> None:
     """It is alive, and says which index is not open; when the index appears, it is ready."""
     late = tmp_path / "late"
-    with serve_process(small, late) as served:
+    late.mkdir()
+    with serve_process(small, f"other={late}") as served:
         assert served.client.get("/health").json() == {"status": "alive"}
-        until(lambda: b"no such folder" in served.client.get("/ready").content)
+        until(lambda: b"no index" in served.client.get("/ready").content)
         found = served.client.get("/ready")
         assert (found.status_code, found.headers["retry-after"]) == (503, "1")
-        assert found.json()["detail"].startswith(f"index 'late': {late}: no such folder")
+        assert found.json()["detail"].startswith("index 'other': no index; create one with")
         facts = served.client.get("/v1/indexes").json()["indexes"]
         assert [(each["name"], each["status"]) for each in facts] == [
-            *(("small", "ready"), ("late", "failed"))
+            *(("small", "ready"), ("other", "failed"))
         ]
-        assert str(late) in facts[1].pop("problem")
+        assert facts[1].pop("problem") == "no index; create one with `vocabtool index`"
         others = {name: each for name, each in facts[1].items() if name not in ("name", "status")}
         assert others.pop("writable") is False
         assert set(others.values()) == {None}
         assert served.client.post(SEARCH, json={"query": "amber"}).status_code == 200
-        refused = served.client.post("/v1/indexes/late/search", json={"query": "amber"})
+        refused = served.client.post("/v1/indexes/other/search", json={"query": "amber"})
         assert refused.status_code == 503
         made(late)
         served.until_ready()
@@ -190,12 +196,13 @@ def test_not_ready(small: Path, tmp_path: Path) -> None:
 
         def hits() -> object:
             asked = {"query": "amber", "k": 1}
-            return served.client.post("/v1/indexes/late/search", json=asked).json()["hits"]
+            return served.client.post("/v1/indexes/other/search", json=asked).json()["hits"]
 
         until(lambda: hits() == expected)  # it may have been opened before its first commit
         served.stop()
-    told = [each for each in served.logged() if "late" in each["message"]]
-    assert [each["level"] for each in told] == ["error"]  # once, not twice a second
+    told = [each for each in served.logged() if "'other'" in each["message"]]
+    assert [each["level"] for each in told[:2]] == ["error", "info"]  # not twice a second
+    assert f"{late}: no index" in told[0]["message"]  # the folder is told in the log only
 
 
 def test_error_of_a_library(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

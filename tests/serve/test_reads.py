@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
@@ -20,6 +21,8 @@ from tests.cli.running import run
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words, save_report
 from vocabtool.search.settings import Calibration
 from vocabtool.serve.guard import REPORT_POLICY
+from vocabtool.serve.problems import without_folders
+from vocabtool.serve.reads import model_of
 from vocabtool.system.byte_strings import ByteStrings
 
 IDS = ("a/b", "//", "é ü", "x?y#z", "100%25", " space ", "..", "documents/d3")
@@ -263,6 +266,9 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "told"),
     [
+        ("GET", "nothing", None, 404, "no such path: /v1/nothing; see /openapi.json"),
+        ("PATCH", "indexes/a/documents/b", None, 405, "documents/b; allowed: DELETE, GET, PUT"),
+        ("PUT", "words", {}, 405, "PUT is not allowed for /v1/words; allowed: POST"),
         ("GET", "indexes/other", None, 404, "no index 'other'; the indexes are answers"),
         ("GET", "indexes/other/vocabulary", None, 404, "no index 'other'"),
         ("GET", "indexes/other/report", None, 404, "no index 'other'"),
@@ -280,7 +286,13 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
         ("POST", "words", {"index": "answers"}, 400, "body.text"),
         ("POST", "words", {"index": "answers", "text": 3}, 400, "body.text"),
         ("POST", "words", {"index": "answers", "text": "a" * 100_001}, 400, "body.text"),
-        ("POST", "words", {"index": "answers", "text": "a", "more": 1}, 400, "body.more"),
+        (
+            "POST",
+            "words",
+            {"index": "answers", "text": "a", "more": 1},
+            400,
+            "body.more: there is no such member",
+        ),
         ("POST", "oov", {"index": "other", "texts": ["a"]}, 404, "no index 'other'"),
         ("POST", "oov", {"index": "plain", "texts": ["a"]}, 404, "has no vocabulary"),
         ("POST", "oov", {"index": "answers", "texts": []}, 400, "body.texts"),
@@ -296,6 +308,38 @@ def test_wrong_requests(
     assert found.status_code == status
     assert found.headers["content-type"] == "application/problem+json"
     assert told in found.json()["detail"]
+    assert status != 405 or told.endswith(f"allowed: {found.headers['allow']}")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (None, ""),
+        ("/srv/models/minilm", "minilm"),
+        ("static:/srv/words.vec", "static:words.vec"),
+        ("org/name", "org/name"),
+        ("openai:small@http://10.0.0.7:8000/v1", "openai:small"),
+    ],
+)
+def test_names_of_models(name: str | None, shown: str) -> None:
+    """No folder and no address of the server's network is told."""
+    index = SimpleNamespace(configuration=SimpleNamespace(model=name))
+    assert model_of(cast(Index, index)) == shown
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("/srv/data/answers: damaged", "answers: damaged"),
+        ("run `vocabtool upgrade /srv/a/`; see 'x/y'", "run `vocabtool upgrade a`; see 'x/y'"),
+        ("[Errno 28] full: '/srv/data/a/b.bin'", "[Errno 28] full: 'b.bin'"),
+        ("http://10.0.0.7:8000/v1: no such server", "[address]: no such server"),
+        ("1/2 of (http://a/b).", "1/2 of ([address])."),
+    ],
+)
+def test_folders_are_not_told(told: str, shown: str) -> None:
+    """Only the last part of a path is left."""
+    assert without_folders(told) == shown
 
 
 def test_examples_and_descriptions(client: httpx.Client) -> None:

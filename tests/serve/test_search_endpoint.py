@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 
 from tests.builders.small_indexes import DIM, vector
+from tests.conftest import ROOT
 from vocabtool import Index
+from vocabtool.serve.schemas import SearchRequest
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -81,6 +84,32 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
     assert answer["results"] == json.loads(json.dumps([each.to_dict() for each in expected]))
 
 
+def test_the_table_of_members() -> None:
+    """The reference lists each member with its default and its description."""
+    page = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
+    section = page.partition("## A search")[2].partition("## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .+? \| `?(.+?)`? \| (.+) \|$", section, re.MULTILINE)
+    held = {
+        name: (json.loads(json.dumps(each.default)), each.description)
+        for name, each in SearchRequest.model_fields.items()
+    }
+    assert {name: (json.loads(default), told) for name, default, told in rows} == held
+
+
+def test_names_in_one_text(client: httpx.Client) -> None:
+    """Names of fields may stand in one text, with commas, and the description says so."""
+    asked = {"where": "n < 9", "k": 4}
+    names = {"facets": ["n", "even"], "sort": ["even:desc", "n:desc"]}
+    joined = {name: ",".join(each) for name, each in names.items()}
+    found = client.post(SEARCH, json={**asked, **joined}).json()
+    assert found == client.post(SEARCH, json={**asked, **names}).json()
+    assert [hit["fields"]["n"] for hit in found["hits"]] == [8, 6, 4, 2]
+    described = client.get("/openapi.json").json()["components"]["schemas"]["SearchRequest"]
+    for name in names:
+        kinds = [each["type"] for each in described["properties"][name]["anyOf"]]
+        assert kinds == ["array", "string"]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -101,6 +130,9 @@ def test_several_queries(client: httpx.Client, small: Path) -> None:
         ({"queries": ["a"], "vectors": [[1.0] * DIM] * 2}, "2 vectors for 1 texts"),
         ({"query": "a", "cursor": "nonsense"}, "cursor"),
         ({"query": "a", "sort": ["absent"]}, "absent"),
+        ({"query": "a", "sort": "n,absent"}, "absent"),
+        ({"query": "a", "facets": ",".join(["n"] * 21)}, "body.facets: List should have at most"),
+        ({"query": "a", "facets": 3}, "body.facets: Input should be a valid list"),
     ],
 )
 def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) -> None:

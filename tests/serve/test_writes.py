@@ -149,6 +149,15 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
     np.testing.assert_array_equal(held, wanted.astype(np.float16))
 
 
+def test_fields_of_a_line(writer: httpx.Client) -> None:
+    """What GET returns can be sent as a line; members beside its fields are fields, too."""
+    held = writer.get(f"{DOCUMENTS}/d3").json()
+    assert held["fields"] == document(3).fields
+    assert send(writer, {**held, "id": "again", "vector": [1] * DIM, "lang": "en"})[0] == 200
+    again = writer.get(f"{DOCUMENTS}/again").json()
+    assert again == {**held, "id": "again", "fields": {**held["fields"], "lang": "en"}}
+
+
 NO_VECTOR = {"id": "x", "text": "t"}
 NO_ID = {"text": "t", "vector": [1] * DIM}
 
@@ -175,6 +184,11 @@ NO_ID = {"text": "t", "vector": [1] * DIM}
         ([row(10), row(11, n="many")], "body:2: the field 'n' contains whole numbers, got 'many'"),
         ([row(10, **{"": 1})], "body:1: the name of a field"),
         ([row(10, **{f"f{n}": n for n in range(257)})], "body:1: wanted at most 256 fields"),
+        ([row(10), row(11, fields={"n": 1})], "body:2: 'n' is in the line and in its member"),
+        ([row(10, fields={"id": "y"})], "body:1: 'id' is in the line and in its member 'fields'"),
+        ([{"id": "x", "fields": {"text": "t"}}], "body:1: 'text' is in the line and in its"),
+        ([row(10), row(11, fields='{"n": 1}')], "body:2: member 'fields': expected an object"),
+        ([row(10, fields=None)], "body:1: member 'fields': expected an object"),
         ([], "the body has no document"),
     ],
 )
@@ -264,7 +278,8 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
     """While another one writes, requests are refused; afterwards they are not."""
     with Index.open(folder).writer():
         status, problem = send(writer, row(10), key="again")
-        assert (status, str(folder) in problem["detail"]) == (409, True)
+        assert (status, problem["detail"].startswith("small: ")) == (409, True)
+        assert str(folder.parent) not in problem["detail"]
     assert send(writer, row(10), key="again") == wrote(1, 0, 0, 2)
 
 
@@ -619,6 +634,11 @@ def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
         assert (status, "body:2: no vector" in problem["detail"]) == (400, True)
         assert send(client, mixed[0]) == wrote(0, 1, 0, 2)
         assert send(client, rows[0]) == wrote(0, 1, 0, 3)
+        asked = {"index": "small", "texts": ["install Xapian"]}
+        report = client.get("/v1/indexes/small/report").text
+        assert client.get("/v1/indexes/small").json()["model"] == "small_glove.txt"
+        assert client.post("/v1/oov", json=asked).json()["model"] == "small_glove.txt"
+        assert "small_glove.txt" in report and str(tmp_path) not in report
     written = Index.open(folders[1])
     assert contents(written) == contents(index)
     for text in ("how to install Xapian", "search", "introduction"):

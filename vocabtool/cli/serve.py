@@ -11,7 +11,7 @@ import click
 
 from vocabtool.cli.options import INDEX_MODEL, gather, read_size
 from vocabtool.cli.output import usage_errors
-from vocabtool.errors import UnsupportedFormat
+from vocabtool.errors import NotFound, UnsupportedFormat
 
 if TYPE_CHECKING:
     from vocabtool.serve.guard import Protection
@@ -35,6 +35,9 @@ PLACE = gather(
         show_default=True,
         help="Port to listen on; 0 chooses a free one.",
     ),
+)
+RUNNING = gather(
+    "running",
     click.option(
         "--writable",
         is_flag=True,
@@ -127,12 +130,14 @@ LIMITS = gather(
 @click.command("serve")
 @click.argument("indexes", nargs=-1, required=True, metavar="[NAME=]DIR...")
 @PLACE
+@RUNNING
 @PROTECTION
 @LIMITS
 @INDEX_MODEL
 def serve_command(
     indexes: tuple[str, ...],
     place: dict[str, Any],
+    running: dict[str, Any],
     protection: dict[str, Any],
     limits: dict[str, Any],
     model: dict[str, Any],
@@ -151,7 +156,7 @@ def serve_command(
     given = {name: each for name, each in model.items() if each is not None and each is not False}
     with usage_errors():
         options = ServeOptions(
-            indexes=named_folders(indexes), model=given, protection=guard, **place
+            indexes=named_folders(indexes), model=given, protection=guard, **place, **running
         )
     run(options)
 
@@ -217,7 +222,11 @@ def api_key_command(file: str, name: str, write: bool) -> None:
 
 
 def named_folders(given: tuple[str, ...]) -> dict[str, Path]:
-    """Return folders by name, from ``NAME=DIR`` or ``DIR``. Raises :class:`click.UsageError`."""
+    """Return folders by name, from ``NAME=DIR`` or ``DIR``.
+
+    Raises :class:`click.UsageError`, and :class:`NotFound` if a folder does not exist. A folder may
+    get its index later.
+    """
     found: dict[str, Path] = {}
     for each in given:
         name, equals, folder = each.partition("=")
@@ -227,5 +236,8 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path]:
             raise click.UsageError(f"{each}: wanted DIR or NAME=DIR, with a NAME without '/'")
         if name in found:
             raise click.UsageError(f"two indexes have the name {name!r}; name one: NAME={path}")
-        found[name] = path
+        found[name] = path.absolute()
+    for path in found.values():
+        if not path.is_dir():
+            raise NotFound(f"{path}: no such folder; create an index with `vocabtool index`")
     return found

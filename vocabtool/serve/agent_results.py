@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import isfinite
-from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -16,7 +15,6 @@ from pydantic import BaseModel, Field
 from vocabtool.choices import Fusion
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.files import split_kind
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.index import Index
 from vocabtool.keywords.fields import text_in_utf8
@@ -32,6 +30,7 @@ from vocabtool.search.hits import Hits, matched_words
 from vocabtool.search.query import parse_query
 from vocabtool.search.settings import Settings
 from vocabtool.serve.problems import UnknownDocument
+from vocabtool.serve.reads import model_of
 from vocabtool.serve.schemas import MAX_NAME
 from vocabtool.system.messages import plural
 
@@ -339,16 +338,13 @@ def index_info(name: str, index: Index) -> IndexInfo:
         )
         for each in found.fields[:MAX_FIELDS]
     ]
-    prefix, model = split_kind(found.model or "")
-    # Neither the folders of the server nor the address of an encoder is told.
-    model = Path(model).name if model.startswith("/") else model.partition("@")[0]
     return IndexInfo(
         name=name,
         problem=None,
         documents=found.documents,
         fields=fields,
         searched_fields=[*found.searched_fields],
-        model=prefix + model or None,
+        model=model_of(index) or None,
         by_meaning=index.can_encode,
         knows_words=index.configuration.words is not None,
     )

@@ -6,6 +6,7 @@ answer has structured content and the same as a short text. It only reads. Searc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import copy
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Annotated, Any, Final
 
+from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import (
     ResourceError,
@@ -24,12 +26,9 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, InputRequiredResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Route
 
 import vocabtool
 from vocabtool.choices import Fusion
@@ -37,6 +36,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.index.conditions import MAX_CHARACTERS
 from vocabtool.index.documents import MAX_ID_BYTES
 from vocabtool.index.index import Index
+from vocabtool.serve import problems
 from vocabtool.serve.agent_results import (
     DocumentResult,
     ExplainResult,
@@ -56,7 +56,9 @@ from vocabtool.serve.agent_results import (
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
-from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told
+from vocabtool.serve.measured import note_search
+from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
+from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told, told_outside
 from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
 from vocabtool.serve.server import ServeOptions, catalog_of, serve, settings
 from vocabtool.system.messages import tell
@@ -161,6 +163,7 @@ class Tools:
 
         def run() -> SearchResult:
             found = opened.search(query or None, fusion=fusion, explain=bool(query), **asked)
+            note_search([found])
             return search_result(found, name, opened.manifest.commit, characters)
 
         return answer(await self.catalog.run(run))
@@ -245,7 +248,7 @@ class Tools:
                 opened = await self.catalog.open(name)
                 found.append(await self.catalog.run(lambda: index_info(name, opened)))  # noqa: B023 - runs at once
             except VocabtoolError as error:
-                found.append(IndexInfo(name=name, problem=str(error)))
+                found.append(IndexInfo(name=name, problem=told_outside(error)))
         return answer(IndexesResult(indexes=found))
 
 
@@ -289,7 +292,7 @@ class AgentServer(MCPServer[None]):
         except (UnknownIndex, UnknownDocument) as error:
             raise ResourceNotFoundError(str(error)) from error
         except VocabtoolError as error:
-            raise ResourceError(str(error)) from error
+            raise ResourceError(told_outside(error)) from error
         if (length := len(found.text)) > MAX_RESOURCE_CHARACTERS:
             told = (
                 f"the text has {length:,} characters, at most {MAX_RESOURCE_CHARACTERS:,} are read"
@@ -323,11 +326,11 @@ class AgentServer(MCPServer[None]):
                     raise
                 raise ToolError(faults_told([*cause.errors()])) from cause
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
-                raise ToolError(str(cause)) from cause
+                raise ToolError(told_outside(cause)) from cause
             raise
 
-    def http(self, protection: Protection) -> Starlette:
-        """Return the application for streamable HTTP.
+    def http(self, protection: Protection) -> FastAPI:
+        """Return the application for streamable HTTP, with the endpoints for who watches it.
 
         The guard checks keys and bounds requests. The SDK, too, refuses other ``Host`` and
         ``Origin`` headers, so that no web page can reach it by DNS rebinding.
@@ -348,28 +351,28 @@ class AgentServer(MCPServer[None]):
         )
 
         @asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Any]]:
+        async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
             async with self.session_manager.run():
                 yield {"limits": protection.limits}  # for each connection
 
-        async def only_post(scope: Scope, receive: Receive, send: Send) -> None:
-            """Refuse the stream of the method GET: there are no messages to wait for."""
-            if scope["method"] != "POST":
-                refusal = Response(status_code=405, headers={"Allow": "POST"})
-                await refusal(scope, receive, send)
-                return
-            await app(scope, receive, send)
-
-        middleware = [Middleware(Guard, protection=protection)]
+        catalog = self.tools.catalog
+        metrics = Metrics(catalog)
+        # Not GET, which would ask for a stream: there are no messages to wait for.
+        route = Route(PATH, app, methods=["POST"])
+        outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
+        outer.include_router(observe_routes(catalog, metrics))
+        outer.add_exception_handler(HTTPException, problems.of_refusal)
+        outer.add_exception_handler(VocabtoolError, problems.of_error)
+        outer.add_middleware(Guard, protection=protection)
         if protection.origins:
-            cors = Middleware(
+            outer.add_middleware(
                 CORSMiddleware,
                 allow_origins=protection.origins,
                 allow_methods=("POST",),
                 allow_headers=CORS_HEADERS,
             )
-            middleware.insert(0, cors)
-        return Starlette(routes=[Mount("/", only_post)], middleware=middleware, lifespan=lifespan)
+        outer.add_middleware(Observer, metrics=metrics)  # the last is outermost
+        return outer
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
@@ -388,6 +391,8 @@ def tool_of(function: Callable[..., Any]) -> Tool:
 
 def run(options: ServeOptions, *, http: bool) -> None:
     """Serve agents until the client leaves or a signal stops it."""
+    print_logs(options.log_texts)
+    logging.getLogger().addHandler(logging.NullHandler())  # or the SDK adds one that prints
     agents = AgentServer(catalog_of(options))
     if not http:
         tell("serving agents on standard input and output")

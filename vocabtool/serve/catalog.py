@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 from vocabtool.index.index import Index
 from vocabtool.serve.limits import MAX_WAITING
 from vocabtool.serve.measured import MEASURED
-from vocabtool.serve.problems import LOG, Busy, NotReady, UnknownIndex
+from vocabtool.serve.problems import LOG, Busy, NotReady, UnknownIndex, without_folders
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
@@ -38,6 +38,7 @@ class ServedIndex:
     index: Index | None = None
     problem: str | None = OPENING
     picked_up: int = 0  # new commits
+    _logged: str | None = None
 
     @property
     def status(self) -> Literal["ready", "loading", "failed"]:
@@ -60,11 +61,15 @@ class ServedIndex:
                 _ = index.encoder
             _ = index.snapshot().known_words
             self.index, self.problem = index, None
+            told = f"{index.manifest.live:,} documents, commit {index.manifest.commit}"
+            LOG.info("index %r is open: %s", self.name, told)
         except Exception as error:  # noqa: BLE001 - the library of a model may raise anything
             told = str(error) or type(error).__name__
-            if self.problem != told:  # or it would be logged twice a second
+            if self._logged != told:  # or it would be logged twice a second
                 LOG.error("index %r cannot be opened: %s", self.name, told)
-            self.index, self.problem = None, told
+            shown = told.removeprefix(f"{self.folder}: ")  # the name stands before it
+            shown = without_folders(shown.replace(str(self.folder), self.name))
+            self.index, self.problem, self._logged = None, shown, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
         """Read the newest commit. An index that was replaced, or not open, is opened again."""
@@ -72,7 +77,9 @@ class ServedIndex:
             self.open(model)
             return
         try:
-            self.picked_up += self.index.refresh()
+            if self.index.refresh():
+                self.picked_up += 1
+                LOG.info("index %r: commit %d", self.name, self.index.manifest.commit)
         except Exception as error:  # noqa: BLE001 - as above
             LOG.warning("index %r: %s", self.name, error)
             self.open(model)

@@ -25,7 +25,14 @@ from vocabtool.index.folder import read_manifest
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.serve.catalog import ServedIndex
-from vocabtool.serve.problems import LOG, Busy, NotReady, ServeError
+from vocabtool.serve.problems import (
+    LOG,
+    Busy,
+    NotReady,
+    ServeError,
+    told_outside,
+    without_folders,
+)
 
 MAX_QUEUED: Final = 64  # requests that wait for an index's thread; further ones are refused
 
@@ -117,9 +124,10 @@ class Commits:
             index = self._served.opened()
             index.refresh()  # raises if it was replaced
         except Exception as error:  # noqa: BLE001 - the requests get it
-            refused = error if isinstance(error, NotReady) else NotReady(f"{error}; try again")
+            if not isinstance(error, NotReady):
+                error = NotReady(f"{told_outside(error)}; try again")
             for each in changes:
-                each.answer.set_exception(refused)
+                each.answer.set_exception(error)
             return
         # The commit with a new field determines its kind: such a request must not do so for others.
         known = {name for name, kind in index.manifest.fields.items() if kind != "null"}
@@ -169,5 +177,6 @@ def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
         return
     # Our own errors say by their class whose fault it is.
     if isinstance(error, OSError) and not isinstance(error, VocabtoolError):
-        error = CannotWrite(f"nothing was written: {error}")
+        LOG.error("%s: nothing was written: %s", index.path, error)
+        error = CannotWrite(f"nothing was written: {without_folders(str(error))}")
     changes[0].answer.set_exception(error)

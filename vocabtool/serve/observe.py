@@ -205,7 +205,8 @@ def print_logs(log_texts: bool) -> None:
     """Print what is logged to standard error; without this, it is silent."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(log_texts))
-    for name, level in (("vocabtool", logging.INFO), ("uvicorn.error", logging.WARNING)):
+    levels = {"vocabtool": logging.INFO, "uvicorn.error": logging.WARNING, "mcp": logging.WARNING}
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.addHandler(handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -12,6 +13,7 @@ import orjson
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from vocabtool.errors import (
     ChangedModel,
@@ -30,8 +32,14 @@ if TYPE_CHECKING:
 RETRY_SECONDS: Final = 1
 MEDIA_TYPE: Final = "application/problem+json"
 PROBLEM: Final = "#/components/schemas/Problem"
+METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+MAX_PATH: Final = 100  # characters of a path that are shown
 MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
+
+
+ADDRESS: Final = re.compile(r"https?://[^\s'\"`,;]*[^\s'\"`,;:.)]")
+PATH: Final = re.compile(r"(?<![\w./:>-])/(?:[^/\s'\"`,;:]+/)*([^/\s'\"`,;:]+)/?")
 
 
 class ServeError(VocabtoolError):
@@ -98,6 +106,27 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
+def told_outside(error: Exception) -> str:
+    """Return the message of an error for clients.
+
+    If it may name files of the server, not of the request, of each absolute path only the last part
+    is left, and the log gets the whole message. A plain error may quote a text: it is not logged.
+    """
+    told = str(error)
+    is_of_files = isinstance(error, (*STATUSES, OSError))
+    if isinstance(error, ServeError) or not (is_of_files or type(error) is VocabtoolError):
+        return told
+    shown = without_folders(told)
+    if is_of_files and shown != told:
+        LOG.warning("a request failed: %s", told)
+    return shown
+
+
+def without_folders(told: str) -> str:
+    """Return a message with only the last part of each absolute path, and no address."""
+    return PATH.sub(r"\1", ADDRESS.sub("[address]", told))
+
+
 def problem(
     status: int, detail: str, headers: dict[str, str] | None = None, **more: Any
 ) -> Response:
@@ -119,22 +148,40 @@ def of_error(request: Request, error: Exception) -> Response:
         return problem(HTTPStatus.BAD_REQUEST, str(error), position=error.position)
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
-            return problem(status, str(error))
+            return problem(status, told_outside(error))
     # The root itself is raised when the server or its encoder fails, and its kinds for requests.
     is_ours = isinstance(error, VocabtoolError)
     if is_ours and type(error) is not VocabtoolError:
-        return problem(HTTPStatus.BAD_REQUEST, str(error))
+        return problem(HTTPStatus.BAD_REQUEST, told_outside(error))
     LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
     if is_ours:
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, told_outside(error))
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
-def of_refusal(_: Request, error: Exception) -> Response:
+def of_refusal(request: Request, error: Exception) -> Response:
     """Return the problem document of what Starlette refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
-    return problem(error.status_code, error.detail, dict(error.headers or {}))
+    path, headers = request.scope["path"], dict(error.headers or {})
+    detail = error.detail
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = f"no such path: {path[:MAX_PATH]}; see /openapi.json"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(sorted(methods_of(request)))
+        headers["Allow"] = allowed
+        detail = f"{request.method} is not allowed for {path[:MAX_PATH]}; allowed: {allowed}"
+    return problem(error.status_code, detail, headers)
+
+
+def methods_of(request: Request) -> set[str]:
+    """Return the methods that the path of a request has."""
+    return {
+        method
+        for method in METHODS
+        for route in request.app.routes
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL
+    }
 
 
 def of_invalid_request(_: Request, error: Exception) -> Response:
@@ -145,7 +192,11 @@ def of_invalid_request(_: Request, error: Exception) -> Response:
 
 def faults_told(faults: list[Any]) -> str:
     """Return the faults of a request in words, as pydantic found them; of many, the first."""
-    shown = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:MAX_SHOWN])
+    shown = []
+    for each in faults[:MAX_SHOWN]:
+        is_extra = each["type"] == "extra_forbidden"
+        what = "there is no such member" if is_extra else each["msg"]
+        shown.append(f"{'.'.join(map(str, each['loc']))}: {what}")
     told = "; ".join(shown)
     if len(faults) > MAX_SHOWN:
         told += f"; and {len(faults) - MAX_SHOWN:,} more"

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BytesIO
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from starlette.responses import HTMLResponse, Response
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.formats.files import split_kind
 from vocabtool.index import contents
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
@@ -26,7 +28,7 @@ from vocabtool.reports.renderers import write
 from vocabtool.search.settings import Settings
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog, ServedIndex
-from vocabtool.serve.problems import NotReady, UnknownDocument
+from vocabtool.serve.problems import NotReady, UnknownDocument, told_outside
 from vocabtool.serve.schemas import (
     MAX_ENTRIES,
     MAX_PREFIX,
@@ -176,7 +178,7 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: Kept) -> dict[st
     try:
         stats = await kept.get(served.name, "stats", version, count)
     except (VocabtoolError, OSError) as error:  # the other indexes can be listed
-        return facts | {"status": "failed", "problem": str(error)}
+        return facts | {"status": "failed", "problem": told_outside(error)}
     facts |= {name: getattr(stats, name) for name in MEMBERS if hasattr(stats, name)}
     fields = [
         {"name": each.name, "kind": each.kind, "documents": each.documents, "values": each.frequent}
@@ -186,6 +188,7 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: Kept) -> dict[st
     settings = Settings(a=None if stats.calibration is None else stats.calibration.a)
     return facts | {
         "fields": fields,
+        "model": model_of(index) or None,
         "calibration": members(stats.calibration, schemas.CalibrationAnswer),
         "verified": members(index.verified, schemas.VerifiedAnswer),
         "weight": settings.weight(known is not None and known.subword),
@@ -305,5 +308,9 @@ def shown_entry(vocabulary: Vocabulary, position: int) -> str:
 
 
 def model_of(index: Index) -> str:
-    """Return the name of the model in reports."""
-    return index.configuration.model or ""
+    """Return the name of the model for clients, or an empty text.
+
+    Neither the folders of the server nor the address of an encoder is told.
+    """
+    prefix, model = split_kind(index.configuration.model or "")
+    return prefix + (Path(model).name if model.startswith("/") else model.partition("@")[0])

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
@@ -37,6 +37,14 @@ DEFAULT: Final = Settings()
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Query = Annotated[str, Field(max_length=MAX_QUERY)]
 Number = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
+NameList = Annotated[list[Name], Field(max_length=MAX_NAMES)]
+Names = Annotated[
+    NameList,
+    BeforeValidator(
+        lambda given: given.split(",") if isinstance(given, str) else given,
+        json_schema_input_type=NameList | Annotated[str, Field(max_length=MAX_NAMES * MAX_NAME)],
+    ),
+]
 # fail_fast: a body of a million wrong elements is one error, not a million.
 Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fast=True)]
 
@@ -133,12 +141,8 @@ class SearchRequest(SearchSettings):
         None, max_length=MAX_CHARACTERS, description="A condition on fields: year >= 2020."
     )
     explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
-    sort: list[Name] = Field(
-        [], max_length=MAX_NAMES, description="Fields that order the candidates: year:desc."
-    )
-    facets: list[Name] = Field(
-        [], max_length=MAX_NAMES, description="Fields whose values are counted."
-    )
+    sort: Names = Field([], description="Fields that order the candidates: year:desc.")
+    facets: Names = Field([], description="Fields whose values are counted.")
     cursor: Name | None = Field(None, description="The cursor of the page before.")
     group_by: Name | None = Field(
         None, description="Only the best document with each value of this field is a hit."
@@ -351,7 +355,7 @@ class IndexAnswer(Answer):
     deleted: int | None = Field(None, description="Number of deleted rows still on disk.")
     commit: int | None = Field(None, description="The number of the commit that is searched.")
     generation: int | None = Field(None, description="The number of its folder.")
-    model: str | None = Field(None, description="Path or name of the model; null: own vectors.")
+    model: str | None = Field(None, description="Name of the model; null: own vectors.")
     kind: str | None = Field(None, description="The kind of the model.")
     dim: int | None = Field(None, description="Numbers in each vector.")
     metric: str | None = Field(None, description="How vectors are compared.")

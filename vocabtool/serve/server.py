@@ -15,7 +15,7 @@ from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -97,11 +97,29 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         if config.workers > 1:
             Workers(config, [listening]).run()
         else:
+            signal.signal(signal.SIGTERM, end)  # uvicorn raises it again when it has stopped
             uvicorn.Server(config).run([listening])
+
+
+def end(*_: object) -> NoReturn:
+    """End the process with exit code 0."""
+    raise SystemExit(0)
 
 
 class Workers(Multiprocess):
     """Processes on one socket."""
+
+    was_interrupted = False
+
+    def handle_int(self) -> None:
+        self.was_interrupted = True
+        super().handle_int()
+
+    def run(self) -> None:
+        """Run until a signal comes. Raises :class:`KeyboardInterrupt` as one process does."""
+        super().run()
+        if self.was_interrupted:
+            raise KeyboardInterrupt
 
     def terminate_all(self) -> None:
         """Stop accepting connections here too, or they would wait until the last worker ends."""

@@ -24,7 +24,7 @@ from vocabtool.documents.text_files import BLANK, BOM
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.contents import VECTOR
-from vocabtool.index.documents import ID, MAX_FIELDS, Item, batches_of
+from vocabtool.index.documents import ID, MAX_FIELDS, TEXT, Item, batches_of
 from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
@@ -44,6 +44,7 @@ from vocabtool.serve.schemas import MAX_NAME, Answer, Problem, Strict, Vector, j
 # Bytes of all batches that are being read or wait to be written; a single one may be larger.
 MAX_HELD: Final = 128 << 20
 MAX_LINES: Final = 10_000  # of a batch
+FIELDS: Final = "fields"  # the member of a document that has its fields
 MAX_KEY: Final = 200  # characters of an idempotency key
 # A page of another site can send other types without asking the server first, but not these.
 LINES: Final = ("application/x-ndjson", "application/jsonl")
@@ -95,7 +96,8 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of documents not written: the index or another line has their id."
+        description="Number of lines not written, because the index or another line has their id. "
+        "Of lines with the same id the last is written, with on_existing=skip the first."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -175,7 +177,14 @@ def row_of(number: int, line: bytes) -> Row:
         wanted = f"a string of 1 to {MAX_NAME:,} characters, or an integer"
         raise ServeError(f"{place}: field 'id': expected {wanted}, got {str(id_)[:50]!r}")
     value[ID] = id_
-    return Row(number, id_, value, value.pop(VECTOR, None))
+    vector = value.pop(VECTOR, None)
+    given = value.pop(FIELDS, {})  # as PUT takes and GET returns them
+    if not isinstance(given, dict):
+        raise ServeError(f"{place}: member 'fields': expected an object, got {str(given)[:50]!r}")
+    if both := given.keys() & {ID, TEXT, *value}:
+        told = f"{place}: {min(both)[:50]!r} is in the line and in its member 'fields'"
+        raise ServeError(f"{told}; write it once")
+    return Row(number, id_, value | given, vector)
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
@@ -367,8 +376,10 @@ class Writes:
         ) -> Response:
             """Write all documents in one commit, or none of them.
 
-            Each line is an object with `id`, `text`, perhaps `vector`; all other members are
-            fields. A wrong line is named in the problem. The answer comes after the commit.
+            Each line is an object with `id`, `text`, perhaps `vector` and `fields`, an object; all
+            other members are fields, too. Of lines with the same id the last is written, with
+            `on_existing=skip` the first; the others count as `skipped`. A wrong line is named in
+            the problem. The answer comes after the commit.
             """
             async with self._batch(request) as body:
 
