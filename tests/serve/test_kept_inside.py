@@ -10,7 +10,7 @@ import pytest
 
 from vocabtool.errors import NotFound
 from vocabtool.serve.problems import NotReady
-from vocabtool.serve.reads import Kept
+from vocabtool.serve.reads import FactCache
 
 
 def test_once_for_each_version() -> None:
@@ -27,7 +27,7 @@ def test_once_for_each_version() -> None:
         return work
 
     async def ask() -> None:
-        kept = Kept()
+        kept = FactCache()
         first, same, newer, other = (
             asyncio.create_task(kept.get(name, "stats", version, make(version)))
             for name, version in (("a", 1), ("a", 1), ("a", 2), ("b", 3))
@@ -51,7 +51,7 @@ def test_an_error_is_not_kept() -> None:
         raise NotFound("gone")
 
     async def ask() -> None:
-        kept = Kept()
+        kept = FactCache()
         for _ in range(2):
             with pytest.raises(NotFound):
                 await kept.get("a", "stats", 1, fail)
@@ -62,7 +62,7 @@ def test_an_error_is_not_kept() -> None:
 
 def test_what_is_long_ends_with_the_server() -> None:
     """It goes on until then."""
-    kept = Kept()
+    kept = FactCache()
     kept.go_on("words counted", 0.5)
     kept.stops = True
     with pytest.raises(NotReady):

@@ -327,15 +327,15 @@ def test_remembered_answers(folder: Path) -> None:
     """The newest 10,000 are kept; a change that is rolled back remembers nothing."""
     index = Index.open(folder)
     with index.writer() as writer:
-        assert writer.remembered("0") is None
+        assert writer.answer_for("0") is None
         for number in range(10_002):
             writer.remember(str(number), b"d%d" % number, b"a%d" % number)
-        assert writer.remembered("10001") == (b"d10001", b"a10001")
+        assert writer.answer_for("10001") == (b"d10001", b"a10001")
     with pytest.raises(RuntimeError), index.writer() as writer:
         writer.remember("lost", b"", b"")
         raise RuntimeError
     with index.writer() as writer:
-        found = [writer.remembered(key) is not None for key in ("0", "1", "2", "lost")]
+        found = [writer.answer_for(key) is not None for key in ("0", "1", "2", "lost")]
         assert found == [False, False, True, False]
     with pytest.raises(VocabtoolError, match="UNIQUE"), index.writer() as writer:
         writer.remember("2", b"", b"")
@@ -487,7 +487,7 @@ def test_shutdown_commits_what_waits(
             until_waiting(held, 1)
             threading.Timer(0.3, go.set).start()  # the server is told to stop before
         assert answer.result().json() == wrote(1, 0, 0, 2)[1]
-    change = commits.Change(make=lambda _: {}, asked=commits.Asked(b"", None))
+    change = commits.Change(make=lambda _: {}, asked=commits.RequestKey(b"", None))
     with pytest.raises(NotReady, match="the server stops"):
         asyncio.run(held[0].make(change))
 

@@ -166,7 +166,7 @@ class Writer:
         """Remember, in the next commit, what was answered to a request for its changes.
 
         So a request that comes again, because its answer was lost, changes nothing: see
-        :meth:`remembered`. The newest 10,000 answers are kept, also by :meth:`Index.compact` and
+        :meth:`answer_for`. The newest 10,000 answers are kept, also by :meth:`Index.compact` and
         :meth:`Index.copy`.
 
         - ``key``: names the request; not remembered yet.
@@ -176,7 +176,7 @@ class Writer:
             self._files.database.remember([(key, digest, answer)])
         self._changed = True
 
-    def remembered(self, key: str) -> tuple[bytes, bytes] | None:
+    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
         """Return digest and answer that were remembered with a key, or ``None``."""
         found = self._files.database.answers(key)
         return found[0][1:] if found else None

@@ -56,9 +56,9 @@ from vocabtool.serve.agent_results import (
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
-from vocabtool.serve.measured import note_search
 from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
 from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told, told_outside
+from vocabtool.serve.request_facts import note_search
 from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
 from vocabtool.serve.server import ServeOptions, catalog_of, serve, settings
 from vocabtool.system.messages import tell
@@ -258,7 +258,7 @@ class AgentServer(MCPServer[None]):
     def __init__(self, catalog: Catalog) -> None:
         @asynccontextmanager
         async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-            async with catalog.opened():
+            async with catalog.lifespan():
                 yield
 
         self.tools = Tools(catalog)
@@ -303,7 +303,7 @@ class AgentServer(MCPServer[None]):
     async def list_resources(self) -> list[Resource]:
         """Return the documents of the open indexes as resources; none if there are too many."""
         opened = [each for each in self.tools.catalog.indexes.values() if each.index is not None]
-        held = [(each.name, each.opened()) for each in opened]
+        held = [(each.name, each.ready_index()) for each in opened]
         if sum(len(index) for _, index in held) > MAX_LISTED:
             return []
         ids = await self.tools.catalog.run(lambda: [(name, [*index.ids()]) for name, index in held])

@@ -26,11 +26,11 @@ from vocabtool.serve import problems, schemas
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
-from vocabtool.serve.measured import note_search
 from vocabtool.serve.observe import Metrics, Observer, observe_routes
 from vocabtool.serve.page import page_routes
 from vocabtool.serve.problems import ServeError, wrong_arguments
-from vocabtool.serve.reads import Kept, read_routes
+from vocabtool.serve.reads import FactCache, read_routes
+from vocabtool.serve.request_facts import note_search
 from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
 from vocabtool.serve.writes import MAX_HELD, Writes
 
@@ -54,11 +54,11 @@ def application(
     """
     protection = protection or Protection()
     writes = Writes(catalog, max(MAX_HELD, protection.limits.documents_body))
-    kept = Kept()
+    kept = FactCache()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        async with catalog.opened():
+        async with catalog.lifespan():
             yield {"limits": protection.limits}  # for each connection
             await asyncio.to_thread(writes.close)
             kept.stops = True
@@ -110,7 +110,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
         Without a query and a vector, but with `where`, `sort` or `facets`, documents are listed.
         """
-        index = copy(catalog.find(name).opened())  # which stays at its commit
+        index = copy(catalog.find(name).ready_index())  # which stays at its commit
         return await catalog.run(lambda: json_answer(answer(index, name, request)))
 
     return routes

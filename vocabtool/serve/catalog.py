@@ -19,8 +19,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from vocabtool.index.index import Index
 from vocabtool.serve.limits import MAX_WAITING
-from vocabtool.serve.measured import MEASURED
 from vocabtool.serve.problems import LOG, Busy, NotReady, UnknownIndex, without_folders
+from vocabtool.serve.request_facts import REQUEST_FACTS
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
@@ -47,7 +47,7 @@ class ServedIndex:
             return "ready"
         return "loading" if self.problem == OPENING else "failed"
 
-    def opened(self) -> Index:
+    def ready_index(self) -> Index:
         """Return the index. Raises :class:`NotReady`."""
         if self.index is None:
             raise NotReady(f"index {self.name!r}: {self.problem}; try again")
@@ -126,7 +126,7 @@ class Catalog:
         if served.index is None:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._opener, served.refresh, self.model)
-        return served.opened()
+        return served.ready_index()
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """Run a function in one of the threads. Raises :class:`Busy` if too many wait.
@@ -135,7 +135,7 @@ class Catalog:
         """
         if len(self._running) >= self.threads + self.waiting:
             raise Busy(f"{len(self._running)} requests are running or waiting; try again")
-        context, asked, measured = copy_context(), perf_counter(), MEASURED.get()
+        context, asked, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
 
         def run() -> Result:
             if measured is not None:
@@ -148,7 +148,7 @@ class Catalog:
         return await asyncio.wrap_future(work)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Keep the indexes open until the block ends; then wait for what runs."""
         opening = asyncio.create_task(self.keep_open())
         try:

@@ -49,7 +49,7 @@ class CannotWrite(ServeError):
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
-class Asked(NamedTuple):
+class RequestKey(NamedTuple):
     """A hash of what a request asks for, and its idempotency key."""
 
     digest: bytes
@@ -65,7 +65,7 @@ class Change:
     """
 
     make: Callable[[Writer], dict[str, int]]
-    asked: Asked
+    asked: RequestKey
     names: frozenset[str] = frozenset()
     answer: Future[dict[str, int]] = field(default_factory=Future)
 
@@ -75,7 +75,7 @@ class Change:
             digest, key = self.asked
             if key is None:
                 return self.make(writer)
-            before = writer.remembered(key)
+            before = writer.answer_for(key)
             if before is None:
                 made = {**self.make(writer), "commit": writer.manifest.commit + 1}
                 writer.remember(key, digest, orjson.dumps(made))
@@ -121,7 +121,7 @@ class Commits:
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         changes = [each for each in taken if each.answer.set_running_or_notify_cancel()]
         try:
-            index = self._served.opened()
+            index = self._served.ready_index()
             index.refresh()  # raises if it was replaced
         except Exception as error:  # noqa: BLE001 - the requests get it
             if not isinstance(error, NotReady):

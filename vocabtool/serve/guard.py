@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from vocabtool.serve import problems
 from vocabtool.serve.keys import KeyFile
 from vocabtool.serve.limits import Limits, Rates, check_json
-from vocabtool.serve.problems import Busy, Refused, ServeError, TooLarge
+from vocabtool.serve.problems import Busy, Refusal, ServeError, TooLarge
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -108,7 +108,7 @@ class Guard:
             return
         except TimeoutError as raised:
             told = f"the request took more than {seconds:g} seconds; ask for less"
-            out_of_time = Refused(HTTPStatus.GATEWAY_TIMEOUT, told)  # which clients do not repeat
+            out_of_time = Refusal(HTTPStatus.GATEWAY_TIMEOUT, told)  # which clients do not repeat
             error = out_of_time if timer.expired() else raised
         except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
             error = raised
@@ -131,12 +131,12 @@ class Guard:
             own = origin is None or origin.lower().partition("://")[2] == host
             if not own and origin not in protection.origins:
                 what = f"pages of {origin!r:.100} may not ask; start the server with --cors ORIGIN"
-                raise Refused(HTTPStatus.FORBIDDEN, what)
+                raise Refusal(HTTPStatus.FORBIDDEN, what)
         client = (scope.get("client") or ("",))[0]
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
             try:
                 client = _key_of(protection.keys, headers, writes=writes)
-            except Refused:
+            except Refusal:
                 self._count(client)
                 raise
             scope.setdefault("state", {})["key"] = client
@@ -145,7 +145,7 @@ class Guard:
     def _count(self, client: str) -> None:
         if wait := self._rates.wait(client):
             told = f"more than {self._protection.limits.rate:g} requests a second"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, told, Retry_After=str(ceil(wait)))
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, told, Retry_After=str(ceil(wait)))
 
     async def _pass_on(self, exchange: _Exchange, headers: dict[bytes, str]) -> None:
         """Read the body within its limits, and let the application answer."""
@@ -168,7 +168,7 @@ class Guard:
                 kind = headers.get(b"content-type", "")
                 if not JSON.fullmatch(kind):
                     told = f"wanted Content-Type: application/json, got {kind!r:.100}"
-                    raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+                    raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
                 check_json(bytes(content))
             exchange.content = bytes(content)
             await self._app(scope, exchange.receive, exchange.send)
@@ -177,18 +177,18 @@ class Guard:
 
 
 def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
-    """Return the name of the key of a request. Raises :class:`Refused`."""
+    """Return the name of the key of a request. Raises :class:`Refusal`."""
     scheme, _, text = headers.get(b"authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
-        raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
+        raise Refusal(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
     key = keys.find(text.strip())
     if key is None:
         told = "the key is not valid"
-        raise Refused(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
+        raise Refusal(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
     if writes and key.access != "write":
         told = f"the key {key.name!r} may only read; writing needs one made with --write"
-        raise Refused(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
+        raise Refusal(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
     return key.name
 
 

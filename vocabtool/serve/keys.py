@@ -58,7 +58,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
     text = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     key = Key(name=name, access=access, sha256=_digest(text))
     path = Path(os.path.realpath(path))
-    with _locked(path.parent):
+    with _exclusive(path.parent):
         before = path.read_bytes() if path.exists() else b""
         lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
         after = b"".join(line + b"\n" for line in lines)
@@ -74,7 +74,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _exclusive(folder: Path) -> Iterator[None]:
     """Wait for the lock of a folder: the file is replaced, so that its own lock would be lost."""
     with reading(str(folder)):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.measured import MEASURED, Measured
+from vocabtool.serve.request_facts import REQUEST_FACTS, RequestFacts
 from vocabtool.serve.schemas import REFUSED, json_answer
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
     async def ready() -> Response:
         """Answer 200 when all indexes and their models are open."""
         for each in catalog.indexes.values():
-            each.opened()
+            each.ready_index()
         return json_answer({"status": "ready", "indexes": [*catalog.indexes]})
 
     @routes.get("/metrics", response_class=PlainTextResponse)
@@ -128,8 +128,8 @@ class Observer:
         began, status = perf_counter(), CLIENT_LEFT
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
         id_ = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
-        measured = Measured(id_.decode())
-        MEASURED.set(measured)
+        measured = RequestFacts(id_.decode())
+        REQUEST_FACTS.set(measured)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -150,7 +150,7 @@ class Observer:
             measured.seconds["total"] = ended - began
             self._tell(scope, status, measured)
 
-    def _tell(self, scope: Scope, status: int, measured: Measured) -> None:
+    def _tell(self, scope: Scope, status: int, measured: RequestFacts) -> None:
         route = getattr(scope.get("route"), "path_format", NO_ROUTE)
         self.metrics.requests.labels(route, str(status)).inc()
         for step, seconds in measured.seconds.items():

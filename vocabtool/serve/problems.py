@@ -78,7 +78,7 @@ class TooLarge(ServeError):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
-class Refused(ServeError):
+class Refusal(ServeError):
     """A request that is refused before its body is read. ``headers``: of the answer."""
 
     def __init__(self, status: HTTPStatus, what: str, **headers: str) -> None:

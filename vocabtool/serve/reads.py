@@ -47,7 +47,7 @@ PAGE: Final = 100  # entries of a vocabulary by default
 
 
 @dataclass
-class Kept:
+class FactCache:
     """Facts that are computed once for each commit, in a thread. ``stops``: whether to give up."""
 
     stops: bool = False
@@ -70,7 +70,7 @@ class Kept:
             raise NotReady("the server stops")
 
 
-def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
+def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
     """Return the endpoints."""
     routes = APIRouter(prefix="/v1", responses=REFUSED)
 
@@ -92,13 +92,13 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
     )
     async def document(name: str, id: str) -> Response:  # noqa: A002 - as the path names it
         """Show a document. The id is the rest of the path, percent-encoded."""
-        opened = catalog.find(name).opened()
+        opened = catalog.find(name).ready_index()
         return await catalog.run(lambda: json_answer(document_of(opened, name, id)))
 
     @routes.post("/words", tags=["words"], response_model=schemas.WordsAnswer)
     async def words(request: WordsRequest) -> Response:
         """Show the words of a text, as the model of an index makes them."""
-        opened = catalog.find(request.index).opened()
+        opened = catalog.find(request.index).ready_index()
         return await catalog.run(
             lambda: json_answer(words_of(known_words(opened, request.index), request.text))
         )
@@ -106,7 +106,7 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
     @routes.post("/oov", tags=["words"], response_model=schemas.OovAnswer)
     async def oov(request: OovRequest) -> Response:
         """Report which words of some texts the model of an index does not know."""
-        opened = catalog.find(request.index).opened()
+        opened = catalog.find(request.index).ready_index()
 
         def report() -> Response:
             counter = OovCounter(known_words(opened, request.index))
@@ -130,7 +130,7 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
 
         Markers of subword pieces do not count: `the` finds `▁the`.
         """
-        held = known_words(catalog.find(name).opened(), name).vocabulary
+        held = known_words(catalog.find(name).ready_index(), name).vocabulary
         found = await kept.get(
             name, "vocabulary", held.fingerprint, lambda: SortedVocabulary.of(held)
         )
@@ -139,7 +139,7 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
     @routes.get("/indexes/{name}/report", tags=["words"], response_class=HTMLResponse)
     async def report(name: str) -> Response:
         """Show the HTML report of the unknown words of all documents. It is kept for the commit."""
-        opened = catalog.find(name).opened()
+        opened = catalog.find(name).ready_index()
         known_words(opened, name)
         snapshot = opened.snapshot()
 
@@ -158,7 +158,7 @@ def read_routes(catalog: Catalog, kept: Kept) -> APIRouter:
 MEMBERS: Final = tuple(schemas.IndexAnswer.model_fields)
 
 
-async def facts_of(catalog: Catalog, served: ServedIndex, kept: Kept) -> dict[str, Any]:
+async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> dict[str, Any]:
     """Return the facts of an index for JSON; only its status while it is not open."""
     index = served.index
     facts = dict.fromkeys(MEMBERS) | {

@@ -30,10 +30,10 @@ from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve import schemas
 from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.commits import Asked, Change, Commits
+from vocabtool.serve.commits import Change, Commits, RequestKey
 from vocabtool.serve.problems import (
     Busy,
-    Refused,
+    Refusal,
     ServeError,
     TooLarge,
     UnknownDocument,
@@ -213,7 +213,7 @@ def addition(
     index: Index,
     rows: Sequence[Row],
     on_existing: OnExisting,
-    asked: Asked,
+    asked: RequestKey,
     repeated: int = 0,
 ) -> Change:
     """Return the change that writes these documents. ``repeated``: number of those left out.
@@ -290,7 +290,7 @@ class Writes:
         if kind not in LINES:
             got = kind[:50] or "none"
             told = f"wanted Content-Type: {' or '.join(LINES)}, got {got}"
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
         body = bytearray()
         try:
             async for part in request.stream():
@@ -311,7 +311,7 @@ class Writes:
             raise ServeError("the path is not UTF-8") from None
 
     async def _write(self, name: str, change: Callable[[Index], Change]) -> Response:
-        index = self._catalog.find(name).opened()
+        index = self._catalog.find(name).ready_index()
         made = await self._catalog.run(lambda: change(index))
         return json_answer(await self._commits[name].make(made))
 
@@ -330,7 +330,7 @@ class Writes:
         async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
             """Add a document, or replace the one with this id. It is answered after the commit."""
             with wrong_arguments():  # a field that is not Unicode
-                asked = Asked(digest_of("PUT", id, body.model_dump_json()), key)
+                asked = RequestKey(digest_of("PUT", id, body.model_dump_json()), key)
 
             def change(index: Index) -> Change:
                 document = Document(id, body.text, body.fields)
@@ -349,7 +349,7 @@ class Writes:
                     raise UnknownDocument(f"index {name!r} has no document {id!r}")
                 return {"deleted": deleted}
 
-            asked = Asked(digest_of("DELETE", id), key)
+            asked = RequestKey(digest_of("DELETE", id), key)
             return await self._write(name, lambda _: Change(make=make, asked=asked))
 
         @routes.post(
@@ -386,7 +386,7 @@ class Writes:
                 def change(index: Index) -> Change:
                     rows, repeated = rows_of(body, on_existing)
                     digest = blake2b(body, digest_size=32, key=on_existing.encode()).digest()
-                    asked = Asked(digest, key)
+                    asked = RequestKey(digest, key)
                     return addition(index, rows, on_existing, asked, repeated)
 
                 return await self._write(name, change)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Measured:
+class RequestFacts:
     """Facts of one request.
 
     - ``id``: as in its header ``X-Request-Id``.
@@ -30,12 +30,12 @@ class Measured:
     queries: list[str] = field(default_factory=list)
 
 
-MEASURED: Final[ContextVar[Measured | None]] = ContextVar("vocabtool_measured", default=None)
+REQUEST_FACTS: Final[ContextVar[RequestFacts | None]] = ContextVar("request_facts", default=None)
 
 
 def note_search(results: Sequence[Hits]) -> None:
     """Note what the request found, and the time that it took."""
-    measured = MEASURED.get()
+    measured = REQUEST_FACTS.get()
     if measured is None or not results:
         return
     measured.seconds["encode"] = results[0].seconds["encode"]  # of all of them
