@@ -47,6 +47,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "retrieval": "--only codes",
     "identifiers": "--documents 5000",
     "encoders": "--only http",
+    "serve": "--only clients --documents 10000 --seconds 5",
 }
 
 
