@@ -381,7 +381,7 @@ def test_list_indexes(agent: Agent) -> None:
         ("get_document", {"id": "redis", "offset": 99}, "the text has 34"),
         ("get_document", {"id": "redis", "offset": -1}, "offset: "),
         ("get_document", {"id": "redis", "characters": 40_001}, "characters: "),
-        ("unknown_words", {"text": "a", "index": "bare"}, "created without a vocabulary"),
+        ("unknown_words", {"text": "a", "index": "bare"}, "has no vocabulary"),
         ("unknown_words", {"text": "a" * 100_001}, "text: String should have at most 100000"),
         ("explain", {"query": "a", "id": "absent"}, "no document has the id 'absent'"),
         ("list_indexes", {"index": "notes"}, "index: there is no such member"),

@@ -355,7 +355,7 @@ def _parse(source: str) -> ast.Module:
 def _places(
     source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each line of a docstring; of all of it if lines cannot be told apart."""
+    """Yield the place of each line of a docstring, or one place if escapes hide its lines."""
     last = node.end_lineno or node.lineno
 
     def offset(line: int, column: int) -> int:

@@ -13,8 +13,6 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from vocabtool.choices import Fusion
-from vocabtool.documents.batch import Document
-from vocabtool.errors import VocabtoolError
 from vocabtool.index.generation import Snapshot
 from vocabtool.index.index import Index
 from vocabtool.keywords.fields import text_in_utf8
@@ -29,9 +27,8 @@ from vocabtool.reports.hits import (
 from vocabtool.search.hits import Hits, matched_words
 from vocabtool.search.query import parse_query
 from vocabtool.search.settings import Settings
-from vocabtool.serve.problems import UnknownDocument
+from vocabtool.serve.catalog import known_words
 from vocabtool.serve.reads import model_of
-from vocabtool.serve.schemas import MAX_NAME
 from vocabtool.system.messages import plural
 
 MAX_WORDS: Final = 100  # in one answer; and pieces of a word
@@ -252,34 +249,24 @@ def search_result(found: Hits, name: str, commit: int, characters: int) -> Searc
     )
 
 
-def document_of(index: Index, name: str, id_: str) -> Document:
-    """Return a document. Raises :class:`UnknownDocument`."""
-    document = index.get(id_)
-    if document is None:
-        raise UnknownDocument(f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}")
-    return document
-
-
 def words_result(index: Index, name: str, text: str) -> WordsResult:
-    known = index.snapshot().known_words
-    if known is None:
-        raise VocabtoolError(f"index {name!r}: created without a vocabulary, so no word is unknown")
-    unknown = Counter(known.words.unknown(text))
-    split = Counter(known.words.split_words(text, SPLIT)) - unknown
+    model_words = known_words(index, name)
+    unknown = Counter(model_words.unknown(text))
+    split = Counter(model_words.split_words(text, SPLIT)) - unknown
 
     def cut(words: Mapping[str, int]) -> list[CutWord]:
         return [
             CutWord(
                 word=word[:MAX_VALUE],
                 count=count,
-                pieces=known.words.pieces(word)[:MAX_WORDS],
+                pieces=model_words.pieces(word)[:MAX_WORDS],
             )
             for word, count in islice(words.items(), MAX_WORDS)
         ]
 
     return WordsResult(
         index=name,
-        words=len(known.words.look_up([text]).codes),
+        words=len(model_words.look_up([text]).codes),
         unknown=cut(unknown),
         split=cut(split),
         left_out=sum(max(0, len(each) - MAX_WORDS) for each in (unknown, split)),

@@ -45,7 +45,6 @@ from vocabtool.serve.agent_results import (
     Result,
     SearchResult,
     WordsResult,
-    document_of,
     explain_result,
     index_info,
     search_result,
@@ -53,7 +52,7 @@ from vocabtool.serve.agent_results import (
     uri_of,
     words_result,
 )
-from vocabtool.serve.catalog import Catalog
+from vocabtool.serve.catalog import Catalog, document_of
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.limits import check_condition
 from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
@@ -208,7 +207,7 @@ class Tools:
     ) -> Annotated[CallToolResult, WordsResult]:
         """Tell which words of a text the embedding model of an index does not know.
 
-        Also tells how a subword model cuts them, and which known words it cuts into many pieces.
+        For a subword model, also the pieces of these words, and the known words of many pieces.
         The model cannot tell the meaning of such words, so search for them as they are written.
         """
         name, opened = await self.open(index)

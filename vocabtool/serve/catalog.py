@@ -17,10 +17,21 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
 
+from vocabtool.documents.batch import Document
+from vocabtool.errors import NoVocabulary
 from vocabtool.index.index import Index
 from vocabtool.serve.limits import MAX_WAITING
-from vocabtool.serve.problems import LOG, Busy, NotReady, UnknownIndex, without_folders
+from vocabtool.serve.problems import (
+    LOG,
+    Busy,
+    NotReady,
+    UnknownDocument,
+    UnknownIndex,
+    without_folders,
+)
 from vocabtool.serve.request_facts import REQUEST_FACTS
+from vocabtool.serve.schemas import MAX_NAME
+from vocabtool.tokenization.words import Words
 
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
@@ -171,3 +182,21 @@ class Catalog:
         """Wait for what runs."""
         self._opener.shutdown(cancel_futures=True)
         self._pool.shutdown()
+
+
+def document_of(index: Index, name: str, id_: str) -> Document:
+    """Return a document. Raises :class:`UnknownDocument`."""
+    document = index.get(id_)
+    if document is None:
+        raise UnknownDocument(f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}")
+    return document
+
+
+def known_words(index: Index, name: str) -> Words:
+    """Return the words that the model of an index makes. Raises :class:`NoVocabulary`."""
+    known = index.snapshot().known_words
+    if known is None:
+        raise NoVocabulary(
+            f"index {name!r} has no vocabulary; index the documents with a model or --vocabulary"
+        )
+    return known.words

@@ -152,8 +152,8 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
             outcomes = [each.apply(writer) for each in changes]
             try:
                 writer.commit()
-            except Exception:
-                if read_manifest(index.path).commit > before:  # the error came after the commit
+            except Exception:  # raised again; the request must know whether it was committed
+                if read_manifest(index.path).commit > before:
                     commit = before + 1
                 raise
             commit = writer.manifest.commit

@@ -45,11 +45,7 @@ JSON: Final = re.compile(
     r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
 ALIVE: Final = ("/health", "/ready")  # always answered: whoever asks watches the server
-KEYED: Final = (
-    "/metrics",
-    "/openapi.json",
-    "/mcp",
-)  # and /v1/; the page has no secret
+KEYED: Final = ("/metrics", "/openapi.json", "/mcp")  # and /v1/; the page has no secret
 READING: Final = re.compile(r"/v1/(?:words|oov|indexes/[^/]+/search)|/mcp")  # by POST
 DOCUMENTS: Final = re.compile(r"/v1/indexes/[^/]+/documents")  # by POST: lines, not JSON
 MAX_DIGITS: Final = 15  # of a length

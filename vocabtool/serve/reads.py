@@ -6,7 +6,7 @@ import asyncio
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query
 from numpy.typing import NDArray
 from starlette.responses import HTMLResponse, Response
 
-from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_kind
 from vocabtool.index import contents
 from vocabtool.index.index import Index
@@ -27,8 +27,8 @@ from vocabtool.reports.oov import oov_report
 from vocabtool.reports.renderers import write
 from vocabtool.search.settings import Settings
 from vocabtool.serve import schemas
-from vocabtool.serve.catalog import Catalog, ServedIndex
-from vocabtool.serve.problems import NotReady, UnknownDocument, told_outside
+from vocabtool.serve.catalog import Catalog, ServedIndex, document_of, known_words
+from vocabtool.serve.problems import NotReady, told_outside
 from vocabtool.serve.schemas import (
     MAX_ENTRIES,
     MAX_PREFIX,
@@ -93,7 +93,7 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
     async def document(name: str, id: str) -> Response:  # noqa: A002 - as the path names it
         """Show a document. The id is the rest of the path, percent-encoded."""
         opened = catalog.find(name).ready_index()
-        return await catalog.run(lambda: json_answer(document_of(opened, name, id)))
+        return await catalog.run(lambda: json_answer(asdict(document_of(opened, name, id))))
 
     @routes.post("/words", tags=["words"], response_model=schemas.WordsAnswer)
     async def words(request: WordsRequest) -> Response:
@@ -204,24 +204,6 @@ def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | Non
     return {name: getattr(value, name) for name in answer.model_fields}
 
 
-def document_of(index: Index, name: str, id_: str) -> dict[str, Any]:
-    """Return a document for JSON. Raises :class:`UnknownDocument`."""
-    found = index.get(id_)
-    if found is None:
-        raise UnknownDocument(f"index {name!r}: no document has the id {id_!r}")
-    return {"id": found.id, "text": found.text, "fields": dict(found.fields)}
-
-
-def known_words(index: Index, name: str) -> Words:
-    """Return the words that the model of an index makes. Raises :class:`NoVocabulary`."""
-    known = index.snapshot().known_words
-    if known is None:
-        raise NoVocabulary(
-            f"index {name!r} has no vocabulary; index the documents with a model or --vocabulary"
-        )
-    return known.words
-
-
 def words_of(words: Words, text: str) -> dict[str, Any]:
     """Return the words of a text for JSON, each with its place in the text if it is there."""
     found = without_blanks(words.look_up([text]))
@@ -310,7 +292,7 @@ def shown_entry(vocabulary: Vocabulary, position: int) -> str:
 def model_of(index: Index) -> str:
     """Return the name of the model for clients, or an empty text.
 
-    Neither the folders of the server nor the address of an encoder is told.
+    It has neither folders of the server nor the address of an encoder.
     """
     prefix, model = split_kind(index.configuration.model or "")
     return prefix + (Path(model).name if model.startswith("/") else model.partition("@")[0])
