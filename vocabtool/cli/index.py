@@ -32,6 +32,7 @@ from vocabtool.cli.options import (
     encoder_options,
     format_option,
     gather,
+    given_options,
     read_size,
 )
 from vocabtool.cli.output import (
@@ -320,8 +321,7 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
     from vocabtool.index.index import Index
 
-    given = {name: each for name, each in model.items() if each is not None and each is not False}
-    return Index.open(folder, **given)
+    return Index.open(folder, **given_options(model))
 
 
 def _open(

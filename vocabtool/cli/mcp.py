@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from vocabtool.cli.options import INDEX_MODEL
+from vocabtool.cli.options import INDEX_MODEL, given_options
 from vocabtool.cli.serve import PLACE, PROTECTION, named_folders, protection_of
 from vocabtool.errors import UnsupportedFormat
 
@@ -46,6 +46,7 @@ def mcp_command(
     except ImportError as error:
         raise UnsupportedFormat(NEEDED) from error
 
-    given = {name: each for name, each in model.items() if each is not None and each is not False}
-    options = ServeOptions(indexes=named_folders(indexes), model=given, protection=guard, **place)
+    options = ServeOptions(
+        indexes=named_folders(indexes), model=given_options(model), protection=guard, **place
+    )
     run(options, http=http)

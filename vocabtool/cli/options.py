@@ -49,6 +49,11 @@ def _together(*options: Decorator) -> Decorator:
     return decorate
 
 
+def given_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that the user gave."""
+    return {name: each for name, each in options.items() if each is not None and each is not False}
+
+
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     if spec is not None:
         from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from vocabtool.cli.options import INDEX_MODEL, gather, read_size
+from vocabtool.cli.options import INDEX_MODEL, gather, given_options, read_size
 from vocabtool.cli.output import usage_errors
 from vocabtool.errors import NotFound, UnsupportedFormat
 
@@ -153,10 +153,13 @@ def serve_command(
     except ImportError as error:
         raise UnsupportedFormat(SERVE) from error
 
-    given = {name: each for name, each in model.items() if each is not None and each is not False}
     with usage_errors():
         options = ServeOptions(
-            indexes=named_folders(indexes), model=given, protection=guard, **place, **running
+            indexes=named_folders(indexes),
+            model=given_options(model),
+            protection=guard,
+            **place,
+            **running,
         )
     run(options)
 
