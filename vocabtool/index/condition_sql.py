@@ -16,7 +16,10 @@ import numpy as np
 
 from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.conditions import (
+from vocabtool.index.database import Database, Documents, Fields, column
+from vocabtool.index.documents import ID, NUMBER, PLAIN, TEXT
+from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
+from vocabtool.search.conditions import (
     Comparison,
     Condition,
     Junction,
@@ -26,9 +29,6 @@ from vocabtool.index.conditions import (
     Value,
     parse,
 )
-from vocabtool.index.database import Database, Documents, Fields, column
-from vocabtool.index.documents import ID, NUMBER, PLAIN, TEXT
-from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
 from vocabtool.system.ranking import Mask
 
 MAX_PATTERN: Final = 50_000  # bytes of a pattern for SQLite's LIKE

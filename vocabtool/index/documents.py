@@ -30,6 +30,7 @@ from vocabtool.documents.objects import as_bytes, as_string
 from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_long, is_strings
 from vocabtool.embedding.shard_files import as_utf8
 from vocabtool.errors import InvalidFile
+from vocabtool.search.conditions import LEAST, MOST
 
 PLAIN: Final[dict[Kind, str]] = {
     "null": "nothing",
@@ -38,8 +39,6 @@ PLAIN: Final[dict[Kind, str]] = {
     "boolean": "true and false",
     "string": "strings",
 }
-LEAST: Final = -(1 << 63)
-MOST: Final = (1 << 63) - 1
 # RFC 8259, section 6; integers have at most the 19 digits of 64 bits
 BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"

@@ -33,9 +33,9 @@ from starlette.routing import Route
 import vocabtool
 from vocabtool.choices import Fusion
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.conditions import MAX_CHARACTERS
 from vocabtool.index.documents import MAX_ID_BYTES
 from vocabtool.index.index import Index
+from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.serve import problems
 from vocabtool.serve.agent_results import (
     DocumentResult,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.conditions import Condition, Junction, Not, Test, parse
+from vocabtool.search.conditions import Condition, Junction, Not, Test, parse
 from vocabtool.serve.problems import ServeError
 
 MAX_MEMBERS: Final = 1_000  # of one JSON object: each unknown one would be an error of its own

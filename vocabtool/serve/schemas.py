@@ -15,9 +15,9 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from vocabtool.choices import FUSIONS, Fusion, NoResults, Phrases
-from vocabtool.index.conditions import MAX_CHARACTERS
 from vocabtool.keywords.fields import text_in_utf8
 from vocabtool.reports.model import Mark
+from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.settings import Settings
 
 MAX_K: Final = 1_000

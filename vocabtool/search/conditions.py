@@ -25,14 +25,17 @@ from __future__ import annotations
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.documents import LEAST, MOST
 
+LEAST: Final = -(1 << 63)  # whole numbers of 64 bits; others become floating point
+MOST: Final = (1 << 63) - 1
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
+KEPT: Final = 128  # parsed conditions, of at most MAX_CHARACTERS each
 MAX_DIGITS: Final = 20  # of a 64-bit integer, with its sign
 MAX_DEPTH: Final = 20  # nested parentheses and "not": SQLite's parser has a limit
 DAY: Final = 86_400_000_000  # microseconds
@@ -125,6 +128,24 @@ class Junction:
 
 
 Condition: TypeAlias = Test | Not | Junction
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A parsed condition. ``text``: as it was written; two conditions are equal if it is."""
+
+    text: str
+    tree: Condition = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, text: str) -> Where:
+        """Parse a condition. Raises :class:`InvalidCondition`."""
+        return _where(text)
+
+
+@lru_cache(KEPT)
+def _where(text: str) -> Where:
+    return Where(text, parse(text))
 
 
 class Token(NamedTuple):
