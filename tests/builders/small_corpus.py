@@ -16,7 +16,8 @@ from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.store import FieldColumn, WordStatus
+from vocabtool.search.legs import MaskStore
+from vocabtool.search.store import Exactness, FieldColumn, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1, B = 1.2, 0.75
@@ -51,8 +52,10 @@ class Pieces(NamedTuple):
         return [WordStatus(True, -(-len(surface) // self.size)) for surface in surfaces]
 
 
-class SmallCorpus:
+class SmallCorpus(MaskStore):
     """Rows are places in ``docs``. Similarity is the inner product."""
+
+    exactness = Exactness(lengths=True, frequencies=True, similarities=True)
 
     def __init__(
         self,
@@ -106,6 +109,11 @@ class SmallCorpus:
         rows = np.array(list(scores), np.int64)
         return RankedRows.of(rows, np.array(list(scores.values()), np.float32), limit)
 
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
+    ) -> list[RankedRows]:
+        return [self.search(query, limit, among) for query in queries]
+
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 
@@ -124,11 +132,6 @@ class SmallCorpus:
     def take(self, rows: Rows) -> Vectors:
         return self._vectors[rows]
 
-    def where(self, condition: str) -> Mask:
-        """``name=value``."""
-        name, _, value = condition.partition("=")
-        return np.array([str(doc.fields.get(name)) == value for doc in self.docs], np.bool_)
-
     def ids(self, rows: Rows) -> list[str]:
         return [self.docs[row].id for row in rows]
 
@@ -144,16 +147,22 @@ class SmallCorpus:
     version = ("small", 1)
     fields: Mapping[str, Any] = {}
 
-    @property
-    def rows_by_id(self) -> Rows:
-        return np.array(sorted(range(self.rows), key=lambda row: self.docs[row].id), np.int64)
+    def in_order(self, selection: Mask) -> Rows:
+        rows = sorted(self._allowed(selection), key=lambda row: self.docs[row].id)
+        return np.array(rows, np.int64)
 
-    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        allowed = self._allowed(among)
-        held = [row for row in allowed if any(t.text in self._terms[t.field][row] for t in terms)]
-        return np.array(held, np.int64)
+    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        return self._column(name).codes[rows].astype(np.int64)
 
-    def column(self, name: str) -> FieldColumn:
+    def count_values(
+        self, names: Sequence[str], terms: Sequence[Term], among: Mask, limit: int
+    ) -> dict[str, ValueCounts]:
+        rows = self._allowed(among)
+        if terms:
+            rows = [row for row in rows if any(t.text in self._terms[t.field][row] for t in terms)]
+        return {name: self._column(name).count(np.array(rows, np.int64), limit) for name in names}
+
+    def _column(self, name: str) -> FieldColumn:
         held = [doc.fields.get(name) for doc in self.docs]
         values = sorted({value for value in held if value is not None})
         codes = [-1 if value is None else values.index(value) for value in held]

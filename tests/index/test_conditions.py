@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, temporary_folder
 from vocabtool import Document, Index, InvalidCondition
+from vocabtool.search.conditions import Where
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
 DEEPEST, LONGEST = 20, 10_000
@@ -32,7 +33,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
 
 def fulfilled(index: Index, condition: str) -> str:
     """The ids of the documents that fulfil a condition, in their order."""
-    rows = np.flatnonzero(index.snapshot().where(condition))
+    rows = np.flatnonzero(index.snapshot().where(Where.of(condition)))
     return "".join(index.snapshot().documents.ids(rows))
 
 
@@ -138,7 +139,7 @@ def test_against_sqlite(
     documents = [Document(*row) for row in rows]
     with temporary_folder() as folder:
         snapshot = index_of(Path(folder), documents[:cut], documents[cut:]).snapshot()
-        found = [np.flatnonzero(snapshot.where(ours)).tolist() for ours, _ in conditions]
+        found = [np.flatnonzero(snapshot.where(Where.of(ours))).tolist() for ours, _ in conditions]
     assert found == says_sqlite(rows, [theirs for _, theirs in conditions])
 
 
@@ -387,7 +388,7 @@ def test_dates_are_compared_as_python_compares_them(
         for date in asked:
             for sign, holds in COMPARED.items():
                 for no in ("", "not "):
-                    found = np.flatnonzero(snapshot.where(f"{no}day {sign} {date}")) - 1
+                    found = np.flatnonzero(snapshot.where(Where.of(f"{no}day {sign} {date}"))) - 1
                     wanted = [
                         at
                         for at, time in enumerate(times)
@@ -401,7 +402,7 @@ def test_dates_are_compared_as_python_compares_them(
             (f"day in ({asked[0]}, {asked[1]})", either),
             (f"day between {asked[0]} and {asked[1]}", between),
         ):
-            assert snapshot.where(condition)[1:].tolist() == wanted_rows
+            assert snapshot.where(Where.of(condition))[1:].tolist() == wanted_rows
 
 
 @pytest.mark.parametrize(
@@ -448,7 +449,8 @@ def test_texts_are_compared_as_python_compares_them(
                 ("ilike", lambda each, text: like(each.casefold(), text.casefold())),
             ):
                 for no in ("", "not "):
-                    found = np.flatnonzero(snapshot.where(f"name {no}{operator} {literal(text)}"))
+                    condition = Where.of(f"name {no}{operator} {literal(text)}")
+                    found = np.flatnonzero(snapshot.where(condition))
                     wanted = [
                         at
                         for at, each in enumerate(["-", *stored])

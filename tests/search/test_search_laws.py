@@ -17,7 +17,7 @@ from vocabtool import Hits, Settings
 from vocabtool.choices import Fusion
 from vocabtool.keywords.bm25 import Term, idf
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import ask_legs, search
+from vocabtool.search.search import search
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
@@ -83,8 +83,8 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     query = parse_query(corpus, f"{quote}{text}{quote}", settings)
     query = replace(query, codes=query.codes[:1])
     among = corpus.live if allowed is None else np.array(allowed)
-    quick, tiers = ask_legs(corpus, query, QUERY, limit, among)
-    general, wanted = ask_legs(corpus, replace(query, codes=query.codes * 2), QUERY, limit, among)
+    quick, tiers = corpus.legs(query, QUERY, limit, among)
+    general, wanted = corpus.legs(replace(query, codes=query.codes * 2), QUERY, limit, among)
     assert quick.rows.tolist() == general.rows.tolist()
     assert quick.keyword.tolist() == general.keyword.tolist()
     assert quick.bm25 == pytest.approx(general.bm25)

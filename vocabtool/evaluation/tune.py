@@ -23,11 +23,12 @@ from vocabtool.index.raw_vectors import prepare, similarities
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, idf, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.search.fusion import Candidates, best_places, fuse
+from vocabtool.search.legs import MaskStore
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import ask_legs, is_subword
+from vocabtool.search.search import is_subword
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.search.store import Store
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
+from vocabtool.search.store import Selection, Store
+from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.generation import Progress
@@ -40,7 +41,7 @@ DEFAULTS: Final = Settings(literal=True)  # judged queries are texts, without op
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 
-class CopyStore:
+class CopyStore(MaskStore):
     """A store that searches as if a shortened copy replaced the document in ``row``.
 
     ``terms``, ``vector``: those of the copy. ``mean_length``: mean length of the field ``words``.
@@ -56,7 +57,7 @@ class CopyStore:
         metric: Metric,
         mean_length: float,
     ) -> None:
-        self.rows, self.live, self.where = store.rows, store.live, store.where
+        self.rows, self.live, self.exactness = store.rows, None, store.exactness
         self.cutter, self.documents, self.fields = store.cutter, store.documents, store.fields
         self.known_words = store.known_words
         self.searched_fields = store.searched_fields
@@ -70,9 +71,8 @@ class CopyStore:
         self.document_frequencies = store.keywords.document_frequencies
         self.near_spellings = store.keywords.near_spellings
         self.take = store.vectors.take
-        self.rows_with_all = store.keywords.rows_with_all
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
+    def search(self, query: KeywordQuery, limit: int, among: Rows | None) -> RankedRows:
         others, is_allowed = self._without(among)
         found = self._store.keywords.search(query, limit, others)
         scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
@@ -84,7 +84,12 @@ class CopyStore:
             total += max(scores[clause.terms] - of_parts, 0.0)
         return self._with_copy(found, total, limit) if total else found
 
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Rows | None
+    ) -> list[RankedRows]:
+        return [self.search(query, limit, among) for query in queries]
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Rows | None) -> Near:
         others, is_allowed = self._without(among)
         near = self._store.vectors.near(vector, rows, limit, others)
         similarity = np.nan
@@ -105,9 +110,15 @@ class CopyStore:
             return weight
         return term_score(weight, count, self._length, self._mean_length)
 
-    def _without(self, among: Mask) -> tuple[Mask, bool]:
-        is_allowed = self._row < len(among) and bool(among[self._row])
-        return among & (np.arange(len(among)) != self._row), is_allowed
+    def only(self, rows: Rows) -> Rows:
+        return rows
+
+    def _without(self, among: Rows | None) -> tuple[Selection, bool]:
+        """Return a selection without the copied document, and whether the copy may be found."""
+        if among is None:  # all documents
+            return self._store.select([], self._row), True
+        others = among[among != self._row]
+        return self._store.only(others), len(others) < len(among)
 
     def _with_copy(self, found: RankedRows, score: float, limit: int) -> RankedRows:
         rows, scores = np.append(found.rows, self._row), np.append(found.scores, np.float32(score))
@@ -146,7 +157,7 @@ def score_legs(
     """Search keywords and vectors, as the fusion ``coverage`` does; do not fuse."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
-    candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
+    candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)
     return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
 
 

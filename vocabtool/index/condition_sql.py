@@ -27,7 +27,7 @@ from vocabtool.search.conditions import (
     Not,
     Test,
     Value,
-    parse,
+    Where,
 )
 from vocabtool.system.ranking import Mask
 
@@ -51,10 +51,10 @@ INSIDE: Final = {"=": "({0} >= ? AND {0} < ?)", "!=": "({0} < ? OR {0} >= ?)"}
 BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
-def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
+def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
     """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
-    statement = _Statement(database, rows, fields, condition)
-    where = statement.of(parse(condition))
+    statement = _Statement(database, rows, fields, condition.text)
+    where = statement.of(condition.tree)
     with database.statements() as connection:
         for name, count, function in FUNCTIONS:
             connection.create_function(name, count, function, deterministic=True)

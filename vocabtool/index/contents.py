@@ -39,8 +39,9 @@ from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_v
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
-from vocabtool.search.hits import ValueCount
+from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Calibration
+from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import LOCK, lock_folder, sync_folder, whole_file
 from vocabtool.system.ranking import Rows
 
@@ -60,7 +61,7 @@ EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
 def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
-    return np.flatnonzero(snapshot.live if where is None else snapshot.where(where))
+    return np.flatnonzero(snapshot.live if where is None else snapshot.where(Where.of(where)))
 
 
 def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:

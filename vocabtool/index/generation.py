@@ -44,7 +44,9 @@ from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.fields import weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
-from vocabtool.search.store import FieldColumn, KnownWords
+from vocabtool.search.conditions import Where
+from vocabtool.search.legs import MaskStore
+from vocabtool.search.store import Exactness, FieldColumn, KnownWords, ValueCounts
 from vocabtool.system.own_files import checksum, compare, sync_folder
 from vocabtool.system.ranking import Mask, Rows
 
@@ -62,11 +64,13 @@ KEYWORD_SHARE: Final = 8  # keywords may use one eighth of the memory for buildi
 Progress = Callable[[str, float], None]
 
 
-class Snapshot:
+class Snapshot(MaskStore):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
     ``rows``: number of rows, including deleted ones. ``live``: mask of the others, shape (rows,).
     """
+
+    exactness = Exactness(lengths=False, frequencies=False, similarities=True)
 
     def __init__(
         self,
@@ -113,10 +117,13 @@ class Snapshot:
         return self.manifest.index, self.manifest.commit
 
     @cached_property
-    def rows_by_id(self) -> Rows:
-        """All rows in the order of their ids: int64, shape (rows,)."""
+    def _rows_by_id(self) -> Rows:
         found = self.commit.database.fetch_rows("SELECT row FROM documents ORDER BY id")
         return found[found < self.rows]
+
+    def in_order(self, selection: Mask) -> Rows:
+        rows = self._rows_by_id
+        return rows[selection[rows]]
 
     @property
     def known_words(self) -> KnownWords | None:
@@ -128,8 +135,9 @@ class Snapshot:
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
-    def where(self, condition: str) -> Mask:
-        return self._rows_where(condition) & self.live
+    def where(self, condition: Where) -> Mask:
+        satisfied: Mask = self._rows_where(condition) & self.live
+        return satisfied
 
     def column(self, name: str) -> FieldColumn:
         kept = self._columns
@@ -141,8 +149,14 @@ class Snapshot:
             self._columns = kept = {**kept, name: made}
         return kept[name]
 
-    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        return self.keywords.rows_with_any(terms, among)
+    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        return self.column(name).codes[rows].astype(np.int64)
+
+    def count_values(
+        self, names: Sequence[str], terms: Sequence[Term], among: Mask, limit: int
+    ) -> dict[str, ValueCounts]:
+        rows = self.keywords.rows_with_any(terms, among) if terms else np.flatnonzero(among)
+        return {name: self.column(name).count(rows, limit) for name in names}
 
     def row_of(self, id_: str) -> int | None:
         held = id_in_utf8(id_)

@@ -250,6 +250,11 @@ class TantivyReader:
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
 
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
+    ) -> list[RankedRows]:
+        return [self.search(query, limit, among) for query in queries]
+
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         query = self._query.boolean_query([(self._must, self._clause(each)) for each in clauses])
         unscored = self._query.const_score_query(query, 0.0)

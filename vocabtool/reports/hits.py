@@ -30,9 +30,9 @@ if TYPE_CHECKING:
         Hits,
         LegPlace,
         QuerySummary,
-        ValueCount,
         WordSummary,
     )
+    from vocabtool.search.store import ValueCount
 
 WIDTH: Final = 160  # characters shown of a text
 LEAD: Final = 40  # of these, characters before the first word of the query

@@ -21,11 +21,10 @@ from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidCursor
 from vocabtool.search.fusion import Fused, Places
-from vocabtool.search.hits import ValueCount
 from vocabtool.search.query import Query
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import IndexStore
-from vocabtool.system.ranking import Mask, Rows
+from vocabtool.search.store import IndexStore, Selection, ValueCount
+from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
 VERSION: Final = 1
@@ -157,22 +156,21 @@ class Pager:
     def _rearranges(self) -> bool:
         return bool(self.arrangement.sort) or self.arrangement.group_by is not None
 
-    def page_of_all(self, allowed: Mask, k: int) -> tuple[Rows, Page]:
+    def page_of_all(self, allowed: Selection, k: int) -> tuple[Rows, Page]:
         """Return all allowed rows in the order of their ids, and a page of them."""
-        rows = self.store.rows_by_id
-        rows = rows[allowed[rows]]
+        rows = self.store.in_order(allowed)
         order, further = self._arrange(rows)
         return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
 
     def _arrange(self, rows: Rows) -> tuple[Places, Places | None]:
         order = np.arange(len(rows))
         for key in reversed(self.arrangement.sort):
-            codes = self.store.column(key.field).codes[rows[order]]
-            ranks = -codes if key.falling else codes.view(np.uint32)  # -1, a missing value, is last
+            codes = self.store.value_ranks(key.field, rows[order])
+            ranks = -codes if key.falling else codes.view(np.uint64)  # -1, a missing value, is last
             order = order[ranks.argsort(kind="stable")]
         if self.arrangement.group_by is None:
             return order, None
-        groups = self.store.column(self.arrangement.group_by).codes[rows[order]].astype(np.int64)
+        groups = self.store.value_ranks(self.arrangement.group_by, rows[order])
         alone = np.flatnonzero(groups < 0)  # a document without the field is a group of its own
         groups[alone] -= alone
         _, first, counts = np.unique(groups, return_index=True, return_counts=True)
@@ -239,30 +237,20 @@ def _checksum(packed: bytes) -> bytes:
 
 
 def count_facets(
-    store: IndexStore, fields: Sequence[str], query: Query, allowed: Mask
+    store: IndexStore, fields: Sequence[str], query: Query, allowed: Selection
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count the values of fields in the allowed documents that contain a word of the query.
 
     Return the most frequent values of each field, and a note for each field that has more.
     """
-    facets: dict[str, tuple[ValueCount, ...]] = {}
-    notes: list[str] = []
     if not fields:
-        return facets, notes
+        return {}, []
     terms = dict.fromkeys(chain.from_iterable(w.terms for w in query.words if w.counts))
-    if terms and not query.required:
-        rows = store.rows_with_any([*terms], allowed)
-    else:
-        rows = np.flatnonzero(allowed)
-    for name in fields:
-        column = store.column(name)
-        of_value = np.bincount(column.codes[rows] + 1, minlength=len(column.values) + 1)[1:]
-        weights = of_value[column.owners]
-        counts = np.bincount(column.elements, weights, len(column.parts)).astype(np.int64)
-        found = int(np.count_nonzero(counts))
-        best = (-counts).argsort(kind="stable")[: min(found, MAX_VALUES)]
-        pairs = zip(best.tolist(), counts[best].tolist(), strict=True)
-        facets[name] = tuple(ValueCount(column.parts[at], count) for at, count in pairs)
-        if found > MAX_VALUES:
-            notes.append(f"{name} has {found:,} values; the {MAX_VALUES} most frequent are shown")
-    return facets, notes
+    asked = [] if query.required else [*terms]
+    counted = store.count_values(fields, asked, allowed, MAX_VALUES)
+    notes = [
+        f"{name} has {found.distinct:,} values; the {MAX_VALUES} most frequent are shown"
+        for name, found in counted.items()
+        if found.distinct > MAX_VALUES
+    ]
+    return {name: found.frequent for name, found in counted.items()}, notes

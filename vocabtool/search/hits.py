@@ -19,8 +19,8 @@ from vocabtool.keywords.fields import FieldPlace, places_of
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
-from vocabtool.search.store import FieldValue, Store
-from vocabtool.system.ranking import Mask, Rows, mask_of
+from vocabtool.search.store import Selection, Store, ValueCount
+from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
     from vocabtool.search.rerank import BestHits
@@ -176,14 +176,6 @@ class Suggestion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ValueCount:
-    """A value, such as one of a field or an element of its lists, and how often it occurs."""
-
-    value: FieldValue
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
     """The result of a search.
 
@@ -321,7 +313,7 @@ def explain_hits(
     store: Store,
     query: Query,
     vector: Vectors | None,
-    allowed: Mask,
+    allowed: Selection,
     candidates: Candidates,
     parts: tuple[Fused, Fused],
     best: BestHits,
@@ -383,17 +375,21 @@ def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str
 def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Return the words of a query that each row contains."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    keywords, among = store.keywords, mask_of(rows)
+    asked: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
         clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
-        if not clauses or not len(rows):
-            continue
-        wholes = None  # rows with the whole word, if it has several parts
-        if word.word.surfaces or word.word.words[1:] or word.word.humps:
-            whole = KeywordQuery((Clause(word.in_a_row),))
-            wholes = set(keywords.search(whole, len(rows), among).rows.tolist())
-        found = keywords.search(KeywordQuery(clauses), len(rows), among)
+        has_parts = word.word.surfaces or word.word.words[1:] or word.word.humps
+        whole = KeywordQuery((Clause(word.in_a_row),)) if has_parts else None
+        if clauses:
+            asked.append((word.word.surface, KeywordQuery(clauses), whole))
+    if not asked or not len(rows):
+        return [() for _ in rows]
+    queries = [each for _, *both in asked for each in both if each is not None]
+    answers = iter(store.keywords.search_each(queries, len(rows), store.only(rows)))
+    for surface, _, whole in asked:
+        found = next(answers)
+        wholes = None if whole is None else set(next(answers).rows.tolist())
         for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
             is_whole = wholes is None or row in wholes
-            matched[row].append(MatchedWord(word.word.surface, score, is_whole))
+            matched[row].append(MatchedWord(surface, score, is_whole))
     return [tuple(matched[row]) for row in rows.tolist()]

@@ -27,15 +27,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, assert_never
-
-import numpy as np
+from typing import Final, Literal
 
 from vocabtool.documents.batch import Kind
 from vocabtool.keywords.bm25 import Clause, Term
 from vocabtool.keywords.cutter import QUOTED, Cutter
-from vocabtool.search.store import Store
-from vocabtool.system.ranking import Mask
+from vocabtool.search.conditions import Where
+from vocabtool.search.store import Asked, Combination, Exclusion, Store
 
 MAX_OPERATORS: Final = 100  # a text with more is no query of this language: all are words
 MAX_TERMS: Final = 1_000  # of an excluded phrase, and of all alternatives; then all are words
@@ -49,21 +47,6 @@ NAMED: Final = re.compile(r"(?P<no>-?)(?P<name>[^\W\d]\w*):")
 VALUE: Final = re.compile(r"(?:[^\W_]|[-+][0-9]).*", re.DOTALL)
 NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 AFTER: Final = ".,;:!?"  # punctuation of a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    part: Asked
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    word: Literal["all", "any"]
-    parts: tuple[Asked, ...]
-
-
-# What operators ask of a row: terms in a row, a condition on fields, or a combination.
-Asked: TypeAlias = "Clause | str | Exclusion | Combination"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,43 +113,6 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
     return Reading(blanked, tuple(found.operators), for_vector * has_words)
 
 
-def rows_allowed_by(
-    store: Store, operators: Sequence[Operator], required: tuple[Clause, ...], where: str | None
-) -> Mask:
-    allowed = store.live if where is None else store.where(where)
-    for operator in operators:
-        allowed = allowed & _rows_of(store, operator.asked)
-    if required:
-        allowed = allowed & _rows_holding(store, required)
-    return allowed
-
-
-def _rows_of(store: Store, asked: Asked) -> Mask:
-    match asked:
-        case Clause():
-            return _rows_holding(store, (asked,))
-        case str():
-            return store.where(asked)
-        case Exclusion(part):
-            return ~_rows_of(store, part)
-        case Combination(word, parts):
-            clauses = tuple(part for part in parts if isinstance(part, Clause))
-            if word == "all" and len(clauses) == len(parts):
-                return _rows_holding(store, clauses)
-            masks = [_rows_of(store, part) for part in parts]
-            mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
-            return mask
-        case _:
-            assert_never(asked)
-
-
-def _rows_holding(store: Store, clauses: tuple[Clause, ...]) -> Mask:
-    mask = np.zeros(store.rows, np.bool_)
-    rows = store.keywords.rows_with_all(clauses)
-    mask[rows[rows < store.rows]] = True  # a later commit may have added rows
-    return mask
-
-
 def _parts(store: Store, text: str) -> Iterator[Part]:
     for chunk in CHUNK.finditer(text):
         start, end = chunk.span()
@@ -214,15 +160,15 @@ def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None
     return Clause(terms) if 0 < len(terms) <= MAX_TERMS else None
 
 
-def _condition(name: str, kind: Kind, value: str) -> str | None:
+def _condition(name: str, kind: Kind, value: str) -> Where | None:
     match kind:
         case "string" if value.isprintable() and 0 < len(value) <= MAX_VALUE:
             quote = value.replace("'", "''")
-            return f"\"{name}\" has word '{quote}'"
+            return Where.of(f"\"{name}\" has word '{quote}'")
         case "integer" | "number" if NUMBER.fullmatch(value):
-            return f'"{name}" = {value}'
+            return Where.of(f'"{name}" = {value}')
         case "boolean" if value.lower() in ("true", "false"):
-            return f'"{name}" = {value.lower()}'
+            return Where.of(f'"{name}" = {value.lower()}')
     return None
 
 

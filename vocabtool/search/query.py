@@ -16,7 +16,7 @@ from vocabtool.keywords.identifiers import is_name
 from vocabtool.search.language import Operator, understand
 from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import KnownWords, Store, WordStatus
-from vocabtool.system.ranking import are_among, mask_of
+from vocabtool.system.ranking import are_among
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
@@ -242,7 +242,7 @@ def term_clauses(
             # The best score of all parts together in a document without the whole.
             everything, holding = KeywordQuery((), tuple(parts)), KeywordQuery((Clause((whole,)),))
             found = store.keywords.search(everything, MAX_COMPARED, store.live)
-            holders = store.keywords.search(holding, MAX_COMPARED, mask_of(found.rows)).rows
+            holders = store.keywords.search(holding, MAX_COMPARED, store.only(found.rows)).rows
             best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
             score = max(score, float(best) * (1 + NO_TIE))
         score_of_one = idf(store.rows, frequencies[whole])

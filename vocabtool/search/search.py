@@ -20,21 +20,19 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
+from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates, fuse, leg_parts
 from vocabtool.search.hits import (
     Hit,
     Hits,
     Suggestion,
-    ValueCount,
     explain_hits,
     summarise,
 )
-from vocabtool.search.language import rows_allowed_by
 from vocabtool.search.query import MAX_WORDS, Query, parse_query
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import IndexStore, Store
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
+from vocabtool.search.store import Asked, Combination, IndexStore, Selection, Store, ValueCount
 
 DEFAULTS: Final = Settings()
 MAX_SUGGESTIONS: Final = 8  # words for which similar spellings are searched
@@ -101,9 +99,9 @@ def search(
         return _list_documents(pager, query, settings, allowed, k, facets, facet_notes)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
-    candidates, tiers = ask_legs(store, query, used, pager.limit, allowed)
+    candidates, tiers = store.legs(query, used, pager.limit, allowed)
     is_restricted = where is not None or bool(query.required or query.operators)
-    is_empty = is_restricted and not allowed.any()
+    is_empty = is_restricted and not len(candidates.rows) and store.is_empty(allowed)
     notes = _first_notes(store, query, settings, text, vector, is_empty, explain) + facet_notes
     if query.codes and not np.count_nonzero(tiers):
         notes.append(_no_document_contains(query, where))
@@ -156,7 +154,7 @@ def _list_documents(
     pager: Pager,
     query: Query,
     settings: Settings,
-    allowed: Mask,
+    allowed: Selection,
     k: int,
     facets: Mapping[str, tuple[ValueCount, ...]],
     notes: Sequence[str],
@@ -172,7 +170,7 @@ def _list_documents(
         notes = [_operators_note(query), *notes]
     if not len(rows):
         found_none = NO_FULFILMENT if query.operators else NO_MATCH
-        notes = [found_none if pager.store.live.any() else NO_DOCUMENTS, *notes]
+        notes = [NO_DOCUMENTS if pager.store.is_empty(pager.store.live) else found_none, *notes]
     notes = (*notes, *pager.last_note(page))
     understood = summarise(query, settings.fusion)
     return Hits(found, understood, notes, facets=facets, cursor=page.cursor)
@@ -259,12 +257,12 @@ def _check_arguments(
         raise ValueError("fusion='keyword' needs a text")
 
 
-def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Mask:
-    allowed = rows_allowed_by(store, query.operators, query.required, where)
-    if without is not None:
-        allowed = allowed.copy()
-        allowed[without] = False
-    return allowed
+def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Selection:
+    asked: list[Asked] = [] if where is None else [Where.of(where)]
+    asked += [each.asked for each in query.operators]
+    if query.required:
+        asked.append(Combination("all", query.required))
+    return store.select(asked, without)
 
 
 def _first_notes(
@@ -296,71 +294,6 @@ def _first_notes(
     if text is not None and not query.words:
         notes.append(NO_WORDS)
     return notes
-
-
-def ask_legs(
-    store: Store, query: Query, vector: Vectors | None, limit: int, allowed: Mask
-) -> tuple[Candidates, NDArray[np.int8]]:
-    """Return the candidates of both legs, and their tiers.
-
-    Tier 1: the document contains an identifier of the query. Tier 2: in the same case.
-    """
-    found, listed, holders = _ask_keywords(store, query, limit, allowed)
-    if vector is None:
-        near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
-    else:
-        near = store.vectors.near(vector, found.rows, limit, allowed)
-    candidates = Candidates.union(near, found, listed)
-    rows = candidates.rows
-    if not len(holders):
-        return candidates, np.zeros(len(rows), np.int8)
-    if len(holders) >= limit:  # there may be more of them
-        holding = KeywordQuery(query.codes)
-        holders = store.keywords.search(holding, len(rows), mask_of(rows)).rows
-    tiers = are_among(rows, holders).astype(np.int8)
-    if query.unstemmed:
-        exact = KeywordQuery(query.unstemmed)
-        tiers += are_among(rows, store.keywords.search(exact, len(rows), mask_of(rows)).rows)
-    return candidates, tiers
-
-
-def _ask_keywords(
-    store: Store, query: Query, limit: int, allowed: Mask
-) -> tuple[RankedRows, int, Rows]:
-    """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
-
-    Documents with an identifier are searched separately, so that others do not displace them.
-    """
-    search, none = store.keywords.search, RankedRows.none()
-    if not query.should:
-        return none, 0, none.rows
-    code = query.codes[0].terms if len(query.codes) == 1 else ()
-    own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
-    if own:  # a single code: rank its documents by all words, the others without it
-        others = tuple(clause for clause in query.should if clause.terms != code)
-        holders = search(KeywordQuery(others, own), limit, allowed)
-        if len(holders.rows) < limit:
-            rest = search(KeywordQuery(others), limit, allowed) if others else none
-            new = ~are_among(rest.rows, holders.rows)
-            rows = np.concatenate((holders.rows, rest.rows[new]))
-            scores = np.concatenate((holders.scores, rest.scores[new]))
-            found = RankedRows.of(rows, scores, limit + len(holders.rows))
-            kept = are_among(found.rows, holders.rows)
-            kept[:limit] = True
-            listed = min(limit, len(found.rows))
-            return RankedRows(found.rows[kept], found.scores[kept]), listed, holders.rows
-    everything = KeywordQuery(query.should)
-    found = search(everything, limit, allowed)
-    listed = len(found.rows)
-    if not query.codes:
-        return found, listed, none.rows
-    holders = search(KeywordQuery(query.codes), limit, allowed)
-    missed = holders.rows[~are_among(holders.rows, found.rows)]
-    if len(missed):
-        more = search(everything, len(missed), mask_of(missed))
-        rows = np.concatenate((found.rows, more.rows))
-        found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
-    return found, listed, holders.rows
 
 
 def is_subword(store: Store) -> bool:

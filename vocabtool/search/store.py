@@ -1,6 +1,7 @@
-"""The interface between search and an index: one commit, which does not change.
+"""The interface between search and a store: one commit of an index, in a folder or an engine.
 
-``Snapshot`` in ``index/generation.py`` implements it. Several threads may use it at a time.
+``Snapshot`` in ``index/generation.py`` implements it for the folder, ``stores/`` for engines.
+Several threads may use it at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,13 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
+from vocabtool.system.ranking import Near, RankedRows, Rows
 from vocabtool.tokenization.words import Words
+
+if TYPE_CHECKING:
+    from vocabtool.search.conditions import Where
+    from vocabtool.search.fusion import Candidates
+    from vocabtool.search.query import Query
 
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
 MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
@@ -76,6 +82,22 @@ FieldValue = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
+class ValueCount:
+    """A value, such as one of a field or an element of its lists, and how often it occurs."""
+
+    value: FieldValue
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCounts:
+    """The most frequent values of a field, and how many ``distinct`` ones there are."""
+
+    frequent: tuple[ValueCount, ...]
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True)
 class FieldColumn:
     """The values of a kept field in all rows of a commit.
 
@@ -108,6 +130,16 @@ class FieldColumn:
             elements = np.array([place_of[key] for held in of_value for key in held], np.int64)
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
+    def count(self, rows: Rows, limit: int) -> ValueCounts:
+        """Count the parts in these rows; return the ``limit`` most frequent."""
+        of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
+        weights = of_value[self.owners]
+        counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
+        found = int(np.count_nonzero(counts))
+        best = (-counts).argsort(kind="stable")[: min(found, limit)]
+        pairs = zip(best.tolist(), counts[best].tolist(), strict=True)
+        return ValueCounts(tuple(ValueCount(self.parts[at], n) for at, n in pairs), found)
+
     @property
     def size(self) -> int:
         """The size in memory, in bytes."""
@@ -123,16 +155,49 @@ def _elements(value: FieldValue) -> list[FieldValue]:
     return [value]
 
 
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    part: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    word: Literal["all", "any"]
+    parts: tuple[Asked, ...]
+
+
+# What a query asks of a row: terms in a row, a condition on fields, or a combination.
+Asked: TypeAlias = "Clause | Where | Exclusion | Combination"
+# The rows that may be found, as only the store can read it: a mask, or a part of a statement.
+Selection: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exactness:
+    """Which numbers of a store are exact, so that its scores can be compared with another's.
+
+    - ``lengths``: the lengths of texts in BM25; tantivy rounds them to one byte.
+    - ``frequencies``: document frequencies; some stores count deleted documents too.
+    - ``similarities``: similarities to the query's vector, of every candidate.
+    """
+
+    lengths: bool
+    frequencies: bool
+    similarities: bool
+
+
 class KeywordStore(Protocol):
-    """The keyword leg. A mask selects the rows that may be found."""
+    """The keyword leg."""
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows: ...
+    def search(self, query: KeywordQuery, limit: int, among: Selection) -> RankedRows: ...
 
-    def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
-        """Return the rows that contain every clause; deleted rows may be included."""
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Selection
+    ) -> list[RankedRows]:
+        """Return the result of :meth:`search` for each query, in one round trip."""
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the document frequency of each term; deleted rows count until compaction."""
+        """Return the document frequency of each term, in one round trip."""
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return words of the corpus with a similar spelling, most frequent first."""
@@ -141,7 +206,7 @@ class KeywordStore(Protocol):
 class VectorStore(Protocol):
     """The vector leg."""
 
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Selection) -> Near:
         """Return the nearest documents to a vector of shape (dim,), and similarities of ``rows``.
 
         Documents without a vector are never returned. ``among`` does not apply to ``rows``.
@@ -160,17 +225,23 @@ class DocumentStore(Protocol):
 
 
 class Store(Protocol):
-    """One commit of an index.
+    """One commit of an index, and the seam to the engine that keeps it.
 
-    ``rows``: number of rows, the N in the formula of the idf. ``live``: which rows are not deleted.
-    ``known_words``: the words that the model knows, or ``None``.
+    A query needs :meth:`KeywordStore.document_frequencies`, :meth:`select`, which asks nothing of
+    an engine, :meth:`legs`, and :meth:`DocumentStore.fetch_documents`. An engine behind a network
+    answers each in one round trip, and keeps frequencies.
+
+    ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
+    documents. ``known_words``: the words that the model knows, or ``None``.
     ``searched_fields``: the fields that texts consist of; empty for one field.
     """
 
     @property
     def rows(self) -> int: ...
     @property
-    def live(self) -> Mask: ...
+    def live(self) -> Selection: ...
+    @property
+    def exactness(self) -> Exactness: ...
     @property
     def fields(self) -> Mapping[str, Kind]: ...
     @property
@@ -186,24 +257,47 @@ class Store(Protocol):
     @property
     def documents(self) -> DocumentStore: ...
 
-    def where(self, condition: str) -> Mask:
-        """Return which rows satisfy a condition on fields; deleted rows never do."""
+    def select(self, asked: Sequence[Asked], without: int | None = None) -> Selection:
+        """Return the documents that satisfy all that is asked, but for the row ``without``.
+
+        Raises :class:`InvalidCondition`.
+        """
+
+    def only(self, rows: Rows) -> Selection: ...
+
+    def is_empty(self, selection: Selection) -> bool: ...
+
+    def legs(
+        self, query: Query, vector: Vectors | None, limit: int, among: Selection
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        """Return the candidates of both legs, ``limit`` of each, and their tiers.
+
+        ``vector``: float32, shape (dim,), not zero; ``None`` to search by keywords only. Documents
+        with one of ``query.codes`` are always candidates, and have tier 1, or 2 with one of
+        ``query.unstemmed``. :class:`~vocabtool.search.legs.MaskStore` says it in code.
+        """
 
 
 class IndexStore(Store, Protocol):
     """A commit that can also be sorted, counted and listed in pages.
 
-    ``version``: the id of the index, and the number of the commit. ``rows_by_id``: all rows in the
-    order of their ids, int64, shape (rows,).
+    ``version``: the id of the index, and the number of the commit.
     """
 
     @property
     def version(self) -> tuple[str, int]: ...
-    @property
-    def rows_by_id(self) -> Rows: ...
 
-    def column(self, name: str) -> FieldColumn:
-        """Return the values of a kept field, which must exist."""
+    def in_order(self, selection: Selection) -> Rows:
+        """Return all rows of a selection in the order of their ids."""
 
-    def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows with at least one of the terms, in any order."""
+    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        """Return the rank of each row's value of a kept field, ascending; -1 without a value."""
+
+    def count_values(
+        self, names: Sequence[str], terms: Sequence[Term], among: Selection, limit: int
+    ) -> dict[str, ValueCounts]:
+        """Count the values of kept fields in the documents with any of the terms.
+
+        Without terms, in all documents of the selection. Of each field the ``limit`` most frequent
+        values are returned, and of equally frequent ones the smaller ones.
+        """

@@ -24,6 +24,7 @@ from vocabtool.reports.hits import (
     weight_of_keywords,
     why_there,
 )
+from vocabtool.search.conditions import Where
 from vocabtool.search.hits import Hits, matched_words
 from vocabtool.search.query import parse_query
 from vocabtool.search.settings import Settings
@@ -306,7 +307,7 @@ def why_not_there(snapshot: Snapshot, query: str, id_: str, where: str | None) -
     row = snapshot.row_of(id_)
     if row is None:
         return "it was deleted"
-    if where is not None and not snapshot.where(where)[row]:
+    if where is not None and not snapshot.where(Where.of(where))[row]:
         return "it does not satisfy the condition"
     parsed = parse_query(snapshot, query, Settings(fusion="keyword"))
     (contained,) = matched_words(snapshot, parsed, np.array([row]))
