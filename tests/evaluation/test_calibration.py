@@ -356,7 +356,8 @@ def test_a_copy_is_scored_with_its_own_frequencies_and_the_collections_idf() -> 
 
     def score(text: str, term: Term, boost: float) -> float:
         query = KeywordQuery((Clause((term,), boost),))
-        found = copy_of(text, ()).search(query, 9, CORPUS.live)
+        copy = copy_of(text, ())
+        found = copy.search(query, 9, copy.live)
         return float(found.scores[found.rows == 0].sum())
 
     red, code = Term("words", "red"), Term("surfaces", "x-100")

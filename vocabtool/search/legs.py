@@ -16,8 +16,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.query import Query
-from vocabtool.search.store import Asked, Combination, Exclusion, KeywordStore, Selection
+from vocabtool.search.store import Asked, Combination, Exclusion, KeywordStore, LegQuery, Selection
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 
@@ -54,7 +53,7 @@ class MaskStore:
         return not selection.any()
 
     def legs(
-        self, query: Query, vector: Vectors | None, limit: int, among: Mask
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Mask
     ) -> tuple[Candidates, NDArray[np.int8]]:
         found, listed, holders = self._ask_keywords(query, limit, among)
         if vector is None:
@@ -74,7 +73,9 @@ class MaskStore:
             tiers += are_among(rows, self.keywords.search(exact, len(rows), self.only(rows)).rows)
         return candidates, tiers
 
-    def _ask_keywords(self, query: Query, limit: int, among: Mask) -> tuple[RankedRows, int, Rows]:
+    def _ask_keywords(
+        self, query: LegQuery, limit: int, among: Mask
+    ) -> tuple[RankedRows, int, Rows]:
         """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
 
         Documents with an identifier are searched separately, so that others do not displace them.

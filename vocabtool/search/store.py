@@ -27,7 +27,6 @@ from vocabtool.tokenization.words import Words
 if TYPE_CHECKING:
     from vocabtool.search.conditions import Where
     from vocabtool.search.fusion import Candidates
-    from vocabtool.search.query import Query
 
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
 MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
@@ -186,6 +185,17 @@ class Exactness:
     similarities: bool
 
 
+class LegQuery(Protocol):
+    """What a :class:`~vocabtool.search.query.Query` asks both legs."""
+
+    @property
+    def should(self) -> tuple[Clause, ...]: ...
+    @property
+    def codes(self) -> tuple[Clause, ...]: ...
+    @property
+    def unstemmed(self) -> tuple[Clause, ...]: ...
+
+
 class KeywordStore(Protocol):
     """The keyword leg."""
 
@@ -268,7 +278,7 @@ class Store(Protocol):
     def is_empty(self, selection: Selection) -> bool: ...
 
     def legs(
-        self, query: Query, vector: Vectors | None, limit: int, among: Selection
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the candidates of both legs, ``limit`` of each, and their tiers.
 
