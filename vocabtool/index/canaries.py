@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ from vocabtool.choices import Metric
 from vocabtool.documents.batch import Batch
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import ChangedModel, OtherModel
-from vocabtool.index.folder import VECTORS, Commit
-from vocabtool.index.raw_vectors import RawVectors, prepare
+from vocabtool.index.raw_vectors import prepare
 from vocabtool.system.ranking import Rows
 
 ENCODED: Final = -1  # source of a row without a FILE whose vector the index's model made
@@ -52,42 +50,57 @@ class Agreement:
     lowest: float
 
 
-def compare_canaries(path: Path, commit: Commit, encoder: Encoder) -> Agreement:
+class Canaries(NamedTuple):
+    """Documents of an index from which canaries are chosen.
+
+    ``vectors``: as stored, shape (n, dim); zero if a document has none.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    vectors: Vectors
+
+
+def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    Raises :class:`ChangedModel` if one agrees too little. ``path``: folder of the index, for
-    messages.
+    Raises :class:`ChangedModel` if one agrees too little. ``name``: of the index, for messages.
     """
-    return _compare(path, *_choose(commit), encoder, commit.manifest.configuration.metric)
+    ids, texts, vectors = among
+    held = vectors.astype(np.float64)
+    chosen = _usable(texts, held)
+    told = [ids[at] for at in chosen]
+    return _compare(name, told, [texts[at] for at in chosen], held[chosen], encoder, metric)
 
 
-def compare_with_given(path: Path, commit: Commit, encoder: Encoder) -> None:
+def compare_with_given(
+    name: str, among: Canaries, encoder: Encoder, metric: Metric, dim: int
+) -> None:
     """Compare a model with the vectors of an index that was created without a model.
 
     Raises :class:`OtherModel`.
     """
-    dim = commit.manifest.configuration.dim
     if encoder.dim != dim:
         what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"
-        raise OtherModel(str(path), "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}")
+        raise OtherModel(name, "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}")
     with _other_model(encoder):
-        compare_canaries(path, commit, encoder)
+        compare_canaries(name, among, encoder, metric)
 
 
 def compare_given(
-    path: Path, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
+    name: str, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
 ) -> Agreement:
     """Compare a model with given ``vectors`` of some documents, shape (n, dim).
 
     Raises :class:`OtherModel`, which names the worst agreement.
     """
-    rows = _spread(len(batch), CANDIDATES)
+    rows = spread(len(batch), CANDIDATES)
     texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]
     held = prepare(vectors[rows], metric).astype(np.float64)
     chosen = _usable(texts, held)
     ids = [batch.id_of(int(rows[at])) for at in chosen]
     with _other_model(encoder):
-        return _compare(path, ids, [texts[at] for at in chosen], held[chosen], encoder, metric)
+        return _compare(name, ids, [texts[at] for at in chosen], held[chosen], encoder, metric)
 
 
 @contextmanager
@@ -105,7 +118,7 @@ def _other_model(encoder: Encoder) -> Iterator[None]:
 
 
 def _compare(
-    path: Path,
+    name: str,
     ids: list[str],
     texts: list[str],
     held: NDArray[np.float64],
@@ -123,7 +136,7 @@ def _compare(
         wanted = min(wanted, 1 - NOISES * noise)
     if agreements[lowest] < wanted:
         raise ChangedModel(
-            str(path),
+            name,
             document=ids[lowest],
             number=lowest + 1,
             count=len(texts),
@@ -140,30 +153,14 @@ def _agreements(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
     return agreements
 
 
-def _choose(commit: Commit) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Vectors that the user gave in Python are left out, unless the index has no model."""
-    live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
-    of_model = "" if settings.encoder is None else "source <> 0 AND "
-    statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
-    statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
-    rows = live[_spread(len(live), CANDIDATES)].tolist()
-    selected = commit.database.select(statement, rows)
-    found = [*selected]
-    file, count = commit.folder / VECTORS, commit.manifest.rows
-    raw = RawVectors(file, dim=settings.dim, dtype=settings.dtype, count=count)
-    held = raw.take(np.array([row for row, _, _ in found], np.int64)).astype(np.float64)
-    chosen = _usable([text for _, _, text in found], held)
-    return [found[at][1] for at in chosen], [found[at][2] for at in chosen], held[chosen]
-
-
 def _usable(texts: list[str], held: NDArray[np.float64]) -> list[int]:
     there = np.flatnonzero(held.any(axis=1)).tolist()
     usable = [at for at in there if texts[at].strip() and REPLACED not in texts[at]]
     short = [at for at in usable if len(texts[at]) <= MAX_CHARACTERS]
     if usable and not short:
         short = [min(usable, key=lambda at: len(texts[at]))]
-    return [short[at] for at in _spread(len(short), CANARIES)]
+    return [short[at] for at in spread(len(short), CANARIES)]
 
 
-def _spread(count: int, most: int) -> Rows:
+def spread(count: int, most: int) -> Rows:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

@@ -39,7 +39,6 @@ from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_v
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
-from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import LOCK, lock_folder, sync_folder, whole_file
@@ -60,12 +59,8 @@ TYPES: Final[dict[Kind, pa.DataType]] = {
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
-def rows_in_order(snapshot: Snapshot, where: str | None = None) -> Rows:
-    return np.flatnonzero(snapshot.live if where is None else snapshot.where(Where.of(where)))
-
-
 def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
-    rows = rows_in_order(snapshot, where)
+    rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
         yield from snapshot.documents.ids(rows[start : start + BLOCK_ROWS[1]])
 
@@ -105,7 +100,7 @@ def export(
     vectors: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    path, rows = Path(file), rows_in_order(snapshot, where)
+    path, rows = Path(file), snapshot.rows_in_order(where)
     ending = path.suffix.lower()
     if ending not in EXPORT_ENDINGS:
         raise ValueError(f"{path}: expected a file that ends in {', '.join(EXPORT_ENDINGS)}")
@@ -149,7 +144,7 @@ def is_of_fields(snapshot: Snapshot, where: str | None = None) -> bool:
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)
         or not (each.text or any(map(each.fields.get, weights_of(searched))))
-        for _, documents in blocks(snapshot, rows_in_order(snapshot, where))
+        for _, documents in blocks(snapshot, snapshot.rows_in_order(where))
         for each in documents
     )
 
@@ -354,7 +349,7 @@ def count_unknown(
     known = snapshot.known_words
     if known is None:
         return None
-    counter, rows = OovCounter(known.words), rows_in_order(snapshot)
+    counter, rows = OovCounter(known.words), snapshot.rows_in_order()
 
     def texts() -> Iterator[pa.StringArray]:
         done = 0

@@ -23,6 +23,7 @@ from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
+from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import DatabaseWriter, Documents, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
@@ -139,6 +140,13 @@ class Snapshot(MaskStore):
         satisfied: Mask = self._rows_where(condition) & self.live
         return satisfied
 
+    def rows_in_order(self, where: str | None = None) -> Rows:
+        """Return the rows of all documents, or of those that satisfy a condition, ascending."""
+        return np.flatnonzero(self.live if where is None else self.where(Where.of(where)))
+
+    def canaries(self) -> Canaries:
+        return canaries_of(self.commit)
+
     def column(self, name: str) -> FieldColumn:
         kept = self._columns
         if name not in kept:
@@ -161,6 +169,34 @@ class Snapshot(MaskStore):
     def row_of(self, id_: str) -> int | None:
         held = id_in_utf8(id_)
         return self.rows_of([held]).get(held)
+
+    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+        """Return the row of each id that exists, its text, and its values of all kept fields."""
+        kinds = self.manifest.fields
+        there = "".join(f", field_{at}" for at in range(len(kinds)))
+        statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
+        found = self.commit.database.select(f"{statement} WHERE id IN (?...)", ids)
+        return {
+            id_: (row, values) for row, id_, *values in found if row < self.rows and self.live[row]
+        }
+
+    def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
+        """Return, for each text, a row from a file with the same text, or -1."""
+        hashes, database = [*map(text_hash, texts)], self.commit.database
+        rows = dict(
+            database.select(
+                "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
+                f" AND source > 0 AND row < {self.rows} GROUP BY text_hash",
+                [*dict.fromkeys(hashes)],
+            )
+        )
+        found = np.array([rows.get(each, -1) for each in hashes], np.int64)
+        there = np.flatnonzero(found >= 0)
+        held = Documents(database, {}).fetch_documents(found[there])
+        for place, document in zip(there.tolist(), held, strict=True):
+            if document.text.encode() != texts[place]:
+                found[place] = -1
+        return found
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists. Ids must be valid UTF-8."""
@@ -192,7 +228,11 @@ def open_snapshot(
             cutter = cutter_of(path, commit)
         before = read_version(commit)
         try:
-            model = earlier.model if earlier else IndexModel(path, commit.manifest, given, options)
+            if earlier is not None:
+                model = earlier.model
+            else:
+                among = partial(canaries_of, commit)
+                model = IndexModel(path, commit.manifest, among, given, options)
             return Snapshot(path, commit, model, cutter, earlier)
         except (InvalidFile, OSError):
             commit = read_commit(path, shared)
@@ -221,6 +261,22 @@ def cutter_of(path: Path, commit: Commit) -> Cutter:
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
     held = manifest.configuration
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+
+
+def canaries_of(commit: Commit) -> Canaries:
+    """Return some documents of a commit, spread over it, with their vectors.
+
+    Vectors that the user gave in Python are left out, unless the index has no model.
+    """
+    live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
+    of_model = "" if settings.encoder is None else "source <> 0 AND "
+    statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
+    statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
+    chosen = live[spread(len(live), CANDIDATES)].tolist()
+    found = [*commit.database.select(statement, chosen)]
+    rows, ids, texts = [[each[at] for each in found] for at in range(3)]
+    vectors = raw_vectors(commit.folder, commit.manifest).take(np.array(rows, np.int64))
+    return Canaries(ids, texts, vectors)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:

@@ -42,6 +42,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import Commit, Configuration, Manifest
+from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
     GenerationWriter,
     Progress,
@@ -382,7 +383,7 @@ class Index:
         :class:`InvalidCondition`.
         """
         snapshot = self._snapshot
-        rows = contents.rows_in_order(snapshot, where)
+        rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
 
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
@@ -454,13 +455,13 @@ class Index:
         if dry_run:
             self.refresh()
             if where is not None:
-                return len(contents.rows_in_order(self._snapshot, where))
+                return len(self._snapshot.rows_in_order(where))
             asked = map(id_in_utf8, [ids] if isinstance(ids, str) else ids or ())
             return len(self._snapshot.rows_of([*asked]))
         with self.writer() as writer:
             if where is not None:
                 last = self._newest()
-                rows = contents.rows_in_order(last, where)
+                rows = last.rows_in_order(where)
                 if len(rows) > MAX_REMOVED * last.manifest.live and not force:
                     raise VocabtoolError(
                         f"{self.path}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
@@ -496,7 +497,8 @@ class Index:
             if memory is not None:
                 bounded = replace(commit.manifest.configuration, memory=memory)
                 commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
-            writer = Writer(self.path, commit, self._model, self._snapshot.cutter, progress)
+            files = FolderWriter(self.path, commit, self._snapshot.cutter)
+            writer = Writer(str(self.path), files, self._model, progress)
             try:
                 yield writer
                 writer.commit()

@@ -32,7 +32,6 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.canaries import ENCODED, compare_given
-from vocabtool.index.database import Documents, text_hash
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.generation import Snapshot
@@ -40,7 +39,7 @@ from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
-from vocabtool.system.ranking import Rows
+from vocabtool.system.ranking import Rows, are_among
 from vocabtool.tokenization.text_arrays import not_utf8
 from vocabtool.tokenization.token_limit import CountTokens, cut_note
 
@@ -193,7 +192,7 @@ class Loader:
             read = [_identity(part) for part in parts]
             self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
         self._compares = request.on_existing == "update"
-        self._seen = np.zeros(before.manifest.rows, np.bool_)
+        self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
         self._measure: CountTokens | None = None
@@ -210,7 +209,7 @@ class Loader:
         Raises :class:`ChangedRun` if a different load is unfinished.
         """
         self._before.model.check_given()
-        last, request = self._writer.manifest.load, self._request
+        last, request = self._writer.load_of(self._plan), self._request
         if last is not None and last.plan == self._plan:
             if last.finished and (last.synced or not request.sync):
                 return LoadReport(
@@ -259,7 +258,7 @@ class Loader:
                         are_new=self._alone,
                     )
                     writer.set_source(each.same, max(each.source, 0))
-                    self._seen[each.existing] = True
+                    self._seen.append(each.existing)
                     self._read += each.read
                     self._updated += len(each.existing) - len(each.same)
                     self._unchanged += each.read - (writer.rows - rows)
@@ -309,9 +308,7 @@ class Loader:
 
     def _remove(self) -> int:
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
-        rows = rows[rows < len(self._seen)]
-        rows = rows[self._before.live[rows]]
-        gone = rows[~self._seen[rows]]
+        gone = rows[~are_among(rows, np.concatenate(self._seen))]
         told = f"{self._path}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
         told += "no longer in them"
         if changed := changes(self._facts, _facts(self._parts)):
@@ -449,7 +446,7 @@ class Loader:
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
-            agreement = compare_given(self._path, batch, batch.vectors, encoder, held.metric)
+            agreement = compare_given(str(self._path), batch, batch.vectors, encoder, held.metric)
             self._is_compared = agreement.documents > 0
         return batch
 
@@ -502,9 +499,9 @@ class Loader:
         if vectors is not None:
             made = vectors[~is_same]
         else:
-            twins = _rows_of_texts(self._before, changed.texts)
+            twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
-            made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
+            made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
             if encoded := int(np.count_nonzero(new := twins < 0)):
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(
@@ -551,16 +548,8 @@ def _compare(
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the row with the id of each document, or -1, and whether it is equal."""
     kinds = before.manifest.fields
-    there = "".join(f", field_{at}" for at in range(len(kinds)))
-    statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
     ids: list[str] = batch.id_array().to_pylist()
-    held = {
-        id_: (row, values)
-        for row, id_, *values in before.commit.database.select(
-            f"{statement} WHERE id IN (?...)", ids
-        )
-        if row < before.rows and before.live[row]
-    }
+    held = before.stored(ids)
     columns: list[list[object]] = [batch.texts.to_pylist()]
     for name in [*kinds, *(name for name in batch.columns if name not in kinds)]:
         values: list[object] = [None] * len(batch)
@@ -580,25 +569,5 @@ def _compare(
     if vectors is not None:
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
-        is_same[rows] &= (before.vectors.raw.take(existing[rows]) == stored).all(axis=1)
+        is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
     return existing, is_same
-
-
-def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
-    """Return, for each text, a row from a file with the same text, or -1."""
-    encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
-    hashes = [*map(text_hash, encoded)]
-    rows = dict(
-        before.commit.database.select(
-            "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
-            f" AND source > 0 AND row < {before.rows} GROUP BY text_hash",
-            [*dict.fromkeys(hashes)],
-        )
-    )
-    found = np.array([rows.get(each, -1) for each in hashes], np.int64)
-    there = np.flatnonzero(found >= 0)
-    held = Documents(before.commit.database, {}).fetch_documents(found[there])
-    for place, document in zip(there.tolist(), held, strict=True):
-        if document.text.encode() != encoded[place]:
-            found[place] = -1
-    return found

@@ -253,7 +253,9 @@ def verify(
     encoded = None
     if encoder is not None:
         report("model", SHARES["model"])
-        encoded = compare_canaries(path, snapshot.commit, encoder)
+        encoded = compare_canaries(
+            str(path), snapshot.canaries(), encoder, manifest.configuration.metric
+        )
     return VerifyReport(
         documents=manifest.live,
         deleted=manifest.deleted,

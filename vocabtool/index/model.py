@@ -28,8 +28,8 @@ from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
-from vocabtool.index.canaries import compare_with_given
-from vocabtool.index.folder import Manifest, read_commit
+from vocabtool.index.canaries import Canaries, compare_with_given
+from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
@@ -170,17 +170,22 @@ def _name(model: Model) -> str | None:
 class IndexModel:
     """The model of one index. ``given``, ``options``: the model and options that the caller passes.
 
-    Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
+    ``folder``: contains its files. ``canaries``: documents with which a model is compared.
+    ``name``: of the index, for messages. Raises :class:`VocabtoolError` for a vocabulary that the
+    index does not need.
     """
 
     def __init__(
         self,
         folder: Path,
         manifest: Manifest,
+        canaries: Callable[[], Canaries],
         given: Model | None = None,
         options: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> None:
-        self._folder = folder
+        self._folder, self._name = folder, name or str(folder)
+        self._canaries = canaries
         self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
         self._given = given
@@ -191,12 +196,12 @@ class IndexModel:
         self._words_rule: str | None = self._options.pop("rule", None)
         if self._configuration.words is None:
             raise VocabtoolError(
-                f"{folder}: created without a vocabulary, so no word of a query counts as unknown. "
-                "Omit the vocabulary, or index the documents again with it (in a new folder, or "
+                f"{self._name}: created without a vocabulary, so no word of a query counts as "
+                "unknown. Omit the vocabulary, or index the documents again with it (in a new folder, or "
                 "with --force)"
             )
         if self._configuration.encoder is not None and self._address is None:
-            raise VocabtoolError(f"{folder}: its model has its own words; omit the vocabulary")
+            raise VocabtoolError(f"{self._name}: its model has its own words; omit the vocabulary")
 
     @property
     def _address(self) -> str | None:
@@ -213,7 +218,7 @@ class IndexModel:
         if differences or (others and self._configuration.encoder is None):
             told = differences or f"it has no model for --{others[0].replace('_', '-')}"
             raise VocabtoolError(
-                f"{self._folder}: created with other options: {told}. Leave the option out, or "
+                f"{self._name}: created with other options: {told}. Leave the option out, or "
                 "index the documents again (in a new folder, or with --force)"
             )
         if not {*others} <= {*COMPARED}:
@@ -258,7 +263,7 @@ class IndexModel:
             changed = CHANGING.get(held.kind or "", "The files of the model")
             advice = f"{changed} may have changed: use the original, or build a new index"
         made_with = None if given is None else held.model
-        return OtherModel(str(self._folder), part, wanted, found, made_with, advice)
+        return OtherModel(self._name, part, wanted, found, made_with, advice)
 
     @cached_property
     def encoder(self) -> Encoder | None:
@@ -306,15 +311,12 @@ class IndexModel:
         encoder = open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
-                f"{self._folder}: {given} needs word weights that were fitted on the corpus, and "
+                f"{self._name}: {given} needs word weights that were fitted on the corpus, and "
                 "the index has none. In Python, pass open_encoder(MODEL, fitted=FILE), or index "
                 "the documents with this model"
             )
-        commit = read_commit(self._folder)
-        try:
-            compare_with_given(self._folder, commit, encoder)
-        finally:
-            commit.database.close()
+        held = self._configuration
+        compare_with_given(self._name, self._canaries(), encoder, held.metric, held.dim)
         return encoder
 
     @cached_property
@@ -333,7 +335,7 @@ class IndexModel:
         ):
             if found != wanted:
                 made_with = self._address or None
-                raise OtherModel(str(self._folder), part, wanted or "none", found, made_with)
+                raise OtherModel(self._name, part, wanted or "none", found, made_with)
         return KnownWords(words)
 
     def _words(self) -> Words | None:
@@ -371,7 +373,7 @@ class IndexModel:
         has_copy = held is not None and "vocabulary" in self._files
         advice = "Leave it out" if has_copy else "Pass that of the index"
         raise VocabtoolError(
-            f"{self._folder}: {name}another vocabulary than the index has{made_with} ({why}). "
+            f"{self._name}: {name}another vocabulary than the index has{made_with} ({why}). "
             f"{advice}, or index the documents again (in a new folder, or with --force)"
         ) from cause
 
@@ -389,7 +391,7 @@ class IndexModel:
             kind = address.partition(":")[0]
             maker = f"{address[:100]!r}, {NAMED_EACH_TIME.get(kind, 'which does not exist here')}"
         raise NotFound(
-            f"{self._folder}: {what} {maker}; pass the {option} (--{option}, in Python {option}=)"
+            f"{self._name}: {what} {maker}; pass the {option} (--{option}, in Python {option}=)"
         )
 
     def _rule(self, rule: str) -> str:

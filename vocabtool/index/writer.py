@@ -1,6 +1,6 @@
 """The public ``Writer``, which changes an index in one or more commits.
 
-``generation.py`` appends to the files and commits them.
+What it writes to is a ``StoreWriter``: ``folder_writer.py`` for a folder, ``stores/`` for engines.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Lock
-from typing import Any, Final, get_args
+from typing import Any, Final, Protocol, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.canaries import ENCODED, compare_canaries
+from vocabtool.index.canaries import ENCODED, Canaries, compare_canaries
 from vocabtool.index.documents import (
     PLAIN,
     Items,
@@ -32,11 +31,10 @@ from vocabtool.index.documents import (
     fit_to_kind,
     id_in_utf8,
 )
-from vocabtool.index.folder import Commit, Load, Manifest, recover
-from vocabtool.index.generation import GenerationWriter, Progress
+from vocabtool.index.folder import Load, Manifest
+from vocabtool.index.generation import Progress
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
@@ -44,6 +42,54 @@ from vocabtool.vocabulary import decode
 
 WHAT_NEXT: Final = "Fix it, or skip such values: --on-error skip, in Python on_error='skip'"
 FAILED: Final = "an earlier change failed: close the writer; uncommitted changes are rolled back"
+
+
+class StoreWriter(Protocol):
+    """Writes to the folder or the engine of an index; nothing is seen before it is committed.
+
+    - ``manifest``: of the last commit.
+    - ``rows``: number of rows, committed or not.
+    - ``searched_fields``: as in the manifest; may be set while there are no rows.
+    """
+
+    searched_fields: tuple[str, ...]
+
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def rows(self) -> int: ...
+
+    def existing(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists, after the changes so far."""
+
+    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents: see :meth:`GenerationWriter.append`."""
+
+    def delete(self, rows: Rows) -> None: ...
+
+    def set_source(self, rows: Rows, source: int) -> bool:
+        """Record the number of a FILE for rows; return whether a row changed."""
+
+    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        """Return the rows of these FILEs that were there when the writer was opened."""
+
+    def remember(self, key: str, digest: bytes, answer: bytes) -> None: ...
+
+    def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
+
+    def load_of(self, plan: str | None) -> Load | None: ...
+
+    def canaries(self) -> Canaries: ...
+
+    def commit_changes(
+        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
+    ) -> None:
+        """Commit all changes so far. The numbers of rows, terms and files are computed here.
+
+        ``codes``: whether approximate search may be built, which may take long.
+        """
+
+    def close(self) -> None: ...
 
 
 class Writer:
@@ -58,27 +104,19 @@ class Writer:
     """
 
     def __init__(
-        self,
-        path: Path,
-        commit: Commit,
-        model: IndexModel,
-        cutter: Cutter,
-        progress: Progress | None = None,
+        self, name: str, files: StoreWriter, model: IndexModel, progress: Progress | None = None
     ) -> None:
-        recover(path, commit)
         self.left_out = SkipCounter()
-        self.sources = commit.manifest.sources
-        self._path = path
+        self.sources = files.manifest.sources
+        self._name = name
         self._model = model
         self._progress = progress
-        self._is_deleted = commit.is_deleted.copy()  # may be shorter than the rows
-        self._before = commit
         self._lock = Lock()
         self._is_same_model = False  # as far as known
         self._changed = False
         self._deletes = False  # by ids
         self._failed = False
-        self._files = GenerationWriter(commit.folder, commit.manifest, cutter)
+        self._files = files
 
     @property
     def manifest(self) -> Manifest:
@@ -154,13 +192,7 @@ class Writer:
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
         """Return the row of each id that exists, after the changes so far. Ids are valid UTF-8."""
-        known = len(self._is_deleted)
-        return {
-            id_: row
-            for id_, rows in self._files.database.rows_of(ids).items()
-            for row in rows
-            if row >= known or not self._is_deleted[row]
-        }
+        return self._files.existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
         """Remember, in the next commit, what was answered to a request for its changes.
@@ -173,13 +205,16 @@ class Writer:
         - ``digest``: of what was asked, to recognise another request with the same key.
         """
         with self._all_or_nothing():
-            self._files.database.remember([(key, digest, answer)])
+            self._files.remember(key, digest, answer)
         self._changed = True
 
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
         """Return digest and answer that were remembered with a key, or ``None``."""
-        found = self._files.database.answers(key)
-        return found[0][1:] if found else None
+        return self._files.answer_for(key)
+
+    def load_of(self, plan: str | None) -> Load | None:
+        """Return the last load, or that of a plan if several loads may run at the same time."""
+        return self._files.load_of(plan)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
@@ -194,26 +229,23 @@ class Writer:
             shown = [" and ".join(each) or "one field" for each in (held, searched)]
             given = " ".join(f"--field {name}" for name in held) or "one --field"
             raise VocabtoolError(
-                f"{self._path}: the index searches {shown[0]}, wanted {shown[1]}. Use {given}, or "
+                f"{self._name}: the index searches {shown[0]}, wanted {shown[1]}. Use {given}, or "
                 "start over with --force, or name a new folder"
             )
         self._files.searched_fields = searched
 
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
-            self._is_deleted = self._all_deleted()
-            self._is_deleted[rows] = True
+            self._files.delete(rows)
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
         with self._all_or_nothing():
-            self._changed |= self._files.database.set_source(rows, source)
+            self._changed |= self._files.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return all rows of these FILEs in ascending order, including deleted rows."""
-        statement = "SELECT row FROM fields WHERE source = ?"
-        found = [self._files.database.fetch_rows(statement, (number,)) for number in numbers]
-        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+        """Return the rows of these FILEs that were there before this writer's changes."""
+        return self._files.rows_of_sources(numbers)
 
     def add_batch(
         self,
@@ -255,12 +287,13 @@ class Writer:
         encoder = self._model.encoder
         if encoder is None:
             raise VocabtoolError(
-                f"{self._path}: the index contains your own vectors and has no encoder: "
+                f"{self._name}: the index contains your own vectors and has no encoder: "
                 "pass vectors=, or create an index with model="
             )
         with self._lock:
             if not self._is_same_model:
-                compare_canaries(self._path, self._before, encoder)
+                metric = self.manifest.configuration.metric
+                compare_canaries(self._name, self._files.canaries(), encoder, metric)
                 self._is_same_model = True
         return encoder
 
@@ -288,7 +321,7 @@ class Writer:
         Raises :class:`VocabtoolError` after a failed change.
         """
         if self._failed:
-            raise VocabtoolError(f"{self._path}: {FAILED}")
+            raise VocabtoolError(f"{self._name}: {FAILED}")
         if not self._changed and load is None:
             return
         kept = after_other_change(self.manifest.load, synced=not self._deletes)
@@ -310,13 +343,8 @@ class Writer:
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
         with self._all_or_nothing():
-            self._is_deleted = self._all_deleted()
             manifest = replace(manifest, commit=self.manifest.commit + 1)
-            self._files.commit(manifest, self._is_deleted, codes=codes, progress=self._progress)
-            files = self._files
-            recover(
-                self._path, Commit(files.folder, files.database, files.manifest, self._is_deleted)
-            )
+            self._files.commit_changes(manifest, codes=codes, progress=self._progress)
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
@@ -342,15 +370,11 @@ class Writer:
         chosen[list(places.values())] = True
         return chosen
 
-    def _all_deleted(self) -> NDArray[np.bool_]:
-        new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
-        return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
-
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If the ``with`` block raises an exception, forbid all further commits."""
         if self._failed:
-            raise VocabtoolError(f"{self._path}: {FAILED}")
+            raise VocabtoolError(f"{self._name}: {FAILED}")
         try:
             yield
         except BaseException:
