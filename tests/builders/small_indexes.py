@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool import Document, Hits, Index, Settings, VocabtoolError
+from vocabtool.index.generation import Snapshot
 
 Vectors = NDArray[np.float32]
 FUSIONS: Final = get_args(get_type_hints(Settings)["fusion"])
@@ -59,6 +60,13 @@ def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Inde
     with index.writer() as writer:
         writer.add(documents(numbers), vectors(numbers))
     return index
+
+
+def snapshot_of(index: Index) -> Snapshot:
+    """The commit that an index in a folder reads."""
+    snapshot = index.snapshot()
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
 
 
 def add(index: Index, given: Any, numbers: Any = None, **options: Any) -> int:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import add, temporary_folder
+from tests.builders.small_indexes import add, snapshot_of, temporary_folder
 from vocabtool import Document, Index, InvalidCondition
 from vocabtool.search.conditions import Where
 
@@ -33,7 +33,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
 
 def fulfilled(index: Index, condition: str) -> str:
     """The ids of the documents that fulfil a condition, in their order."""
-    rows = np.flatnonzero(index.snapshot().where(Where.of(condition)))
+    rows = index.snapshot().rows_in_order(condition)
     return "".join(index.snapshot().documents.ids(rows))
 
 
@@ -138,7 +138,7 @@ def test_against_sqlite(
     """Conditions say what SQL says: nulls, precedence, patterns, quotes, over several files too."""
     documents = [Document(*row) for row in rows]
     with temporary_folder() as folder:
-        snapshot = index_of(Path(folder), documents[:cut], documents[cut:]).snapshot()
+        snapshot = snapshot_of(index_of(Path(folder), documents[:cut], documents[cut:]))
         found = [np.flatnonzero(snapshot.where(Where.of(ours))).tolist() for ours, _ in conditions]
     assert found == says_sqlite(rows, [theirs for _, theirs in conditions])
 
@@ -384,7 +384,7 @@ def test_dates_are_compared_as_python_compares_them(
     documents = [Document(str(at), "x", {"day": each}) for at, each in enumerate(["-", *written])]
     times = [None if each in (None, *OTHERS) else period(each)[0] for each in stored]
     with temporary_folder() as folder:
-        snapshot = index_of(Path(folder), documents).snapshot()
+        snapshot = snapshot_of(index_of(Path(folder), documents))
         for date in asked:
             for sign, holds in COMPARED.items():
                 for no in ("", "not "):
@@ -442,7 +442,7 @@ def test_texts_are_compared_as_python_compares_them(
     """``ilike`` after Python's own folding of case, ``startswith`` as it is."""
     documents = [Document(str(at), "x", {"name": each}) for at, each in enumerate(["-", *stored])]
     with temporary_folder() as folder:
-        snapshot = index_of(Path(folder), documents).snapshot()
+        snapshot = snapshot_of(index_of(Path(folder), documents))
         for text in asked:
             for operator, holds in (
                 ("startswith", str.startswith),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import feather, parquet
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids, scored
+from tests.builders.small_indexes import contents, ids, scored, snapshot_of
 from tests.cli.running import run
 from tests.conftest import ROOT
 from vocabtool import (
@@ -127,7 +127,7 @@ def test_each_document_gets_its_vector(tmp_path: Path, how: str) -> None:
     index = Index.create_for(tmp_path / "i", file, read=BY_ID, vectors=given, **EXACT)
     report = index.load(file, BY_ID, vectors=given, commit_rows=500)
     assert (report.read, report.added, report.zero, report.notes) == (COUNT, COUNT, 0, ())
-    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
     assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
     query = np.full(DIM, 3.5, np.float32)
     distances = ((made - query) ** 2).sum(axis=1)
@@ -166,7 +166,7 @@ def test_a_field_contains_the_vector(tmp_path: Path, name: str) -> None:
     read = ReadOptions(id_field="id", vector_field="v", keep=["v"] if "jsonl" in name else [])
     index = Index.create_for(tmp_path / "i", file, read=read, **EXACT)
     assert index.load(file, read).added == COUNT
-    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
     made[7] = 1
     FIELDS[name](file, made)
     report = index.update()
@@ -182,10 +182,10 @@ def test_documents_in_python_have_a_field(tmp_path: Path) -> None:
     ]
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
     index.load(iter(rows), id_field="id", vector_field="v")
-    assert index.snapshot().vectors.raw.take(np.arange(2)).tolist() == [[1, 0], [0, 2]]
+    assert index.snapshot().vectors.take(np.arange(2)).tolist() == [[1, 0], [0, 2]]
     index.load(iter([{"id": "c", "text": "three"}]), id_field="id", vectors=[[5, 5]])
     assert index.search(vector=[5, 5], k=1, fusion="dense")[0].id == "c"
-    sources = index.snapshot().commit.database.select(
+    sources = snapshot_of(index).commit.database.select(
         "SELECT source FROM fields WHERE row IN (?...)", [0, 1, 2]
     )
     assert [*sources] == [(0,)] * 3
@@ -233,7 +233,7 @@ def test_bad_vectors_in_a_column(tmp_path: Path, name: str) -> None:
         "field 'v': expected 2 numbers, got 1",
         *["field 'v': contains NaN, infinity or a number too large for float32"] * 2,
     ]
-    assert index.snapshot().vectors.raw.take(np.arange(2)).tolist() == [[1, 2], [3, 4]]
+    assert index.snapshot().vectors.take(np.arange(2)).tolist() == [[1, 2], [3, 4]]
     with pytest.raises(InvalidFile, match=r"'text': expected lists of numbers, got string"):
         index.load(tmp_path / name, field="text", vector_field="text")
     other = Index.create(tmp_path / "other", dim=3, **EXACT)
@@ -431,7 +431,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     read = ReadOptions(id_field="id", on_error="skip", on_duplicate="last")
     report = index.load(file, read, vectors=by_id)
     assert report.notes == (f"{by_id}: 2 of 3 vectors belong to no document that was read",)
-    assert index.snapshot().vectors.raw.take(np.array([0])).tolist() == [[1, 1]]
+    assert index.snapshot().vectors.take(np.array([0])).tolist() == [[1, 1]]
 
 
 def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
     with pytest.raises(VocabtoolError, match="2 vectors for 7 documents"):
         index.load(file, read, vectors=made[:2], commit_rows=1)
     assert index.load(file, read, vectors=made).added == 7
-    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(7)), made)
+    assert np.array_equal(index.snapshot().vectors.take(np.arange(7)), made)
 
 
 def test_one_source_of_vectors(tmp_path: Path) -> None:
@@ -481,7 +481,7 @@ def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
         rows = index.snapshot().rows_of([f"d{number}" for number in range(len(index))])
         stored: list[list[float]] = (
             index.snapshot()
-            .vectors.raw.take(np.array([rows[f"d{number}"] for number in range(len(index))]))
+            .vectors.take(np.array([rows[f"d{number}"] for number in range(len(index))]))
             .tolist()
         )
         return stored
@@ -543,7 +543,7 @@ def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     index = Index.open(folder)
     assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
-    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(COUNT)), made)
+    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
     assert index.verify().documents == COUNT
     assert [each.name for each in folder.iterdir() if each.suffix == ".tmp"] == []
 
@@ -632,7 +632,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     named = Index.open(index.path, LETTERS, prompt_document="see: bbbb ", prompt_query="q ")
     assert named.encoder is not None
     query = counted_letters.encode(["q text"])[0]
-    stored = named.snapshot().vectors.raw.take(np.arange(20))
+    stored = named.snapshot().vectors.take(np.arange(20))
     cosines = stored @ query / np.linalg.norm(query) / np.linalg.norm(stored, axis=1)
     hits = named.search("text", k=1, fusion="dense")
     assert ids(hits) == [f"d{cosines.argmax()}"]
@@ -663,7 +663,7 @@ def test_an_equal_text_gets_the_given_vector(tmp_path: Path) -> None:
     index.load(tmp_path / "a.jsonl", vectors=made)
     index = Index.open(tmp_path / "i", LETTERS)
     assert index.update(tmp_path / "b.jsonl").added == 1
-    assert np.array_equal(index.snapshot().vectors.raw.take(np.arange(2)), made[[0, 0]])
+    assert np.array_equal(index.snapshot().vectors.take(np.arange(2)), made[[0, 0]])
 
 
 def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.builders.small_indexes import (
     documents,
     ids,
     made,
+    snapshot_of,
     vector,
     vectors,
 )
@@ -181,7 +182,7 @@ def test_verify_begins_again_where_a_writer_took_files_away(
         return verified(path, snapshot, *more)
 
     monkeypatch.setattr(index_module, "verify", while_compacting)
-    assert (index.verify().documents, index.snapshot().commit.folder.name[-1]) == (4, "1")
+    assert (index.verify().documents, snapshot_of(index).commit.folder.name[-1]) == (4, "1")
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
         index.verify()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import add, delete
+from tests.builders.small_indexes import add, delete, snapshot_of
 from tests.builders.small_search import Doc, index_of
 from vocabtool import Document, Hit, Hits, Index, InvalidCursor
 from vocabtool.index import generation
@@ -324,7 +324,7 @@ def test_a_listing(folder: Path) -> None:
 def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest is kept in any case, so that a search reads each field once."""
     index = made(folder, numbered(5))
-    snapshot = index.snapshot()
+    snapshot = snapshot_of(index)
     assert snapshot.column("n") is snapshot.column("n")
     monkeypatch.setattr(generation, "KEPT_BYTES", snapshot.column("n").size)
     third = snapshot.column("third")

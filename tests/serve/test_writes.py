@@ -144,7 +144,7 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
     assert contents(index) == before | expected
     row_of = index.snapshot().row_of("d12")
     assert row_of is not None
-    held = index.snapshot().vectors.raw.read(row_of, row_of + 1)[0]
+    held = index.snapshot().vectors.take(np.array([row_of]))[0]
     wanted = vector(12, 1) / np.linalg.norm(vector(12, 1))
     np.testing.assert_array_equal(held, wanted.astype(np.float16))
 

@@ -92,7 +92,7 @@ def _check_fields(index: Index, fields: Iterable[str]) -> None:
     known = ["id", "text", *index.manifest.fields]
     for name in fields:
         if name not in known:
-            raise NotFound(f"{index.path}: no field {name!r}; the fields are {names_of(known)}")
+            raise NotFound(f"{index.name}: no field {name!r}; the fields are {names_of(known)}")
 
 
 def _plain(value: object) -> str:

@@ -225,7 +225,7 @@ def tell_story(folder: Path, seed: int = 0) -> None:
     now = _tell_step(
         now,
         "The documents are indexed",
-        f"{len(index):,} documents, by vectors and by words, in {index.path}",
+        f"{len(index):,} documents, by vectors and by words, in {index.name}",
         f"$ vocabtool index {source} --id-field id --keep module --no-calibrate "
         f"--model {model} -o {quote(str(folder / 'another-index'))}",
     )
@@ -296,7 +296,7 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
         for text, _, document in questions:
             ids = [hit.id for hit in index.search(text, k=DEPTH, fusion=fusion)]
             found.append(ids.index(document) + 1 if document in ids else np.inf)
-    path = quote(str(index.path))
+    path = quote(index.name)
     _tell_step(
         now,
         "Queries are run",

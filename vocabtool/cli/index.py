@@ -368,7 +368,7 @@ def _open(
         held = getattr(index.configuration, name)
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != held:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} {wanted}: {index.path} was created with {held}; "
+                f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {held}; "
                 "omit the option, name a new folder, or start over with --force"
             )
     return path, index

@@ -28,7 +28,8 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Progress, Snapshot
+    from vocabtool.index.commit_store import CommitStore
+    from vocabtool.index.generation import Progress
     from vocabtool.index.index import Index
 
 Kind = Literal["title", "hard"]
@@ -244,7 +245,7 @@ def calibrate(
     encoder = index.encoder
     if encoder is None:
         raise VocabtoolError(
-            f"{index.path}: calibration must encode new texts, but this index was made from your "
+            f"{index.name}: calibration must encode new texts, but this index was made from your "
             "own vectors and has no encoder. Tune with judged queries instead"
         )
     snapshot, metric = index.snapshot(), index.configuration.metric
@@ -295,7 +296,7 @@ def calibrate(
     return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
-def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
+def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> list[Terms]:
     """Return the terms of the copies, with the weights of the fields that are left in them."""
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
@@ -307,9 +308,9 @@ def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[
     )
 
 
-def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
+def sample_queries(snapshot: CommitStore, count: int, seed: int) -> list[PseudoQuery]:
     generator = np.random.default_rng(seed)
-    rows = generator.permutation(np.flatnonzero(snapshot.live))[: READ_PER_SAMPLE * count]
+    rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
     for start in range(0, len(rows), count):
         part = rows[start : start + count]

@@ -34,7 +34,8 @@ from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Progress, Snapshot
+    from vocabtool.index.commit_store import CommitStore
+    from vocabtool.index.generation import Progress
     from vocabtool.index.index import Index
 
 Kind = Literal["ordinary", "unknown"]
@@ -307,7 +308,7 @@ def self_check(
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
     generator = np.random.default_rng(seed)
-    rows = generator.permutation(np.flatnonzero(snapshot.live))[:sample]
+    rows = generator.permutation(snapshot.rows_in_order())[:sample]
     items: list[tuple[Kind, str, str]] = []
     for document in snapshot.documents.fetch_documents(rows):
         known, unknown = _words(document.text[:MAX_CHARACTERS], snapshot)
@@ -319,7 +320,7 @@ def self_check(
             items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
     if not items:
         raise VocabtoolError(
-            f"{index.path}: no document contains a word, so there is no query to make"
+            f"{index.name}: no document contains a word, so there is no query to make"
         )
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode_queries(texts)
@@ -340,7 +341,7 @@ def self_check(
             progress("fusions compared", done / len(fusions))
     notes = []
     if vectors is None:
-        vectors = snapshot.vectors.raw.take(rows)
+        vectors = snapshot.vectors.take(rows)
         notes.append(NO_ENCODER)
     if snapshot.known_words is None:
         notes.append(NO_VOCABULARY)
@@ -348,7 +349,11 @@ def self_check(
     return SelfCheck(tuple(rates), nearest, min(sample, len(index)), seed, tuple(notes))
 
 
-def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
+BLOCK_ROWS: Final = 1 << 14
+NO_ROWS: Final = RankedRows.none().rows
+
+
+def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}
@@ -363,16 +368,17 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown
 
 
-def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
+def measure_recall(snapshot: CommitStore, vectors: Vectors, metric: Metric) -> Recall | None:
     """Measure recall@10 of the vector leg against an exhaustive search.
 
     ``vectors``: prepared, shape (n, dim). Returns ``None`` if all are zero.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)
-    for first, block_vectors in snapshot.vectors.raw.blocks():  # the file is read once
-        rows = np.arange(first, first + len(block_vectors))
-        block = Block.of(rows, block_vectors, metric).among(snapshot.live)
+    every = snapshot.rows_in_order()
+    for start in range(0, len(every), BLOCK_ROWS):  # each vector is read once
+        rows = every[start : start + BLOCK_ROWS]
+        block = Block.of(rows, snapshot.vectors.take(rows), metric)
         best = [
             merge_best((held, block.best(vector, NEAREST, metric)), NEAREST)
             for held, vector in zip(best, used, strict=True)
@@ -380,7 +386,7 @@ def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Reca
     shares = []
     for vector, exact in zip(used, best, strict=True):
         if len(exact.rows):
-            found = snapshot.vectors.search(vector, NEAREST, snapshot.live)
+            found = snapshot.vectors.near(vector, NO_ROWS, NEAREST, snapshot.live).nearest
             tenth = float(exact.scores[-1])
             as_good = found.scores >= tenth - ALIKE * max(1.0, abs(tenth))
             shares.append(int(as_good.sum()) / len(exact.rows))

@@ -214,12 +214,12 @@ def tune(
         raise VocabtoolError(
             f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
             f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
-            f"{quote(str(index.path))}`"
+            f"{quote(index.name)}`"
         )
     made = chosen.vectors(index, vectors)
     if made is None:
         raise VocabtoolError(
-            f"{index.path}: the index has no encoder; pass the vectors of the queries"
+            f"{index.name}: the index has no encoder; pass the vectors of the queries"
         )
     snapshot = index.snapshot()
     gains = np.empty((len(chosen.queries), len(WEIGHTS)))

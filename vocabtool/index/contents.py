@@ -22,8 +22,9 @@ from pyarrow import parquet
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import JOURNALS, NAME, Database, column
+from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
+from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.database import JOURNALS, NAME
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import (
     CODE_FILE,
@@ -35,7 +36,7 @@ from vocabtool.index.folder import (
     read_manifest,
     refuse_others,
 )
-from vocabtool.index.generation import Progress, Snapshot, open_snapshot, read_version
+from vocabtool.index.generation import Progress, open_snapshot, read_version
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
@@ -59,13 +60,13 @@ TYPES: Final[dict[Kind, pa.DataType]] = {
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
-def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
+def ids(snapshot: CommitStore, where: str | None = None) -> Iterator[str]:
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
         yield from snapshot.documents.ids(rows[start : start + BLOCK_ROWS[1]])
 
 
-def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
+def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
     """Yield documents in blocks of about 4 MB of text, each with its rows."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
@@ -93,7 +94,7 @@ def as_row(document: Document) -> dict[str, object]:
 
 
 def export(
-    snapshot: Snapshot,
+    snapshot: CommitStore,
     file: str | Path,
     *,
     where: str | None = None,
@@ -104,7 +105,8 @@ def export(
     ending = path.suffix.lower()
     if ending not in EXPORT_ENDINGS:
         raise ValueError(f"{path}: expected a file that ends in {', '.join(EXPORT_ENDINGS)}")
-    raw, done, parted = snapshot.vectors.raw, 0, snapshot.searched_fields
+    dim, done = snapshot.manifest.configuration.dim, 0
+    parted = snapshot.searched_fields
     if TEXT not in weights_of(parted) or not is_of_fields(snapshot, where):
         parted = ()
     with ExitStack() as opened:
@@ -113,13 +115,12 @@ def export(
             write = _json_lines(out)
             if vectors:
                 matrix = opened.enter_context(whole_file(vectors_beside(path)))
-                head = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), raw.dim)}
+                head = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), dim)}
                 np.lib.format.write_array_header_1_0(matrix, head)
         else:
-            write = opened.enter_context(_table(snapshot, out, ending, raw.dim if vectors else 0))
-        take = opened.enter_context(raw.reader()) if vectors else None
+            write = opened.enter_context(_table(snapshot, out, ending, dim if vectors else 0))
         for part, documents in blocks(snapshot, rows):
-            found = None if take is None else take(part)
+            found = snapshot.vectors.take(part) if vectors else None
             write([_as_read(each, parted) for each in documents], found)
             if found is not None and ending == ".jsonl":
                 matrix.write(found.astype("<f4", copy=False).tobytes())
@@ -138,7 +139,7 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
     return replace(document, text=own)
 
 
-def is_of_fields(snapshot: Snapshot, where: str | None = None) -> bool:
+def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
     """Whether all texts are joined fields. Documents that are added in Python may have others."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
@@ -165,7 +166,7 @@ def _json_lines(out: BinaryIO) -> Write:
 
 
 @contextmanager
-def _table(snapshot: Snapshot, out: BinaryIO, ending: str, dim: int) -> Iterator[Write]:
+def _table(snapshot: CommitStore, out: BinaryIO, ending: str, dim: int) -> Iterator[Write]:
     kinds = snapshot.manifest.fields
     if dim and VECTOR in kinds:
         raise ValueError(
@@ -264,24 +265,27 @@ class IndexStats:
 
 
 def stats(
-    path: Path, snapshot: Snapshot, *, unknown: bool, progress: Progress | None
+    path: Path,
+    snapshot: CommitStore,
+    files: Mapping[str, int],
+    *,
+    unknown: bool = False,
+    progress: Progress | None = None,
 ) -> IndexStats:
     manifest = snapshot.manifest
     held, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = count_unknown(snapshot, progress) if unknown else None
-    with ExitStack() as opened:
-        try:  # a connection of its own: other threads may search meanwhile
-            database = opened.enter_context(closing(Database(snapshot.commit.folder)))
-        except NotFound:  # another process compacted the index
-            database = snapshot.commit.database
-        fields = tuple(_field_stats(snapshot, database, name) for name in manifest.fields)
+    fields = []
+    for name, kind in manifest.fields.items():
+        documents, found = snapshot.value_facts(name, MOST_FREQUENT)
+        fields.append(FieldStats(name, kind, documents, found.distinct, found.frequent))
     return IndexStats(
         documents=manifest.live,
         deleted=manifest.deleted,
         commit=manifest.commit,
-        generation=snapshot.commit.number,
+        generation=snapshot.number,
         loading=load is not None and not load.finished,
-        fields=fields,
+        fields=tuple(fields),
         model=held.model,
         kind=held.kind,
         dim=held.dim,
@@ -290,7 +294,7 @@ def stats(
         language=held.language,
         recall=None if codes is None else codes.recall,
         calibration=manifest.calibration,
-        files=_sizes(path, snapshot.commit.folder),
+        files=files,
         sources=tuple(each.name for each in manifest.sources),
         searched_fields=manifest.searched_fields,
         verified=read_verification(path, manifest.index),
@@ -303,23 +307,7 @@ def stats(
     )
 
 
-def _field_stats(snapshot: Snapshot, database: Database, name: str) -> FieldStats:
-    kind = snapshot.manifest.fields[name]
-    value = column(snapshot.manifest.fields, name)
-    gone = json.dumps(np.flatnonzero(~snapshot.live).tolist())
-    counts = (
-        f"SELECT {value} AS value, count(*) AS n FROM fields WHERE {value} IS NOT NULL AND row < ?"
-        f" AND row NOT IN (SELECT value FROM json_each(?)) GROUP BY {value}"
-    )
-    ask, given = database.fetch, (snapshot.rows, gone)
-    ((documents, distinct),) = ask(f"SELECT total(n), count(*) FROM ({counts})", given)
-    statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
-    found = ask(statement, (*given, MOST_FREQUENT))
-    frequent = (ValueCount(bool(each) if kind == "boolean" else each, n) for each, n in found)
-    return FieldStats(name, kind, int(documents), distinct, (*frequent,))
-
-
-def _sizes(path: Path, generation: Path) -> dict[str, int]:
+def sizes(path: Path, generation: Path) -> dict[str, int]:
     sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
     for file in path.rglob("*"):
         with suppress(OSError):
@@ -341,7 +329,7 @@ def _purpose(file: Path, path: Path, generation: Path) -> str:
 
 
 def count_unknown(
-    snapshot: Snapshot, progress: Progress | None = None, *, model: str = ""
+    snapshot: CommitStore, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
     """Count the unknown words of all documents; ``None`` without a vocabulary."""
     from vocabtool.oov.counter import OovCounter

@@ -5,9 +5,10 @@ At the end of each commit, this module also decides whether to build codes.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -22,10 +23,10 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.condition_sql import rows_where
-from vocabtool.index.database import DatabaseWriter, Documents, column, text_hash
+from vocabtool.index.database import Database, DatabaseWriter, Documents, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
 from vocabtool.index.folder import (
     KEYWORDS,
@@ -47,7 +48,7 @@ from vocabtool.keywords.fields import weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.legs import MaskStore
-from vocabtool.search.store import Exactness, FieldColumn, KnownWords, ValueCounts
+from vocabtool.search.store import Exactness, FieldColumn, KnownWords, ValueCount, ValueCounts
 from vocabtool.system.own_files import checksum, compare, sync_folder
 from vocabtool.system.ranking import Mask, Rows
 
@@ -146,6 +147,30 @@ class Snapshot(MaskStore):
 
     def canaries(self) -> Canaries:
         return canaries_of(self.commit)
+
+    @property
+    def number(self) -> int:
+        return self.commit.number
+
+    def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
+        kind, value = self.fields[name], column(self.fields, name)
+        gone = json.dumps(np.flatnonzero(~self.live).tolist())
+        counts = (
+            f"SELECT {value} AS value, count(*) AS n FROM fields WHERE {value} IS NOT NULL AND"
+            f" row < ? AND row NOT IN (SELECT value FROM json_each(?)) GROUP BY {value}"
+        )
+        statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
+        given = (self.rows, gone)
+        with ExitStack() as opened:
+            try:  # a connection of its own: other threads may search meanwhile
+                database = opened.enter_context(closing(Database(self.commit.folder)))
+            except NotFound:  # another process compacted the index
+                database = self.commit.database
+            totals = f"SELECT total(n), count(*) FROM ({counts})"
+            ((documents, distinct),) = database.fetch(totals, given)
+            found = database.fetch(statement, (*given, limit))
+        frequent = (ValueCount(bool(each) if kind == "boolean" else each, n) for each, n in found)
+        return int(documents), ValueCounts(tuple(frequent), distinct)
 
     def column(self, name: str) -> FieldColumn:
         kept = self._columns

@@ -39,6 +39,7 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedModel, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index import contents, folder
+from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import Commit, Configuration, Manifest
@@ -97,18 +98,20 @@ class Index:
     threads may use one object at the same time: each call reads one commit from beginning to end,
     while other threads call :meth:`refresh` or change the index. Only one thread of one process
     can write at a time; to the others, :meth:`writer` raises :class:`FolderInUse`.
+
+    ``path``: its folder. ``name``: how messages name it: its folder, or the address of its engine.
     """
 
     def __init__(
         self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
         self._refreshing = Lock()
-        self._snapshot = open_snapshot(path, None, model, options)
+        self._snapshot: CommitStore = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
 
     def __repr__(self) -> str:
-        return f"<Index {str(self.path)!r}: {plural(len(self), 'document', 'documents')}>"
+        return f"<Index {self.name!r}: {plural(len(self), 'document', 'documents')}>"
 
     @classmethod
     def create(
@@ -356,8 +359,13 @@ class Index:
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CommitStore:
         """Return the commit that this object reads."""
+        return self._snapshot
+
+    @property
+    def _in_folder(self) -> Snapshot:
+        assert isinstance(self._snapshot, Snapshot)  # noqa: S101 - indexes of engines have their own methods
         return self._snapshot
 
     def get(self, id_: str) -> Document | None:
@@ -392,7 +400,8 @@ class Index:
         ``unknown``: also count the words that the model does not know. This needs its vocabulary.
         Raises the errors of :meth:`open`.
         """
-        return contents.stats(self.path, self._snapshot, unknown=unknown, progress=progress)
+        files = contents.sizes(self.path, self._in_folder.commit.folder)
+        return contents.stats(self.path, self._snapshot, files, unknown=unknown, progress=progress)
 
     def export(
         self,
@@ -464,7 +473,7 @@ class Index:
                 rows = last.rows_in_order(where)
                 if len(rows) > MAX_REMOVED * last.manifest.live and not force:
                     raise VocabtoolError(
-                        f"{self.path}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
+                        f"{self.name}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
                         f"the condition, more than a third, so nothing was deleted. Check "
                         f"{where!r}; --force (force=True) deletes them"
                     )
@@ -498,7 +507,7 @@ class Index:
                 bounded = replace(commit.manifest.configuration, memory=memory)
                 commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
             files = FolderWriter(self.path, commit, self._snapshot.cutter)
-            writer = Writer(str(self.path), files, self._model, progress)
+            writer = Writer(self.name, files, self._model, progress)
             try:
                 yield writer
                 writer.commit()
@@ -547,7 +556,7 @@ class Index:
             vectors=vectors,
         )
         with self.writer(progress, memory=memory) as writer:
-            return Loader(self.path, self._newest(), writer, request, progress).run()
+            return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
     def update(
         self,
@@ -588,7 +597,7 @@ class Index:
             vectors=vectors,
         )
         with self.writer(progress, memory=memory) as writer:
-            return Loader(self.path, self._newest(), writer, request, progress).run()
+            return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
     def search(
         self,
@@ -672,7 +681,7 @@ class Index:
 
     def _search(
         self,
-        snapshot: Snapshot,
+        snapshot: CommitStore,
         texts: Sequence[str | None],
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
@@ -736,7 +745,7 @@ class Index:
         snapshot = self._snapshot
         row = snapshot.row_of(id_)
         if row is None:
-            raise NotFound(f"{self.path}: no document has the id {id_!r}")
+            raise NotFound(f"{self.name}: no document has the id {id_!r}")
         held = snapshot.manifest.calibration
         return find_similar(
             snapshot,
@@ -769,7 +778,7 @@ class Index:
         encoder = self.encoder if model else None
         while True:
             self.refresh()
-            snapshot = self._snapshot
+            snapshot = self._in_folder
             before = read_version(snapshot.commit)
             try:
                 found = verify(self.path, snapshot, progress, encoder)
@@ -791,7 +800,7 @@ class Index:
     def put_in_place(self) -> Index:
         """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
-        self._snapshot.commit.database.close()
+        self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)
         return Index(path, given, {"vocabulary": vocabulary})
 
@@ -801,13 +810,13 @@ class Index:
             writer.store_calibration(calibration)
 
     def _last(self) -> Commit:
-        newest = folder.read_commit(self.path, self._snapshot.commit)
+        newest = folder.read_commit(self.path, self._in_folder.commit)
         if newest.manifest.index != self.manifest.index:
-            raise VocabtoolError(f"{self.path}: it was replaced by another index; open it again")
+            raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
         return newest
 
     def _newest(self) -> Snapshot:
-        return open_snapshot(self.path, self._snapshot)
+        return open_snapshot(self.path, self._in_folder)
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads

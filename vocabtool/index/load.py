@@ -32,9 +32,9 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.canaries import ENCODED, compare_given
+from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
-from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
@@ -151,12 +151,16 @@ class EncodedBatch:
 
 
 class Loader:
-    """A load of documents that starts from the commit ``before``."""
+    """A load of documents that starts from the commit ``before``.
+
+    ``name``: of the index, for messages. ``path``: its folder, from which no FILE is read.
+    """
 
     def __init__(
         self,
+        name: str,
         path: Path,
-        before: Snapshot,
+        before: CommitStore,
         writer: Writer,
         request: LoadRequest,
         progress: Callable[[str, float], None] | None,
@@ -179,7 +183,7 @@ class Loader:
                     "a folder of embed has vectors" if part.shards else "--vector-field is given"
                 )
                 raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
-        self._path = path
+        self._name, self._path = name, path
         self._before = before
         self._writer = writer
         self._request = request
@@ -217,7 +221,7 @@ class Loader:
                 )
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
-            raise ChangedRun(str(self._path), (HALF_DONE,))
+            raise ChangedRun(self._name, (HALF_DONE,))
         for part in self._parts:
             self._set_searched_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
@@ -309,11 +313,11 @@ class Loader:
     def _remove(self) -> int:
         rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
-        told = f"{self._path}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
+        told = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
         told += "no longer in them"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(
-                f"{self._path}: a file changed during the load: {changed[0]}. Run the command again"
+                f"{self._name}: a file changed during the load: {changed[0]}. Run the command again"
             )
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
@@ -348,7 +352,7 @@ class Loader:
         encoder = self._before.model.encoder
         if encoder is None and part.vectors is None and part.options.vector_field is None:
             raise VocabtoolError(
-                f"{self._path}: contains your own vectors and has no encoder: name the vectors of "
+                f"{self._name}: contains your own vectors and has no encoder: name the vectors of "
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
                 "embed`), or the model that made the vectors (--model)"
             )
@@ -446,7 +450,7 @@ class Loader:
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
-            agreement = compare_given(str(self._path), batch, batch.vectors, encoder, held.metric)
+            agreement = compare_given(self._name, batch, batch.vectors, encoder, held.metric)
             self._is_compared = agreement.documents > 0
         return batch
 
@@ -544,7 +548,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 
 
 def _compare(
-    before: Snapshot, batch: Batch, vectors: Vectors | None
+    before: CommitStore, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the row with the id of each document, or -1, and whether it is equal."""
     kinds = before.manifest.fields

@@ -197,8 +197,8 @@ class IndexModel:
         if self._configuration.words is None:
             raise VocabtoolError(
                 f"{self._name}: created without a vocabulary, so no word of a query counts as "
-                "unknown. Omit the vocabulary, or index the documents again with it (in a new folder, or "
-                "with --force)"
+                "unknown. Omit the vocabulary, or index the documents again with it (in a new "
+                "folder, or with --force)"
             )
         if self._configuration.encoder is not None and self._address is None:
             raise VocabtoolError(f"{self._name}: its model has its own words; omit the vocabulary")

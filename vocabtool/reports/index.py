@@ -33,7 +33,7 @@ def index_report(index: Index, report: LoadReport, seconds: float, calibrating: 
     """
     manifest = index.manifest
     data = {
-        "folder": str(index.path),
+        "folder": index.name,
         "documents": len(index),
         **asdict(report),
         "seconds": seconds,
@@ -43,7 +43,7 @@ def index_report(index: Index, report: LoadReport, seconds: float, calibrating: 
         "approximate": None if manifest.codes is None else asdict(manifest.codes),
         "calibration": None if manifest.calibration is None else asdict(manifest.calibration),
     }
-    head = Paragraph(f"{index.path}: {plural(len(index), 'document', 'documents')}")
+    head = Paragraph(f"{index.name}: {plural(len(index), 'document', 'documents')}")
     facts = Facts(_index_facts(index, report, seconds, calibrating), NAMES)
     return report_of(lambda: data, [head, facts])
 
@@ -118,7 +118,7 @@ def stats_report(index: Index, found: IndexStats) -> Report:
     deleted = f", {plural(found.deleted, 'deleted row', 'deleted rows')}" if found.deleted else ""
     unfinished = "; a load is unfinished" if found.loading else ""
     head = Paragraph(
-        f"{index.path}: {documents}{deleted}; commit {found.commit:,} in generation "
+        f"{index.name}: {documents}{deleted}; commit {found.commit:,} in generation "
         f"{found.generation}{unfinished}"
     )
     fields = (

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from vocabtool.choices import Fusion
-from vocabtool.index.generation import Snapshot
+from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.index import Index
 from vocabtool.keywords.fields import text_in_utf8
 from vocabtool.reports.hits import (
@@ -24,7 +24,6 @@ from vocabtool.reports.hits import (
     weight_of_keywords,
     why_there,
 )
-from vocabtool.search.conditions import Where
 from vocabtool.search.hits import Hits, matched_words
 from vocabtool.search.query import parse_query
 from vocabtool.search.settings import Settings
@@ -303,11 +302,11 @@ def explain_result(
     )
 
 
-def why_not_there(snapshot: Snapshot, query: str, id_: str, where: str | None) -> str:
+def why_not_there(snapshot: CommitStore, query: str, id_: str, where: str | None) -> str:
     row = snapshot.row_of(id_)
     if row is None:
         return "it was deleted"
-    if where is not None and not snapshot.where(Where.of(where))[row]:
+    if where is not None and row not in snapshot.rows_in_order(where):
         return "it does not satisfy the condition"
     parsed = parse_query(snapshot, query, Settings(fusion="keyword"))
     (contained,) = matched_words(snapshot, parsed, np.array([row]))

@@ -161,7 +161,7 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
         if commit is None:
             _refuse(index, changes, error)
             return
-        LOG.warning("%s: committed; then: %s", index.path, error)
+        LOG.warning("%s: committed; then: %s", index.name, error)
     for each, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, ServeError):
             each.answer.set_exception(outcome)
@@ -177,6 +177,6 @@ def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
         return
     # Our own errors say by their class whose fault it is.
     if isinstance(error, OSError) and not isinstance(error, VocabtoolError):
-        LOG.error("%s: nothing was written: %s", index.path, error)
+        LOG.error("%s: nothing was written: %s", index.name, error)
         error = CannotWrite(f"nothing was written: {without_folders(str(error))}")
     changes[0].answer.set_exception(error)

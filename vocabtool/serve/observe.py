@@ -85,7 +85,7 @@ class Metrics:
                 snapshot = index.snapshot()
                 documents.add_metric((name,), snapshot.manifest.live)
                 commit.add_metric((name,), snapshot.manifest.commit)
-                generation.add_metric((name,), snapshot.commit.number)
+                generation.add_metric((name,), snapshot.number)
         yield from (ready, documents, commit, generation, commits)
 
 

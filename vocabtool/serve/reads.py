@@ -170,10 +170,10 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> di
     if index is None:
         return facts
     snapshot = index.snapshot()
-    version = snapshot.version, snapshot.commit.number
+    version = snapshot.version, snapshot.number
 
     def count() -> contents.IndexStats:
-        return contents.stats(index.path, snapshot, unknown=False, progress=None)
+        return index.stats()
 
     try:
         stats = await kept.get(served.name, "stats", version, count)

@@ -1,0 +1,50 @@
+"""What an index reads of a commit, in a folder or in an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from vocabtool.index.canaries import Canaries
+from vocabtool.index.folder import Manifest
+from vocabtool.index.model import IndexModel
+from vocabtool.search.store import IndexStore, ValueCounts
+from vocabtool.system.ranking import Rows
+
+
+class CommitStore(IndexStore, Protocol):
+    """A commit with its model; several threads may use it.
+
+    ``number``: of the generation; 0 in an engine. ``mean_lengths``: the mean number of terms per
+    row in the fields ``words`` and ``surfaces``.
+    """
+
+    manifest: Manifest
+    model: IndexModel
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def mean_lengths(self) -> tuple[float, float]: ...
+
+    def row_of(self, id_: str) -> int | None: ...
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists. Ids must be valid UTF-8."""
+
+    def rows_in_order(self, where: str | None = None) -> Rows:
+        """Return the rows of all documents, or of those that satisfy a condition, ascending."""
+
+    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+        """Return the row of each id that exists, its text, and its values of all kept fields."""
+
+    def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
+        """Return, for each text, a row from a file with the same text, or -1."""
+
+    def canaries(self) -> Canaries: ...
+
+    def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
+        """Return how many documents have a value of a kept field, and its most frequent values.
+
+        A list is one value, its JSON text. Values of only one document are not among them.
+        """
