@@ -1,1 +1,1 @@
-"""Indexes in engines that already run: PostgreSQL, and others by the entry point."""
+"""Indexes in engines that already run."""
