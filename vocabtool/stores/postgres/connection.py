@@ -108,7 +108,7 @@ class Connections:
         from psycopg import Connection, OperationalError
 
         until = time.monotonic() + wait
-        for pause in _pauses():
+        for pause in pauses():
             try:
                 connection = Connection.connect(**self._parameters, autocommit=True)
             except OperationalError as error:
@@ -134,7 +134,7 @@ class Connections:
         from psycopg_pool import PoolTimeout
 
         until = time.monotonic() + WAIT_SECONDS
-        for pause in _pauses():
+        for pause in pauses():
             pool = self._open_pool()
             try:
                 with pool.connection() as connection:
@@ -239,7 +239,8 @@ def is_conflict(error: psycopg.Error) -> bool:
     return isinstance(error, DeadlockDetected | SerializationFailure)
 
 
-def _pauses() -> Iterator[float]:
+def pauses() -> Iterator[float]:
+    """Yield seconds to wait before each next try, without end."""
     pause = FIRST_PAUSE
     while True:
         yield pause

@@ -42,9 +42,9 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from vocabtool.documents.batch import Kind
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.documents import value_of
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Load, Manifest
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -114,6 +114,13 @@ CREATE TABLE {shards} (plan text, shard int, documents bigint NOT NULL, PRIMARY 
 CREATE TABLE {answers} (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key text COLLATE "C" NOT NULL UNIQUE, digest bytea NOT NULL, answer bytea NOT NULL);
 CREATE TABLE {facts} (name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
+"""
+MANIFEST: Final = """
+SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FROM {indexes},
+    (SELECT coalesce(sum(commits), 0)::bigint, coalesce(sum(documents), 0)::bigint,
+        coalesce(sum(words), 0)::bigint, coalesce(sum(surfaces), 0)::bigint FROM {totals}) sums
+    LEFT JOIN LATERAL (SELECT * FROM {loads} ORDER BY time DESC LIMIT 1) load ON true
+    WHERE number = %s
 """
 # MIGRATIONS[n] turns version n + 1 into the next one.
 MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
@@ -273,6 +280,24 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> tu
     if found is None:
         raise NotFound(f"{where}: no index {name!r}; create one with `vocabtool index`")
     return Tables(schema, found[0]), bytes(found[1])
+
+
+def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
+    """Return the manifest of the newest commit; its ``rows`` are the documents.
+
+    ``commit`` grows with each commit. Raises :class:`NotFound`.
+    """
+    found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
+    if found is None:
+        raise NotFound(f"{where}: the index was removed")
+    record, commit, rows, words, surfaces, plan, documents, finished, synced = found
+    with reading(where):
+        held = Manifest.decode(record)
+    load = None
+    if plan is not None:
+        load = Load(plan=plan, documents=documents, finished=finished, alone=False, synced=synced)
+    numbers = {"commit": commit, "rows": rows, "words": words, "surfaces": surfaces}
+    return replace(held, load=load, **numbers)
 
 
 def index_names(connection: Connection, schema: str, where: str) -> list[str]:
