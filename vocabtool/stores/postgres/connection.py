@@ -210,9 +210,9 @@ class Connections:
     def _configure(self, connection: Connection) -> None:
         """Find the types and operators of pgvector, wherever they were installed."""
         connection.execute(
-            "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), (SELECT"
-            " quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace"
-            " WHERE extname = 'vector'), 'pg_temp'), false)",
+            "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
+            "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
+            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false)",
             [self.schema],
         )
 
