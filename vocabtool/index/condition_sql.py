@@ -105,8 +105,8 @@ class Dialect(ABC):
     def has_word(self, name: str, word: str) -> str: ...
 
     @abstractmethod
-    def has_lists(self, name: str) -> bool:
-        """Return whether any value of a column of strings is a JSON list."""
+    def has_lists(self, name: str, value: Value) -> bool:
+        """Return whether a column has JSON lists, and ``contains`` is needed to find a value."""
 
     @abstractmethod
     def has_element(self, name: str, values: Sequence[Value]) -> str:
@@ -211,7 +211,7 @@ class Compiler:
                 )
         if operator == "has":
             return self._dialect.has_element(name, asked.values)
-        if is_own or not self._dialect.has_lists(name):
+        if is_own or not self._dialect.has_lists(name, asked.values[0]):
             self._check(asked, kind, name)
             return self._dialect.has_substring(name, str(asked.values[0]))
         return self._dialect.contains(name, asked.values[0])
@@ -293,7 +293,7 @@ class Sqlite(Dialect):
     def has_word(self, name: str, word: str) -> str:
         return f"has_word({BYTES.format(name)}, {self.put(word)})"
 
-    def has_lists(self, name: str) -> bool:
+    def has_lists(self, name: str, value: Value) -> bool:
         return bool(self._database.fetch(f"{LISTS.format(name, self._rows)} LIMIT 1"))
 
     def has_element(self, name: str, values: Sequence[Value]) -> str:
