@@ -102,7 +102,7 @@ class Copy:
         """Both find the same rows, or refuse the condition with the same message."""
         wanted: object
         try:
-            wanted = np.flatnonzero(self.snapshot.where(Where.of(condition))).tolist()
+            wanted = self.snapshot.rows_in_order(condition).tolist()
         except InvalidCondition as refused:
             with pytest.raises(InvalidCondition) as raised:
                 self.found(condition)

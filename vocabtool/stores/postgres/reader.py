@@ -103,7 +103,7 @@ class PostgresStore:
         self._state = self._read_state(())
         held = self._state.manifest.configuration
         numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
-        self._sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
+        self.vector_sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
 
     # What is known of the commit
 
@@ -250,7 +250,7 @@ class PostgresStore:
         if not query.should:
             clauses = []
         statement = self._legs_statement(statistics, clauses, vector, limit, among)
-        settings = self._sql.settings(self._facts(), limit) if vector is not None else []
+        settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         found = self._ask(*map(Part, settings), statement)[-1]
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
@@ -310,9 +310,9 @@ class PostgresStore:
         similarity = Part("NULL::float4")
         if vector is not None:
             text = as_text(self._prepared(vector))
-            near = self._sql.near(text, limit, among, self._facts(), self.rows)
+            near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
             similarity = Part("coalesce(n.similarity, ").then(
-                self._sql.similarity(text), "::float4)"
+                self.vector_sql.similarity(text), "::float4)"
             )
         ranked = (
             "SELECT doc, row_number() OVER (ORDER BY score DESC, doc) AS place FROM every"
@@ -385,13 +385,13 @@ class PostgresStore:
         if not np.count_nonzero(query):
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         text, n = as_text(query), self.tables.number
-        nearest_ones = self._sql.near(text, max(limit, 0), among, self._facts(), self.rows)
+        nearest_ones = self.vector_sql.near(text, max(limit, 0), among, self._facts(), self.rows)
         of_rows = Part("SELECT d.doc, ").then(
-            self._sql.similarity(text),
+            self.vector_sql.similarity(text),
             f"::float4 FROM documents_{n} d WHERE d.vector IS NOT NULL AND ",
             self.only(rows),
         )
-        settings = self._sql.settings(self._facts(), limit)
+        settings = self.vector_sql.settings(self._facts(), limit)
         *_, best, others = self._ask(*map(Part, settings), nearest_ones, of_rows)
         held: dict[int, float] = dict(others)
         similar = np.array([held.get(row, np.nan) for row in rows.tolist()], np.float32)
