@@ -20,9 +20,16 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import MAX_ANSWERS
+from vocabtool.index.documents import value_of
 from vocabtool.index.folder import Load
 from vocabtool.keywords.bm25 import Field
 from vocabtool.keywords.cutter import Terms
+from vocabtool.stores.postgres.condition_sql import (
+    OWN_COLUMNS,
+    columns_of,
+    columns_of_text,
+    columns_of_value,
+)
 from vocabtool.stores.postgres.schema import (
     FIELD_CODES,
     LOCK,
@@ -30,7 +37,6 @@ from vocabtool.stores.postgres.schema import (
     Tables,
     lock,
     lock_of,
-    stored_number,
     stored_term,
     stored_text,
 )
@@ -57,7 +63,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(slots=True, kw_only=True)
 class NewDocument:
-    """A document to add. ``values``: texts of its fields. ``vector``: ``None`` if it is zero."""
+    """A document to add. ``text``: without U+0000. ``values``: texts of its fields.
+
+    ``vector``: ``None`` if it is zero.
+    """
 
     doc: int
     key: UUID
@@ -291,8 +300,8 @@ def _insert(
     identifiers = [each.terms.surfaces.split() for each in new]
     word = numbers.of(connection, "words", chain.from_iterable(chain.from_iterable(cut)))
     surface = numbers.of(connection, "surfaces", chain.from_iterable(identifiers))
-    columns = {name: at for at, (name, kind) in enumerate(fields.items()) if kind != "null"}
-    names = "".join(f", field_{at}" for at in columns.values())
+    columns = {name: columns_of(f"field_{at}", fields[name]) for at, name in enumerate(fields)}
+    names = "".join(f", {own}" for own, _ in chain(OWN_COLUMNS, *columns.values()))
     statement = tables.sql(
         "COPY {documents} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
         " identifiers, vector"
@@ -311,7 +320,7 @@ def _insert(
                     document.doc,
                     document.key,
                     stored_text(document.id),
-                    stored_text(document.text),
+                    document.text,
                     document.source,
                     document.text_hash,
                     document.terms.count,
@@ -319,7 +328,11 @@ def _insert(
                     f" {sequence} ",
                     sorted(set(others)),
                     None if vector is None else _spelled(vector),
-                    *(_stored(document.values.get(name), fields[name]) for name in columns),
+                    *columns_of_text(stored_text(document.id)),
+                    *columns_of_text(document.text),
+                    *chain.from_iterable(
+                        _stored(document.values.get(name), fields[name]) for name in columns
+                    ),
                 )
             )
     docs, lengths = zip(*((each.doc, each.terms.count) for each in new), strict=True)
@@ -381,13 +394,11 @@ def write_load(connection: Connection, tables: Tables, before: Load | None, load
     )
 
 
-def _stored(text: str | None, kind: Kind) -> str | bool | None:
-    """Return a value for COPY."""
-    if text is None:
-        return None
-    if kind == "boolean":
-        return text == "true"
-    return stored_text(text) if kind == "string" else stored_number(text)
+def _stored(text: str | None, kind: Kind) -> tuple[object, ...]:
+    """Return a value, and its companions, for COPY."""
+    if text is None or kind in ("string", "null"):
+        return columns_of_value(None if text is None else text.encode(), kind)
+    return columns_of_value(value_of(text, kind), kind)
 
 
 def _spelled(vector: NDArray[Any]) -> str:

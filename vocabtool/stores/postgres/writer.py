@@ -11,7 +11,7 @@ last remains. Columns and the record of the index change in short transactions o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -20,15 +20,18 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 from uuid import UUID, uuid4
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
 from vocabtool.index.folder import Load, Manifest
+from vocabtool.index.generation import Progress
 from vocabtool.index.raw_vectors import as_stored
 from vocabtool.index.sources import Source
 from vocabtool.keywords.cutter import Cutter
@@ -89,7 +92,6 @@ UNKNOWN: Final = (
 )
 
 Result = TypeVar("Result")
-Progress = Callable[[str, float], None]
 
 
 class PostgresWriter:
@@ -99,8 +101,8 @@ class PostgresWriter:
     - ``rows``: number of documents when the writer was opened, and those appended since then.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
 
-    Methods raise :class:`VocabtoolError`. After an error of :meth:`commit` or :meth:`flush`, close
-    the writer; its message says what was written.
+    Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
+    :meth:`flush`, close the writer; the message says what was written.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class PostgresWriter:
         self._connection = connections.connect(WAIT_SECONDS)
         self.manifest = self._newest()
         self.rows = self.manifest.rows
+        ((self._last,),) = self._ask("SELECT coalesce(max(doc), 0) FROM {documents}")
         self.searched_fields = self.manifest.searched_fields
         self._kinds: dict[str, Kind] = dict(self.manifest.fields)
         self._changed = 0  # documents since the last VACUUM
@@ -203,31 +206,38 @@ class PostgresWriter:
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return all rows of these FILEs in ascending order, including deleted rows."""
-        held = self._ask("SELECT doc FROM {documents} WHERE source = ANY(%s)", [*numbers])
-        found = {doc for (doc,) in held if doc not in self._changes.sources}
-        found |= {doc for doc, source in self._changes.sources.items() if source in numbers}
-        found |= {each.doc for each in self._changes.documents.values() if each.source in numbers}
-        return np.array(sorted(found), np.int64)
+        """Return the rows of these FILEs that were there when the writer was opened, ascending."""
+        held = self._ask(
+            "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
+            " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
+            self._last,
+            [*numbers],
+            [*self._changes.sources],
+        )
+        sources = self._changes.sources
+        found = [doc for doc, source in held if sources.get(doc, source) in numbers]
+        return np.array(found, np.int64)
 
-    def remember(self, answers: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Add (key, digest, answer) of new keys."""
-        self._changes.answers += answers
+    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
+        self._changes.answers.append((key, digest, answer))
 
-    def answers(self, key: str) -> list[tuple[str, bytes, bytes]]:
-        """Return (key, digest, answer) of a key, if it is remembered."""
-        held = self._ask("SELECT key, digest, answer FROM {answers} WHERE key = %s", key)
-        new = [each for each in self._changes.answers if each[0] == key]
-        return [*((name, bytes(digest), bytes(told)) for name, digest, told in held), *new]
+    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
+        held = self._ask("SELECT digest, answer FROM {answers} WHERE key = %s", key)
+        found = [(bytes(digest), bytes(answer)) for digest, answer in held]
+        found += [(digest, told) for name, digest, told in self._changes.answers if name == key]
+        return found[0] if found else None
 
-    def load_of(self, plan: str) -> Load | None:
+    def load_of(self, plan: str | None) -> Load | None:
         """Return the state of a load, if it is known."""
-        found = self._ask("SELECT documents, finished, synced FROM {loads} WHERE plan = %s", plan)
-        for documents, finished, synced in found:
+        asked: LiteralString = "SELECT documents, finished, synced FROM {loads} WHERE plan = %s"
+        for documents, finished, synced in self._ask(asked, plan):
             return Load(
-                plan=plan, documents=documents, finished=finished, alone=False, synced=synced
+                plan=str(plan), documents=documents, finished=finished, alone=False, synced=synced
             )
         return None
+
+    def canaries(self) -> Canaries:
+        return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
 
     def take_shard(self, plan: str, count: int) -> int | None:
         """Reserve a shard below ``count`` that no process loads or has loaded, or ``None``.
@@ -285,8 +295,8 @@ class PostgresWriter:
         self._flushed += count
         self._changes, self._size = Changes(), 0
 
-    def commit(
-        self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
+    def commit_changes(
+        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
         """Commit all changes so far, and what ``manifest`` changes in :attr:`manifest`.
 
@@ -483,6 +493,29 @@ class PostgresWriter:
             for table in ("{postings}", "{counts}", "{terms}", "{documents}"):
                 self._run(f"VACUUM (ANALYZE) {table}")
             self._changed = 0
+
+
+def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
+    """Return some documents with their vectors, spread over the index: see ``Canaries``.
+
+    Vectors that the user gave in Python are left out, unless the index has no model.
+    """
+    of_model: LiteralString = "true"
+    if manifest.configuration.encoder is not None:
+        of_model = "source <> 0"
+    (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {documents}"))
+    wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
+    statement: LiteralString = (
+        "SELECT DISTINCT doc, id, text, vector::text FROM unnest(%s::bigint[]) AS wanted, LATERAL"
+        " (SELECT * FROM {documents} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
+        " AS held ORDER BY doc"
+    )
+    found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
+    vectors = np.zeros((len(found), manifest.configuration.dim), np.float32)
+    for at, (*_, vector) in enumerate(found):
+        if vector is not None:
+            vectors[at] = orjson.loads(vector)
+    return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
 
 
 def _merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
