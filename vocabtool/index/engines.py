@@ -36,12 +36,16 @@ OURS: Final = {
 class Engine(Protocol):
     """One index in an engine.
 
-    ``name``: its address without secrets, for messages. ``is_build``: whether it will replace
-    another index.
+    - ``name``: its address without secrets, for messages.
+    - ``is_build``: whether it will replace another index.
+    - ``notes``: what to say at every opening, such as a recall that is not reached.
     """
 
     name: str
     is_build: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
     @classmethod
     def create(

@@ -372,6 +372,11 @@ class Index:
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the index: whether it misses the recall asked for."""
+        return ()
+
     def snapshot(self) -> CommitStore:
         """Return the commit that this object reads."""
         return self._snapshot
@@ -809,6 +814,11 @@ class Index:
     def verified(self) -> Verification | None:
         """What the last :meth:`verify` found, in any process; ``None`` before the first one."""
         return read_verification(self.path, self.manifest.index)
+
+    @property
+    def is_build(self) -> bool:
+        """Whether this index will replace another one, by :meth:`put_in_place`."""
+        return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
         """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""

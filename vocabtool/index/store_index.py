@@ -72,8 +72,11 @@ class StoreIndex(Index):
 
     @property
     def is_build(self) -> bool:
-        """Whether this index will replace another one."""
         return self._engine.is_build
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._engine.notes
 
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None

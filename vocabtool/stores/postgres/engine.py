@@ -146,7 +146,8 @@ class PostgresEngine:
         statement = (
             "SELECT c.relname::text, pg_total_relation_size(c.oid),"
             " coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE"
-            " i.indrelid = c.oid AND i.indexrelid = to_regclass(format('%%I.%%I', %s, %s))), 0)"
+            " i.indrelid = c.oid"
+            " AND i.indexrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))), 0)"
             " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = %s AND c.relname = ANY(%s)"
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +36,7 @@ from vocabtool.search.store import (
     ValueCount,
     ValueCounts,
 )
-from vocabtool.stores.postgres.condition_sql import sql_of
+from vocabtool.stores.postgres.condition_sql import sql_of, value_of_column
 from vocabtool.stores.postgres.connection import Connections
 from vocabtool.stores.postgres.keywords import (
     TRUE,
@@ -48,7 +47,7 @@ from vocabtool.stores.postgres.keywords import (
     totals,
     weighed,
 )
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, key_of, number_of, stored_term
+from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, key_of, stored_term
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, from_bytes
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
@@ -450,7 +449,9 @@ class PostgresStore:
         by_row = {}
         for row, id_, text, *values in found:
             named = zip(held, values, strict=True)
-            fields = {name: _value(value) for (_, name), value in named if value is not None}
+            fields = {
+                name: value_of_column(value) for (_, name), value in named if value is not None
+            }
             by_row[row] = Document(id_, text, fields)
         try:
             return [by_row[row] for row in rows.tolist()]
@@ -551,12 +552,8 @@ def _ranked(found: Answers, limit: int) -> RankedRows:
     return RankedRows.of(rows, scores, limit)
 
 
-def _value(value: Any) -> Any:
-    return number_of(value) if isinstance(value, Decimal) else value
-
-
 def _count_parts(answer: Answers, kind: Kind, limit: int) -> ValueCounts:
-    values = [_value(value) for value, *_ in answer]
+    values: list[Any] = [value_of_column(value) for value, *_ in answer]
     counts = [count for _, count, _ in answer]
     if not any(isinstance(value, str) and value.startswith("[") for value in values):
         pairs = zip(values[:limit], counts[:limit], strict=True)
