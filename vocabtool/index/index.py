@@ -42,7 +42,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import is_address
+from vocabtool.index.engines import is_address, store_index
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -191,10 +191,9 @@ class Index:
             weights=weights.fingerprint if weights is not None else None,
         )
         if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            return StoreIndex.create_in(str(path), manifest, opened, replaces=force)
+            made: Index = store_index().create_in(str(path), manifest, opened, replaces=force)
+            return made
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -298,9 +297,7 @@ class Index:
         cosine.
         """
         if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
-            index: Index = StoreIndex.open_at(str(path), model, options)
+            index: Index = store_index().open_at(str(path), model, options)
         else:
             index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
