@@ -5,6 +5,7 @@ A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. It is
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg.sql import Composed
     from psycopg_pool import ConnectionPool
 
-INSTALL: Final = "PostgreSQL needs psycopg: pip install 'vocabtool[postgres]'"
+INSTALL: Final = "PostgreSQL needs psycopg: pip install '.[postgres]'"
 WAIT_SECONDS: Final = 60.0  # for a server that restarts
 FIRST_PAUSE: Final = 0.05  # seconds before another try; each pause is twice the one before
 LAST_PAUSE: Final = 2.0
@@ -40,7 +41,7 @@ REFUSALS: Final = (
     ("does not exist", "check the names of the database and the role, or create them"),
     ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
     ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),
-    ("SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("does not support SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
     ("permission denied", "grant the role the right CONNECT on the database"),
 )
 UNREACHABLE: Final = "check that the server runs, and the host and port of the address"
@@ -196,6 +197,8 @@ class Connections:
             if self._pool is None or self._process != os.getpid():
                 self.connect().close()  # the pool would tell no reason
                 self._process = os.getpid()
+                # It logs what we handle; without a handler that would go to standard error.
+                logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
                 self._pool = ConnectionPool(
                     kwargs={**self._parameters, "autocommit": True},
                     configure=self._configure,
