@@ -12,8 +12,7 @@ from typing import Final
 
 from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search.conditions import Where
-from vocabtool.search.query import Query
-from vocabtool.search.store import Asked, Combination, Exclusion
+from vocabtool.search.store import Asked, Combination, Exclusion, LegQuery
 from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term
 
 MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
@@ -218,7 +217,7 @@ def _score(clauses: Sequence[Weighed]) -> Part:
     return score.then(" END")
 
 
-def query_terms(query: Query | KeywordQuery) -> list[Term]:
+def query_terms(query: LegQuery | KeywordQuery) -> list[Term]:
     """Return the terms of all clauses of a query."""
     if isinstance(query, KeywordQuery):
         clauses = (*query.should, *query.must)

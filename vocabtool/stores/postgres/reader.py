@@ -26,7 +26,6 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.query import Query
 from vocabtool.search.store import (
     Asked,
     Combination,
@@ -34,6 +33,7 @@ from vocabtool.search.store import (
     Exclusion,
     FieldColumn,
     KnownWords,
+    LegQuery,
     ValueCount,
     ValueCounts,
 )
@@ -242,7 +242,7 @@ class PostgresStore:
     # The legs
 
     def legs(
-        self, query: Query, vector: Vectors | None, limit: int, among: Part
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip."""
         statistics = self._statistics(query_terms(query))
