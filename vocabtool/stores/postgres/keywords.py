@@ -13,7 +13,7 @@ from typing import Final
 from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import Asked, Combination, Exclusion, LegQuery
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term
+from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term, stored_text
 
 MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 
@@ -80,7 +80,9 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
 def _holds(tables: Tables, clause: Clause) -> Part:
     """The numbers of terms are looked up by the statement."""
     number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
-    terms = [(FIELD_CODES[term.field], stored_term(term.text)) for term in clause.terms]
+    terms = [
+        (FIELD_CODES[term.field], stored_term(stored_text(term.text))) for term in clause.terms
+    ]
     postings = f"SELECT doc FROM postings_{tables.number} WHERE term = {number}"
     held = Part("")
     for at, term in enumerate(dict.fromkeys(terms)):

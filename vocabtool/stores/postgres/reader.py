@@ -48,7 +48,14 @@ from vocabtool.stores.postgres.keywords import (
     totals,
     weighed,
 )
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, key_of, number_of, stored_term
+from vocabtool.stores.postgres.schema import (
+    FIELD_CODES,
+    Tables,
+    key_of,
+    number_of,
+    stored_term,
+    stored_text,
+)
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, from_bytes
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
@@ -184,7 +191,7 @@ class PostgresStore:
             f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text) w ON TRUE'
         )
         codes = [FIELD_CODES[term.field] for term in terms]
-        texts = [stored_term(term.text) for term in terms]
+        texts = [stored_term(stored_text(term.text)) for term in terms]
         (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
