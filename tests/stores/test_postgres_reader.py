@@ -25,7 +25,7 @@ from vocabtool.search.conditions import Where
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Combination, Exclusion, ValueCount
+from vocabtool.search.store import Asked, Combination, Exclusion, ValueCount
 from vocabtool.stores.postgres.connection import Connections
 from vocabtool.stores.postgres.reader import DocumentsChanged, PostgresStore
 from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
@@ -62,7 +62,7 @@ def corpus(count: int = 300) -> list[Doc]:
         if n % 60 == 2:
             words.append("SKU-10007-B")
         vector = tuple(draw.integers(-9, 10, DIM).tolist()) if n % 29 else ()
-        fields = {"n": n, "even": n % 2 == 0, "lang": ("en", "de", "fr")[n % 3]}
+        fields: dict[str, Any] = {"n": n, "even": n % 2 == 0, "lang": ("en", "de", "fr")[n % 3]}
         fields |= {"tags": ["x", f"t{n % 4}"]} if n % 5 else {"tags": "plain"}
         fields |= {"half": n / 2} if n % 7 else {}
         made.append(Doc(f"d{n:03}", " ".join(words), vector, fields))
@@ -152,8 +152,13 @@ def test_a_whole_search_in_two_round_trips(
     vector = np.random.default_rng(len(text)).standard_normal(DIM).astype(np.float32)
     settings = Settings(identifier=is_code)
     search(both.store, text, vector, settings=settings)  # frequencies are known now
-    asked, read = [], both.connections.read
-    monkeypatch.setattr(both.connections, "read", lambda work: asked.append(work) or read(work))
+    asked, read = list[object](), both.connections.read
+
+    def counted(work: Any) -> Any:
+        asked.append(work)
+        return read(work)
+
+    monkeypatch.setattr(both.connections, "read", counted)
     hits = search(both.store, text, vector, settings=settings)
     right = search(both.small, text, vector, settings=settings)
     assert [(hit.id, hit.text, hit.tier) for hit in hits] == [
@@ -172,7 +177,7 @@ def test_what_may_be_found(both: Both) -> None:
     lists = {row: doc.text.split() for row, doc in zip(both.row_of, both.small.docs, strict=True)}
     in_order = {row: list(pairwise(held)) for row, held in lists.items()}
     n = {row: doc.fields["n"] for row, doc in zip(both.row_of, both.small.docs, strict=True)}
-    cases = {
+    cases: dict[tuple[Asked, ...], list[int]] = {
         (bala,): [row for row in lists if "bala" in lists[row]],
         (absent,): [],
         (Exclusion(absent),): [*lists],
@@ -296,9 +301,7 @@ def test_documents_and_values(both: Both) -> None:
     assert store.near_spellings("balla", 3)[0] == "bala"
 
 
-@pytest.mark.parametrize(
-    "evil", ["'; DROP TABLE documents_1; --", "%s", "\0", "' OR 1=1"]
-)
+@pytest.mark.parametrize("evil", ["'; DROP TABLE documents_1; --", "%s", "\0", "' OR 1=1"])
 def test_no_text_becomes_sql(both: Both, evil: str) -> None:
     store = both.store
     assert store.rows_of([evil]) == {}

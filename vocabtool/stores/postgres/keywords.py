@@ -169,9 +169,13 @@ def totals(
         if len(each.clause.terms) > 1:
             hits = hits.then(" UNION ALL ", _phrase(tables, statistics, n, each))
     wanted = Part(" HAVING count(*) FILTER (WHERE must) = %s", (must,)) if must else Part("")
-    columns = Part("SELECT doc, ").then(
-        _score(clauses), "::float4 AS score, sum(code * x)::float4 AS code, bool_or(exact) AS exact"
-    )
+    code, exact = "NULL::float4", "FALSE"  # each aggregate takes time
+    if any(each.code is not None for each in clauses):
+        code = "sum(code * x)::float4"
+    if any(each.is_unstemmed for each in clauses):
+        exact = "bool_or(exact)"
+    columns = Part("SELECT doc, ").then(_score(clauses))
+    columns = columns.then(f"::float4 AS score, {code} AS code, {exact} AS exact")
     return columns.then(" FROM (", hits, ") hits GROUP BY doc", wanted)
 
 
