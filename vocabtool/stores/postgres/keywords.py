@@ -61,14 +61,17 @@ class Statistics:
 
 
 def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Part:
-    """A condition on the row ``d`` of the documents, true or false. ``where``: as compiled."""
+    """A condition on the row ``d`` of the documents. ``where``: as compiled.
+
+    No function stands around a condition outside of an exclusion, so that indexes can be used.
+    """
     match asked:
         case Clause():
             return _holds(tables, asked)
         case Where():
-            return Part("coalesce(").then(where[asked], ", FALSE)")
+            return Part("(").then(where[asked], ")")  # or null, as false
         case Exclusion(part):
-            return Part("NOT ").then(select_part(tables, part, where))
+            return Part("NOT coalesce(").then(select_part(tables, part, where), ", FALSE)")
         case Combination(word, parts):
             joined = Part("TRUE" if word == "all" else "FALSE")
             sign = " AND " if word == "all" else " OR "
