@@ -215,7 +215,9 @@ class Connections:
         connection.execute(
             "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
             "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
-            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false)",
+            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false),"
+            # To compile a statement takes longer than to run it.
+            " set_config('jit', 'off', false)",
             [self.schema],
         )
 
