@@ -16,6 +16,7 @@ from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_corpus import Doc, SmallCorpus
 from vocabtool import Document
 from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.documents import batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
@@ -27,7 +28,7 @@ from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, Exclusion, ValueCount
 from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.reader import DocumentsChanged, PostgresStore
+from vocabtool.stores.postgres.reader import PostgresStore
 from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
 from vocabtool.stores.postgres.vectors import build_vectors
 from vocabtool.stores.postgres.writer import PostgresWriter
@@ -102,7 +103,7 @@ class Both:
             start += len(batch)
             given = np.array([doc.vector or (0.0,) * DIM for doc in part], np.float32)
             self.writer.append(batch, prepare(given, metric), [0] * len(batch))
-        self.writer.commit(self.writer.manifest)
+        self.writer.commit_changes(self.writer.manifest, codes=False)
 
     def places(self, rows: Any) -> list[int]:
         return [self.place_of[row] for row in rows.tolist()]
@@ -253,7 +254,7 @@ def test_an_approximate_index_measures_its_recall(
     docs = corpus(600)
     made = Both(postgres_server.new_database(), docs, exact_below=10, metric="cosine")
     with made.connections.connect() as connection:
-        facts = build_vectors(connection, made.store._sql, recall=0.9, method=method)
+        facts = build_vectors(connection, made.store.vector_sql, recall=0.9, method=method)
     made.store.refresh()
     assert made.store.vector_facts == facts
     assert facts.recall >= 0.95
@@ -318,10 +319,10 @@ def test_no_text_becomes_sql(both: Both, evil: str) -> None:
 
 def test_a_role_that_may_only_read(both: Both) -> None:
     with both.connections.connect() as connection:
-        connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("GRANT USAGE ON SCHEMA vocabtool TO reader")
-        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO reader")
-    parameters = both.connections._parameters | {"user": "reader"}
+        connection.execute("CREATE ROLE only_reads LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA vocabtool TO only_reads")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO only_reads")
+    parameters = both.connections._parameters | {"user": "only_reads"}
     connections = Connections(psycopg.conninfo.make_conninfo(**parameters))
     store = PostgresStore(connections, both.tables, None, Cutter("none"))
     vector = np.ones(DIM, np.float32)
@@ -337,7 +338,7 @@ def test_commits_and_deletions_are_noticed(postgres_server: PostgresServer) -> N
     before = store.document_frequencies([term])[term]
     gone = [place for place, doc in enumerate(docs) if "bala" in doc.text.split()][:3]
     made.writer.delete(np.array([made.row_of[place] for place in gone]))
-    made.writer.commit(made.writer.manifest)
+    made.writer.commit_changes(made.writer.manifest, codes=False)
     query = query_of(store, "bala")
     found, _ = store.legs(query, None, 40, store.live)
     assert not {*found.rows.tolist()} & {made.row_of[place] for place in gone}

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import NotFound
+from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
@@ -65,10 +66,6 @@ SPELLING: Final = 2  # letters by which the length of a similar word may differ
 Answers = list[tuple[Any, ...]]
 
 
-class DocumentsChanged(VocabtoolError):
-    """A document was deleted between two steps of a search: search again."""
-
-
 @dataclass(frozen=True, slots=True)
 class State:
     """What was read of one commit. ``at``: when, by the monotonic clock."""
@@ -77,6 +74,7 @@ class State:
     facts: VectorFacts | None
     at: float
     frequencies: dict[Term, tuple[int, int]] = field(default_factory=dict)
+    bests: dict[tuple[object, ...], float] = field(default_factory=dict)  # of best_without
 
 
 class PostgresStore:
@@ -165,6 +163,7 @@ class PostgresStore:
             read = self._read_state(new)
             if read.manifest.commit == state.manifest.commit and not is_full:
                 read.frequencies.update({**state.frequencies, **read.frequencies})
+                read.bests.update(state.bests)
             elif len(new) < len(wanted):
                 read = self._read_state(wanted)
             self._state, self._stale = read, False
@@ -226,6 +225,25 @@ class PostgresStore:
 
     def only(self, rows: Rows) -> Part:
         return Part("d.doc = ANY(%s)", (rows.tolist(),))
+
+    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
+        """Return the best score of all parts in a document without ``whole``."""
+        terms = [term for each in parts for term in each.terms]
+        statistics = self._statistics([*terms, whole])
+        bests, key = self._state.bests, (parts, whole)
+        if key not in bests:
+            statement = self._search_statement(statistics, KeywordQuery((), parts), limit, TRUE)
+            bests[key] = 0.0
+            if statement is not None:
+                number, _ = statistics.frequencies[whole]
+                without = Part(
+                    f") s WHERE NOT EXISTS (SELECT FROM postings_{self.tables.number:d} p"
+                    " WHERE p.term = %s AND p.doc = s.doc)",
+                    (number,),
+                )
+                start = Part("SELECT coalesce(max(score), 0)::float8 FROM (")
+                (((bests[key],),),) = self._ask(start.then(statement, without))
+        return bests[key]
 
     def is_empty(self, selection: Part) -> bool:
         (((found,),),) = self._ask(Part("SELECT EXISTS (").then(self._docs(selection), ")"))
