@@ -44,7 +44,7 @@ class StoreIndex(Index):
     def __init__(
         self, engine: Engine, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        self._engine, self.name = engine, engine.name
+        self._engine, self.name, self.notes = engine, engine.name, engine.notes
         self._refreshing = Lock()
         manifest = engine.manifest()
         self.path = _copied(engine, manifest)
@@ -75,10 +75,6 @@ class StoreIndex(Index):
     @property
     def is_build(self) -> bool:
         return self._engine.is_build
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._engine.notes
 
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
