@@ -9,6 +9,7 @@ A comparison with a missing field is neither true nor false, and ``not`` does no
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from datetime import date
 from typing import Final, Literal, get_args
@@ -24,7 +25,6 @@ MANY: Final = get_args(OfMany)
 OPERATORS: Final = (*get_args(OfOne), *MANY, "is null", "is not null")
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
-MAX_SHOWN: Final = 200  # characters of a filter in an error
 
 
 def comparison(field: str, operator: Operator, value: object = None) -> str:
@@ -104,4 +104,4 @@ def negated(condition: str) -> str:
 
 def refused(what: str, given: object) -> InvalidCondition:
     """Return the error for a part of a filter."""
-    return InvalidCondition(f"filter: {what}", repr(given)[:MAX_SHOWN], 0)
+    return InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)
