@@ -19,8 +19,8 @@ PACKAGE = ROOT / "vocabtool"
 # Each part of the package, and the parts that it may import.
 ORDER = (
     *("errors", "choices", "system", "vocabulary", "formats", "documents", "tokenization"),
-    *("streams", "oov", "comparison", "encoders", "embedding", "keywords", "search", "index", "stores"),
-    *("evaluation", "__init__", "reports", "serve", "cli", "__main__"),
+    *("streams", "oov", "comparison", "encoders", "embedding", "keywords", "search", "index"),
+    *("stores", "evaluation", "__init__", "integrations", "reports", "serve", "cli", "__main__"),
 )
 # What ``_repr_html_`` imports when a notebook calls it.
 NOTEBOOKS = {
@@ -29,7 +29,7 @@ NOTEBOOKS = {
 }
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
-    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
+    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas", "langchain_core"),
 )
 
 
